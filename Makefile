@@ -1,0 +1,52 @@
+# Two commands: `make demo` shows what apportion does, `make test` proves it. Both set up their own virtual environment.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+SOAK_MINUTES ?= 5
+SOAK_SEED ?=
+DEMO_KEYS ?=
+DEMO_TOPOLOGY ?=
+
+.PHONY: help demo test check live bench soak lock clean
+
+help: ## List these commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
+
+demo: .venv/demo.stamp ## Route real keys and plan a change (DEMO_KEYS=file, DEMO_TOPOLOGY=file.toml)
+	@$(BIN)/apportion demo $(if $(DEMO_KEYS),--keys '$(DEMO_KEYS)') $(if $(DEMO_TOPOLOGY),--topology '$(DEMO_TOPOLOGY)')
+
+test: check live ## Everything: checks and fast tests, then the tests that kill processes
+
+check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy tests/typing/api.py
+	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
+	$(BIN)/pytest -q -n auto -m 'not live'
+
+live: .venv/dev.stamp ## The tests that kill processes
+	$(BIN)/pytest -q -m live tests/live
+
+bench: .venv/dev.stamp ## Print every measured figure, against named peers in one interleaved run
+	$(BIN)/python -m bench
+
+soak: .venv/dev.stamp ## Random topologies for SOAK_MINUTES=5, going on where the last soak stopped (SOAK_SEED= to repeat)
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
+lock: .venv/dev.stamp ## Resolve the pinned versions again
+	$(PIP) install uv
+	for extra in demo dev; do $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --upgrade \
+	  --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 --extra $$extra --extra build \
+	  --custom-compile-command 'make lock' -o requirements/$$extra.lock; done
+
+clean: ## Remove the virtual environment and what tools left behind
+	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak
+
+.venv/%.stamp: requirements/%.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing what 'make $(if $(filter demo,$*),demo,test)' needs into .venv ..."
+	@$(PIP) install --require-hashes -r requirements/$*.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,67 @@
+"""apportion: which node handles what, and what exactly moves when that changes.
+
+Names are loaded when first used, so that `import apportion` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apportion import balance, errors, placement
+    from apportion.errors import ApportionError
+    from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Topology, decode, encode
+    from apportion.placement import Jump, Modulo, Rendezvous, Ring, Slots, apply, handover, hashers, plan
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "apportion.errors": ("ApportionError",),
+    "apportion.model": (
+        "Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Topology", "decode", "encode",
+    ),
+    "apportion.placement": (
+        "Jump", "Modulo", "Rendezvous", "Ring", "Slots", "apply", "handover", "hashers", "plan",
+    ),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_ROOMS = ("balance", "errors", "model", "placement")
+
+__all__ = [
+    "ApportionError",
+    "Assignment",
+    "Epoch",
+    "Jump",
+    "KeyRange",
+    "Modulo",
+    "Move",
+    "Node",
+    "Plan",
+    "Rendezvous",
+    "Ring",
+    "Slots",
+    "Table",
+    "Topology",
+    "apply",
+    "balance",
+    "decode",
+    "encode",
+    "errors",
+    "handover",
+    "hashers",
+    "placement",
+    "plan",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        return import_module(f"apportion.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'apportion' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

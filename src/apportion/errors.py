@@ -1,0 +1,188 @@
+"""One tree of errors: whose fault it is, whether a retry can help, whether data is at risk.
+
+Every message says what is wrong (with the values), what was expected, and what to do next.
+Promises: foreign values are shown cut to a line, control characters escaped, passwords of URLs removed;
+every error pickles. Refuses: to be raised bare; pick the leaf that a caller would want to catch.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import ClassVar
+
+_SHOWN_CHARACTERS = 60
+
+
+class ApportionError(Exception):
+    """Base of everything this library raises on purpose."""
+
+    retryable: ClassVar[bool] = False
+
+    # `Exception.__new__` has stored the constructor's own arguments, which is what pickling replays;
+    # calling `super().__init__` with other ones would break it in the leaves.
+    def __init__(self, problem: str, hint: str) -> None:
+        self.problem = problem
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n{self.hint}"
+
+
+class InvalidInput(ApportionError, ValueError):
+    """The caller's value cannot be used; nothing was done."""
+
+    def __init__(self, field: str, value: object, expected: str, hint: str) -> None:
+        super().__init__(f"{field} is {shown(value)}, expected {expected}.", hint)
+        self.field = field
+
+
+class UnknownOption(InvalidInput):
+    """A name outside a closed list; the message offers the nearest known one."""
+
+    def __init__(self, field: str, value: object, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = nearest(value, names)
+        hint = f"Did you mean {near!r}?" if near else "Pick one of them."
+        super().__init__(field, value, "one of " + _listed(names), hint)
+        self.nearest = near
+
+
+class DuplicateNode(InvalidInput):
+    """Two nodes of one topology have the same id."""
+
+    def __init__(self, node_id: str) -> None:
+        super().__init__(
+            "node id", node_id, "an id no other node of the topology has", "Rename one of the two, or drop it."
+        )
+
+
+class UnknownNode(InvalidInput):
+    """An id that the topology does not hold."""
+
+    def __init__(self, node_id: object, known: Iterable[str]) -> None:
+        names = list(known)
+        near = nearest(node_id, names)
+        hint = f"Did you mean {near!r}?" if near else "Add the node first, or use an id of the topology."
+        super().__init__("node id", node_id, "one of " + _listed(names), hint)
+        self.nearest = near
+
+
+class BadWeight(InvalidInput):
+    """A weight that is not 0 or a finite number in the allowed span."""
+
+
+class BadRange(InvalidInput):
+    """Bounds that do not make a half-open, non-empty range, or ranges with a gap or an overlap."""
+
+
+class BadSnapshot(InvalidInput):
+    """Saved bytes that are damaged, too large, of another kind, version or cluster."""
+
+
+class CannotPlace(ApportionError):
+    """The request is well formed, but no placement satisfies it."""
+
+
+class NoNodes(CannotPlace):
+    """No node may own anything: the topology is empty or every node drains."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} needs a node with a weight above 0 and the topology has none.",
+            "Add a node, or give one of them a weight above 0.",
+        )
+
+
+class NotEnoughNodes(CannotPlace):
+    """More replicas wanted than the rule allows to place."""
+
+    def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
+        super().__init__(
+            f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({_listed(eligible)}).",
+            "Add nodes or zones, ask for fewer replicas, or relax the rule with spread='best-effort'.",
+        )
+        self.wanted, self.eligible, self.rule = wanted, tuple(eligible), rule
+
+
+class Outdated(ApportionError):
+    """The caller acted on something that has changed since; read again and retry."""
+
+    retryable = True
+
+
+class StaleEpoch(Outdated):
+    """An epoch (number and digest) is not the current one."""
+
+    def __init__(self, seen: object, current: object) -> None:
+        super().__init__(
+            f"made from epoch {seen}, but the current epoch is {current}.",
+            "Nothing was changed. Read the current state, plan again and apply the new plan.",
+        )
+        self.seen, self.current = seen, current
+
+
+class Unsafe(ApportionError):
+    """Carrying on could lose or misplace data."""
+
+
+class PlanRefused(Unsafe):
+    """A plan that must not be applied."""
+
+    def __init__(self, reason: str, move: object = None) -> None:
+        at = "" if move is None else f" at {move}"
+        super().__init__(f"plan refused{at}: {reason}.", "Nothing was changed. Plan again from the current table.")
+        self.reason, self.move = reason, move
+
+
+class Bug(ApportionError, AssertionError):
+    """Our fault, never the caller's."""
+
+
+class InvariantBroken(Bug):
+    """Something this library promises did not hold."""
+
+    def __init__(self, facts: str) -> None:
+        super().__init__(f"broken invariant: {facts}.", "This is a defect of apportion; please report it.")
+
+
+def shown(value: object) -> str:
+    """Show a foreign value in one line: cut, escaped, without the password of a URL, never its own `repr`.
+
+    >>> print(shown("postgres://app:s3:cr/t@db/x"), shown("a" * 70)[50:], shown(10**80))
+    'postgres://***@db/x' aaaaaaaaaa… (70 long) an int of 266 bits
+    """
+    if isinstance(value, str):
+        return _cut(repr(_without_password(str.__getitem__(value, slice(4096)))), str.__len__(value))
+    if isinstance(value, bytes):
+        return _cut(repr(bytes.__getitem__(value, slice(_SHOWN_CHARACTERS))), bytes.__len__(value))
+    if value is None or type(value) in (bool, float):
+        return repr(value)
+    if type(value) is int:
+        return repr(value) if value.bit_length() <= 128 else f"an int of {value.bit_length()} bits"
+    return f"a {type(value).__name__}"
+
+
+def nearest(value: object, known: Iterable[str]) -> str | None:
+    """Return the known name most like `value`, or None when none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only an error pays for it
+
+    if not isinstance(value, str):
+        return None
+    found = get_close_matches(value.lower()[:256], list(islice(known, 1000)), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def _without_password(text: str) -> str:
+    """Hide all between `://` and the last `@`: a password may itself hold `@ : /` and blanks."""
+    scheme, mark, rest = text.partition("://")
+    if not mark or ("@" not in rest and len(text) < 4096):
+        return text
+    return f"{scheme}://***@{rest.rpartition('@')[2]}"
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS + 3 else f"{text[:_SHOWN_CHARACTERS]}… ({length} long)"
+
+
+def _listed(names: Sequence[str]) -> str:
+    some = ", ".join(names[:8])
+    return f"{some}, … {len(names) - 8} more" if len(names) > 8 else some or "none"

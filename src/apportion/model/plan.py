@@ -1,0 +1,186 @@
+"""Plan: a change as a value. What moves from where to where, how much of it had to, and what it was made from.
+
+A plan is built from the items whose owners differ; everything else it says (moves, ratios, bounds, shares) follows
+from them and from the two topologies, so a saved plan cannot contradict itself.
+
+Widths are integers: positions of the circle when the plan is exact, keys when it is counted. Ratios are widths over
+the total width owned afterwards (for n replicas, n times the circle).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+from typing import TypeAlias
+from uuid import UUID
+
+from apportion.errors import shown
+from apportion.model.epoch import Epoch
+from apportion.model.token import KeyRange
+from apportion.model.topology import Topology
+
+Key: TypeAlias = str | bytes | int | UUID
+"""What can be routed; see `placement.keys` for the bytes each kind stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A range or a key whose ordered owners differ."""
+
+    item: KeyRange | Key
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Positions of a range; 1 for a key."""
+        return self.item.width if isinstance(self.item, KeyRange) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One copy of an item changes hands. No source: a further copy is made. No target: a copy is given up."""
+
+    item: KeyRange | Key
+    source: str | None
+    target: str | None
+    width: int
+
+    def __str__(self) -> str:
+        item = self.item if isinstance(self.item, KeyRange) else shown(self.item)
+        return f"{item} {self.source or '(new copy)'} -> {self.target or '(dropped)'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeChange:
+    """What a plan means for one node, as ratios of the total: its share before and after, what it gains and loses."""
+
+    before_ratio: float
+    after_ratio: float
+    gained_ratio: float
+    lost_ratio: float
+
+
+# Without slots: a cached property keeps its value in the instance's dictionary.
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The difference of two placements, exact (from two tables) or counted (over keys).
+
+    Given are the epochs it leads from and to, both topologies, the hasher, the changes in order, the `span` they are
+    part of (the whole circle, or the number of keys) and the width that each node owns before and after.
+    The rest is derived when first asked for, in O(changes).
+    """
+
+    before: Epoch
+    after: Epoch
+    old: Topology
+    new: Topology
+    hasher: str
+    exact: bool
+    changes: tuple[Change, ...]
+    span: int
+    widths_before: Mapping[str, int]
+    widths_after: Mapping[str, int]
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there is anything to apply, if only a new topology under which nothing moves."""
+        return self.before.digest != self.after.digest
+
+    @cached_property
+    def moves(self) -> tuple[Move, ...]:
+        """Every single move, in the order of the changes."""
+        return tuple(move for change in self.changes for move in _moves_of(change, self.old, self.new))
+
+    @cached_property
+    def moved_ratio(self) -> float:
+        """What nodes must receive that they did not own; a change of order alone moves nothing."""
+        return self._ratio(sum(move.width for move in self.moves if move.target is not None))
+
+    @cached_property
+    def leader_moved_ratio(self) -> float:
+        """The part of the span whose first owner differs."""
+        return sum(change.width for change in self.changes if change.before[:1] != change.after[:1]) / self.span
+
+    @cached_property
+    def stray_ratio(self) -> float:
+        """Moves that nothing in the change of topology explains; see `is_stray`."""
+        return self._ratio(sum(move.width for move in self.moves if self.is_stray(move)))
+
+    @cached_property
+    def lower_bound_ratio(self) -> float:
+        """The least that any way from the one distribution of shares to the other can move."""
+        return self._ratio(_gain(self.widths_before, self.widths_after))
+
+    @cached_property
+    def fair_bound_ratio(self) -> float:
+        """The same bound for shares exactly proportional to weight. It informs: the placements may be less even."""
+        old_total = max(1, sum(node.millionths for node in self.old))
+        new_total = max(1, sum(node.millionths for node in self.new))
+        before = {node.id: node.millionths * new_total for node in self.old}
+        after = {node.id: node.millionths * old_total for node in self.new}
+        return _gain(before, after) / (old_total * new_total)
+
+    @cached_property
+    def per_node(self) -> Mapping[str, NodeChange]:
+        """What the plan means for each node of either topology, by id."""
+        gained: Counter[str | None] = Counter()
+        lost: Counter[str | None] = Counter()
+        for move in self.moves:
+            gained[move.target] += move.width
+            lost[move.source] += move.width
+        total_before = sum(self.widths_before.values())
+        return {
+            node_id: NodeChange(
+                before_ratio=self.widths_before.get(node_id, 0) / total_before,
+                after_ratio=self._ratio(self.widths_after.get(node_id, 0)),
+                gained_ratio=self._ratio(gained[node_id]),
+                lost_ratio=self._ratio(lost[node_id]),
+            )
+            for node_id in sorted({*self.old.ids, *self.new.ids})
+        }
+
+    def is_stray(self, move: Move) -> bool:
+        """Whether a move lacks a cause.
+
+        It has one if its source left, drains or lost weight, or if its target is new or gained weight, or if it makes
+        or drops a copy. Weights compare node by node, absolutely.
+        """
+        if move.source is None or move.target is None:
+            return False
+        source_shrank = move.source not in self.new or self.new[move.source].weight < self.old[move.source].weight
+        target_grew = move.target not in self.old or self.new[move.target].weight > self.old[move.target].weight
+        return not (source_shrank or target_grew)
+
+    def __str__(self) -> str:
+        what, unit = ("key space", "ranges") if self.exact else (f"{self.span} keys", "keys")
+        return (
+            f"plan: {self.moved_ratio:.2%} of the {what} moves (bound {self.lower_bound_ratio:.2%}, "
+            f"fair {self.fair_bound_ratio:.2%}), stray {self.stray_ratio:.2%}, {len(self.changes)} {unit}, "
+            f"{len(self.old)} -> {len(self.new)} nodes, epoch {self.before} -> {self.after}"
+        )
+
+    def _ratio(self, width: int) -> float:
+        return width / sum(self.widths_after.values())
+
+
+def _moves_of(change: Change, old: Topology, new: Topology) -> Iterator[Move]:
+    """Pair the owners that go with those that come, same fault domain first, then by id."""
+    lost = sorted(set(change.before).difference(change.after))
+    gained = sorted(set(change.after).difference(change.before))
+    pairs: list[tuple[str | None, str | None]] = []
+    for source in list(lost):
+        domain = old[source].fault_domain()
+        target = next((node_id for node_id in gained if new[node_id].fault_domain() == domain), None)
+        if target is not None:
+            pairs.append((source, target))
+            lost.remove(source)
+            gained.remove(target)
+    pairs += zip_longest(lost, gained)
+    return (Move(change.item, source, target, change.width) for source, target in pairs)
+
+
+def _gain(before: Mapping[str, int], after: Mapping[str, int]) -> int:
+    """Sum what nodes own more than before; at least this much moves, because a gain is received."""
+    return sum(max(width - before.get(node_id, 0), 0) for node_id, width in after.items())

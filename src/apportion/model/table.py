@@ -1,0 +1,243 @@
+"""Table: sorted boundaries and the owners of each stretch between them; the waist of the house.
+
+Every placement that can be written down compiles to a table, one lookup serves them all, one codec publishes them,
+and the difference of two tables is exact: their boundaries are laid over each other and every stretch is compared.
+
+Promises: no gap and no overlap by construction; equal means the same answer for every position under the same topology,
+because neighbouring stretches with equal owners are joined when a table is built.
+Refuses: to know keys. `hasher` names how a key became a position; hashing is the business of `placement`.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import pack
+from typing import Self
+
+from apportion.errors import BadRange, InvalidInput, PlanRefused
+from apportion.model.epoch import Epoch, content_digest
+from apportion.model.plan import Change
+from apportion.model.token import POSITIONS, KeyRange, Slot, Token, slot_start
+from apportion.model.topology import Topology
+
+MAX_TOKENS = 2**24
+
+Owners = tuple[str, ...]
+"""Node ids in order of preference, the leader first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Row i owns the positions from `starts[i]` up to `starts[i + 1]`; the last row owns up to the end of the circle.
+
+    A row holds distinct indexes into `topology.nodes`, leader first; rows may differ in length.
+    `hasher` labels the hash that made positions of keys: tables of different hashers cannot be compared.
+    `slots`, where set, says that boundaries stand only where slots begin, as tables made of slots do.
+
+    Memory: about 50 bytes a stretch. Building: O(stretches).
+
+    >>> topology = Topology(["a", "b"])
+    >>> table = Table(topology=topology, hasher="xxh3-64", starts=(0, 2**62, 2**63), rows=((0,), (0,), (1,)))
+    >>> table.starts == (0, 2**63), table.owners(5), print(table.range_at(5))
+    [0000000000000000, 8000000000000000)
+    (True, ('a',), None)
+    """
+
+    topology: Topology
+    hasher: str
+    starts: tuple[Token, ...]
+    rows: tuple[tuple[int, ...], ...]
+    slots: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_starts(self.starts, len(self.rows))
+        _check_rows(self.rows, len(self.topology))
+        if self.slots is not None:
+            _check_slots(self.slots, self.starts)
+        joined = [(0, self.rows[0])]
+        joined += (
+            (start, row) for start, (left, row) in zip(self.starts[1:], pairwise(self.rows), strict=True) if left != row
+        )
+        starts, rows = zip(*joined, strict=True)
+        object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "rows", rows)
+
+    @classmethod
+    def from_ranges(
+        cls, ranges: Iterable[tuple[KeyRange, Owners]], *, topology: Topology, hasher: str, slots: int | None = None
+    ) -> Self:
+        """Build a table from ranges in any order; `BadRange` names the first gap or overlap. O(n log n)."""
+        ordered = sorted(ranges, key=lambda entry: entry[0])
+        ends = [0, *(key_range.end for key_range, _ in ordered)]
+        starts = [*(key_range.start for key_range, _ in ordered), POSITIONS]
+        for end, start in zip(ends, starts, strict=True):
+            if start != end:
+                fault = "a gap" if start > end else "an overlap"
+                raise BadRange(
+                    "range start", start, f"{end}; there is {fault}", "Let each range start where the last one ends."
+                )
+        return cls(
+            topology=topology,
+            hasher=hasher,
+            starts=tuple(starts[:-1]),
+            rows=tuple(tuple(topology.index(node_id) for node_id in owners) for _, owners in ordered),
+            slots=slots,
+        )
+
+    @property
+    def epoch(self) -> Epoch:
+        """The topology's number, and the digest of everything the table holds. O(stretches)."""
+        lengths = [len(row) for row in self.rows]
+        indexes = [index for row in self.rows for index in row]
+        digest = content_digest(
+            self.topology.epoch.digest.encode(),
+            self.hasher.encode(),
+            pack("<q", self.slots or 0),
+            *(pack(f"<{len(numbers)}Q", *numbers) for numbers in (self.starts, lengths, indexes)),
+        )
+        return Epoch(number=self.topology.number, digest=digest)
+
+    def owners(self, position: Token) -> Owners:
+        """Return the owners of a position, leader first. O(log stretches)."""
+        return self._named(self.rows[bisect_right(self.starts, position) - 1])
+
+    def range_at(self, position: Token) -> KeyRange:
+        """Return the stretch that a position lies in. O(log stretches)."""
+        row = bisect_right(self.starts, position)
+        return KeyRange(self.starts[row - 1], self.starts[row] if row < len(self.starts) else POSITIONS)
+
+    def ranges(self) -> Iterator[tuple[KeyRange, Owners]]:
+        """Yield every stretch with its owners, in order."""
+        for (start, end), row in zip(pairwise((*self.starts, POSITIONS)), self.rows, strict=True):
+            yield KeyRange(start, end), self._named(row)
+
+    def widths(self) -> dict[str, int]:
+        """Return how many positions each node owns, every copy counted; nodes that own nothing are there with 0."""
+        widths = dict.fromkeys(self.topology.ids, 0)
+        for key_range, owners in self.ranges():
+            for node_id in owners:
+                widths[node_id] += key_range.width
+        return widths
+
+    def diff(self, new: "Table") -> tuple[Change, ...]:
+        """Return exactly the ranges whose ordered owners differ in `new`, joined where neighbours change alike.
+
+        Order: by position. O(stretches of both). Raises `InvalidInput` when the positions mean different hashes.
+        """
+        if self.hasher != new.hasher:
+            raise InvalidInput(
+                "hasher",
+                new.hasher,
+                f"{self.hasher!r}, that of the other table",
+                "Compare placements of different hashers over keys.",
+            )
+        cuts = sorted({*self.starts, *new.starts})
+        stretches = zip(pairwise((*cuts, POSITIONS)), self._owners_at(cuts), new._owners_at(cuts), strict=True)
+        return tuple(_joined(stretches))
+
+    def changed(self, changes: Sequence[Change], topology: Topology) -> Self:
+        """Return the table of `topology` in which exactly `changes` (sorted, disjoint) have happened.
+
+        Raises `PlanRefused` where the owners are not those that a change starts from.
+        """
+        ends = {change.item.end for change in changes if isinstance(change.item, KeyRange)}
+        starts = {change.item.start: change for change in changes if isinstance(change.item, KeyRange)}
+        cuts = sorted({*self.starts, *starts, *ends} - {POSITIONS})
+        rows: list[Owners] = []
+        change: Change | None = None
+        for cut, owners in zip(cuts, self._owners_at(cuts), strict=True):
+            change = starts.get(cut, None if cut in ends else change)
+            if change is not None and change.before != owners:
+                raise PlanRefused(f"it starts from {change.before}, the table holds {owners}", change.item)
+            rows.append(owners if change is None else change.after)
+        return type(self)(
+            topology=topology,
+            hasher=self.hasher,
+            starts=tuple(cuts),
+            rows=tuple(tuple(map(topology.index, owners)) for owners in rows),
+            slots=self.slots,
+        )
+
+    def _named(self, row: tuple[int, ...]) -> Owners:
+        return tuple(self.topology.ids[index] for index in row)
+
+    def _owners_at(self, cuts: Iterable[Token]) -> Iterator[Owners]:
+        """Yield the owners in force at each of `cuts`, which are ascending and hold every start of this table."""
+        rows = dict(zip(self.starts, self.rows, strict=True))
+        names: dict[tuple[int, ...], Owners] = {row: self._named(row) for row in set(self.rows)}
+        owners: Owners = ()
+        for cut in cuts:
+            if cut in rows:
+                owners = names[rows[cut]]
+            yield owners
+
+    def __repr__(self) -> str:
+        grid = f", {self.slots} slots" if self.slots else ""
+        return (
+            f"Table({len(self.starts)} ranges over {len(self.topology)} nodes, {self.hasher}{grid}, epoch {self.epoch})"
+        )
+
+
+def _joined(stretches: Iterable[tuple[tuple[int, int], Owners, Owners]]) -> Iterator[Change]:
+    """Yield a change for each maximal run of stretches with the same owners before and the same other owners after."""
+    last: Change | None = None
+    for (start, end), before, after in stretches:
+        if (
+            last
+            and isinstance(last.item, KeyRange)
+            and last.item.end == start
+            and (last.before, last.after) == (before, after)
+        ):
+            last = Change(KeyRange(last.item.start, end), before, after)
+            continue
+        if last:
+            yield last
+        last = Change(KeyRange(start, end), before, after) if before != after else None
+    if last:
+        yield last
+
+
+def _check_starts(starts: tuple[Token, ...], rows: int) -> None:
+    if len(starts) != rows or not 0 < rows <= 2 * MAX_TOKENS:
+        raise InvalidInput(
+            "table rows", rows, f"one for each of {len(starts)} starts", "Give every start its row of owners."
+        )
+    if any(type(start) is not int for start in starts) or starts[0] != 0:
+        raise BadRange(
+            "table starts", starts[0], "ints of which the first is 0", "Cover the circle from its first position."
+        )
+    for left, right in pairwise((*starts, POSITIONS)):
+        if left >= right:
+            raise BadRange(
+                "table starts",
+                right,
+                f"more than the one before, {left}, and below 2**64",
+                "Sort the starts and drop repeated ones.",
+            )
+
+
+def _check_rows(rows: tuple[tuple[int, ...], ...], nodes: int) -> None:
+    for row in set(rows):
+        if (
+            not row
+            or len(set(row)) != len(row)
+            or any(type(index) is not int or not 0 <= index < nodes for index in row)
+        ):
+            raise InvalidInput(
+                "table row", str(row), f"distinct indexes below {nodes}, at least one", "List each owner once."
+            )
+
+
+def _check_slots(slots: int, starts: tuple[Token, ...]) -> None:
+    if type(slots) is not int or not 0 < slots <= MAX_TOKENS:
+        raise InvalidInput("slots", slots, f"an int in 1 .. {MAX_TOKENS}", "Use some 32 slots a node.")
+    for start in starts:
+        slot: Slot = start * slots // POSITIONS
+        if slot_start(slot, slots) != start:
+            raise BadRange(
+                "table start",
+                start,
+                f"the first position of one of {slots} slots",
+                "Give the number of slots it was made with.",
+            )

@@ -1,0 +1,223 @@
+"""Node and Topology: what can own, where it stands, how much it should own.
+
+Promises: a topology never changes, so a change makes the next one and whoever routes by the old one is undisturbed;
+nodes are sorted by id, and every index in this library refers to that order; an invalid node cannot exist.
+Refuses: what is *up* right now (liveness is no property of a topology) and addresses (an id is a name).
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
+from itertools import islice, pairwise
+from typing import Self
+
+from apportion.errors import BadWeight, DuplicateNode, InvalidInput, UnknownNode, shown
+from apportion.model.epoch import Epoch, check_number, content_digest
+
+MAX_NODES = 100_000
+MAX_NAME_BYTES = 255
+MAX_ZONE_LEVELS = 8
+MAX_WEIGHT = 1e9
+MIN_WEIGHT = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Something that can own: an id, the path of its fault domains (outermost first), and a weight.
+
+    A weight is 0 (the node drains: it owns nothing more, and stays a source to copy from) or lies in 1e-6 .. 1e9;
+    it is kept in millionths, so that shares are counted in integers. Ids are compared as they are: case matters,
+    and two Unicode spellings of one letter are two ids.
+
+    >>> Node("db-03", zone=("eu", "rack3"), weight=2)
+    Node(id='db-03', zone=('eu', 'rack3'), weight=2.0)
+    """
+
+    id: str
+    _: KW_ONLY
+    zone: tuple[str, ...] = ()
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_name("node id", self.id)
+        object.__setattr__(self, "zone", _checked_zone(self.zone))
+        object.__setattr__(self, "weight", _checked_weight(self.id, self.weight))
+
+    @property
+    def millionths(self) -> int:
+        """The weight as an integer; everything that decides an owner counts with this one."""
+        return round(self.weight * 1_000_000)
+
+    def fault_domain(self, level: int | None = None) -> Hashable:
+        """Return what two nodes have equal when they fail together: the zone path, or its levels 0 .. `level`.
+
+        A node without a zone is a fault domain by itself.
+        """
+        return (self.zone if level is None else self.zone[: level + 1]) or self.id
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Topology:
+    """All nodes at one epoch, sorted by id. Equal means the same cluster name and nodes, whatever the number.
+
+    `nodes` holds `Node`s or ids (a string becomes a plain node); at most 100 000.
+    Building and each change cost O(nodes log nodes).
+
+    >>> topology = Topology(["b", Node("a", zone=("eu",))])
+    >>> topology.ids, topology.index("b"), "c" in topology
+    (('a', 'b'), 1, False)
+    >>> topology.add("c").drain("a")
+    Topology(3 nodes in 3 zones, 1 draining, epoch 3:4809971a)
+    """
+
+    nodes: tuple[Node, ...]
+    cluster: str
+    number: int = field(compare=False)
+    ids: tuple[str, ...] = field(compare=False)
+    _index: dict[str, int] = field(compare=False)
+
+    def __init__(self, nodes: "Iterable[Node | str]" = (), *, cluster: str = "", number: int = 1) -> None:
+        if cluster != "":
+            check_name("cluster", cluster)
+        listed = _sorted_nodes(nodes)
+        object.__setattr__(self, "nodes", listed)
+        object.__setattr__(self, "cluster", cluster)
+        object.__setattr__(self, "number", check_number(number))
+        object.__setattr__(self, "ids", tuple(node.id for node in listed))
+        object.__setattr__(self, "_index", {node.id: index for index, node in enumerate(listed)})
+
+    @property
+    def epoch(self) -> Epoch:
+        """The number, and the digest of cluster name and nodes. O(nodes)."""
+        parts = [self.cluster.encode()]
+        for node in self.nodes:
+            parts += [
+                node.id.encode(),
+                node.millionths.to_bytes(8, "little"),
+                *(level.encode() for level in node.zone),
+                b"",
+            ]
+        return Epoch(number=self.number, digest=content_digest(*parts))
+
+    def index(self, node_id: str) -> int:
+        """Return the place of a node in `nodes`; raise `UnknownNode` when it is not there. O(1)."""
+        try:
+            return self._index[node_id]
+        except (KeyError, TypeError):
+            raise UnknownNode(node_id, self.ids) from None
+
+    def add(self, *nodes: Node | str) -> Self:
+        """Return the next topology with more nodes; `DuplicateNode` if one is there already."""
+        return self._next((*self.nodes, *nodes))
+
+    def without(self, *node_ids: str) -> Self:
+        """Return the next topology with these nodes gone: they own nothing and nothing can be copied from them."""
+        gone = {self.index(node_id) for node_id in node_ids}
+        return self._next(node for index, node in enumerate(self.nodes) if index not in gone)
+
+    def reweight(self, node_id: str, weight: float) -> Self:
+        """Return the next topology with one weight changed."""
+        index = self.index(node_id)
+        changed = Node(node_id, zone=self.nodes[index].zone, weight=weight)
+        return self._next((*self.nodes[:index], changed, *self.nodes[index + 1 :]))
+
+    def drain(self, *node_ids: str) -> Self:
+        """Return the next topology in which these nodes have weight 0: they own nothing, and stay a source of moves."""
+        draining = {self.index(node_id) for node_id in node_ids}
+        return self._next(
+            Node(node.id, zone=node.zone, weight=0) if index in draining else node
+            for index, node in enumerate(self.nodes)
+        )
+
+    def _next(self, nodes: "Iterable[Node | str]") -> Self:
+        return type(self)(nodes, cluster=self.cluster, number=self.number + 1)
+
+    def __getitem__(self, node_id: str) -> Node:
+        return self.nodes[self.index(node_id)]
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self._index
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        zones = len({node.fault_domain() for node in self.nodes})
+        draining = sum(node.weight == 0 for node in self.nodes)
+        drained = f", {draining} draining" if draining else ""
+        return f"Topology({len(self)} nodes in {zones} zones{drained}, epoch {self.epoch})"
+
+
+def check_name(field_name: str, name: object) -> str:
+    """Return `name` if it can name a node, a zone level or a cluster; raise `InvalidInput` otherwise.
+
+    A name is 1 .. 255 bytes of UTF-8 that print in one line (no control, direction or unpaired surrogate characters),
+    without a blank at either end and without a password.
+    """
+    if not isinstance(name, str):
+        raise InvalidInput(
+            field_name, name, "a str", f"Name it by a string; str(...) it yourself if {shown(name)} is meant."
+        )
+    if not 0 < len(name) <= MAX_NAME_BYTES or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise InvalidInput(field_name, name, f"1 .. {MAX_NAME_BYTES} bytes of UTF-8", "Use a shorter name.")
+    if not name.isprintable() or name != name.strip():
+        raise InvalidInput(
+            field_name,
+            name,
+            "printable characters without blanks at the ends",
+            "Remove the character shown escaped, or strip().",
+        )
+    scheme, _, rest = name.partition("://")
+    if scheme != name and "@" in rest:
+        raise InvalidInput(
+            field_name,
+            name,
+            "a name without credentials",
+            "Names reach tables, logs and metrics; keep the address elsewhere.",
+        )
+    return name
+
+
+def _sorted_nodes(nodes: "Iterable[Node | str]") -> tuple[Node, ...]:
+    if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
+        raise InvalidInput("nodes", nodes, "an iterable of Node or str", 'Put a single node in a list: ["a"].')
+    listed = [node if isinstance(node, Node) else Node(node) for node in islice(nodes, MAX_NODES + 1)]
+    if len(listed) > MAX_NODES:
+        raise InvalidInput(
+            "nodes",
+            len(listed),
+            f"at most MAX_NODES = {MAX_NODES} nodes",
+            "Place keys on groups of nodes, then within a group.",
+        )
+    listed.sort(key=lambda node: node.id)
+    for left, right in pairwise(listed):
+        if left.id == right.id:
+            raise DuplicateNode(right.id)
+    return tuple(listed)
+
+
+def _checked_zone(zone: object) -> tuple[str, ...]:
+    if not isinstance(zone, (tuple, list)):
+        raise InvalidInput(
+            "zone", zone, "a tuple of names, outermost first", 'Write zone=("eu", "rack1"), or zone=() for none.'
+        )
+    if len(zone) > MAX_ZONE_LEVELS:
+        raise InvalidInput(
+            "zone levels", len(zone), f"at most {MAX_ZONE_LEVELS}", "Drop the levels that cannot fail as a whole."
+        )
+    return tuple(check_name("zone level", level) for level in zone)
+
+
+def _checked_weight(node_id: str, weight: float) -> float:
+    is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+    # NaN fails both comparisons, infinity the second.
+    if not is_number or not (weight == 0 or MIN_WEIGHT <= weight <= MAX_WEIGHT):
+        raise BadWeight(
+            f"weight of node {shown(node_id)}",
+            weight,
+            f"0 (drain) or a finite number in {MIN_WEIGHT:g} .. {MAX_WEIGHT:g}",
+            "Weights are relative: give the ordinary node 1.",
+        )
+    return round(weight * 1_000_000) / 1_000_000

@@ -1,0 +1,56 @@
+"""The catalog of placements: every file of this room that ends in a `SPEC`, and what other packages add.
+
+Others add theirs through the entry point group `apportion.placements`: an entry `name = "module:SPEC"`. Entry points
+are asked for only when a name is unknown here or all are listed; a name of this room cannot be taken over.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.placement.api import PlacementSpec
+
+ENTRY_POINTS = "apportion.placements"
+
+
+def names() -> tuple[str, ...]:
+    """Return the name of every placement, sorted. Imports this room's files and lists entry points."""
+    return tuple(sorted({*_own(), *_foreign()}))
+
+
+def get(name: str) -> PlacementSpec:
+    """Return a placement's spec by name; calling the spec builds the placement. `UnknownOption` names the nearest.
+
+    >>> get("ring").source, get("ring")(["a"]).route("k")
+    ('Karger et al. 1997', 'a')
+    """
+    spec = _own().get(name) if isinstance(name, str) else None
+    if spec is None:
+        spec = _foreign().get(name) if isinstance(name, str) else None
+    if spec is None:
+        raise UnknownOption("placement", name, names())
+    return spec
+
+
+def _own() -> dict[str, PlacementSpec]:
+    room = import_module("apportion.placement")
+    modules = (import_module(f"apportion.placement.{module.name}") for module in iter_modules(room.__path__))
+    specs = (getattr(module, "SPEC", None) for module in modules)
+    return {spec.name: spec for spec in specs if isinstance(spec, PlacementSpec)}
+
+
+def _foreign() -> dict[str, PlacementSpec]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and rarely asked for
+
+    specs: dict[str, PlacementSpec] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        spec = entry.load()
+        if not isinstance(spec, PlacementSpec):
+            raise InvalidInput(
+                f"entry point {entry.name!r} of {ENTRY_POINTS}",
+                spec,
+                "a PlacementSpec",
+                "Fix or uninstall the package that adds it.",
+            )
+        specs[spec.name] = spec
+    return specs

@@ -1,0 +1,161 @@
+"""Change: from one placement to the next, as a plan; and a plan carried out on a table.
+
+Between two tables the plan is exact: their boundaries are laid over each other, so not one position is missed or
+guessed. A function of the key has no table; then the plan is counted over the keys that are passed.
+
+Promises: `plan` decides nothing, it compares; `apply` makes exactly the table that the plan was made for, from exactly
+the table it was made from, or refuses (`StaleEpoch`, `PlanRefused`) and makes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from apportion.errors import InvalidInput, InvariantBroken, PlanRefused, StaleEpoch
+from apportion.model.epoch import Epoch
+from apportion.model.plan import Change, Key, Plan
+from apportion.model.table import Owners, Table
+from apportion.model.token import POSITIONS
+from apportion.model.topology import Topology
+from apportion.placement.api import Placement
+
+Placed: TypeAlias = Placement | Table
+
+
+def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replicas: int = 1) -> Plan:
+    """Return what moves when `new` takes the place of `old`.
+
+    Exact where both have a table and no keys are passed: O(stretches of both). Else counted over `keys`, every key as
+    often as it is passed: O(keys). `replicas` compares preference lists of that length.
+
+    Raises `InvalidInput` if the clusters differ, if tables are of different hashers, or if a function comes without
+    keys.
+
+    >>> from apportion import Ring
+    >>> ring = Ring(["a", "b", "c"])
+    >>> change = plan(ring, ring.on(ring.topology.add("d")))
+    >>> change.moved_ratio == change.lower_bound_ratio, change.stray_ratio, {move.target for move in change.moves}
+    (True, 0.0, {'d'})
+    """
+    if old.topology.cluster != new.topology.cluster:
+        raise InvalidInput(
+            "cluster",
+            new.topology.cluster,
+            repr(old.topology.cluster),
+            "Compare placements of one cluster; check the files passed.",
+        )
+    if keys is not None:
+        return _counted(old, new, list(keys), replicas)
+    before, after = _table(old, replicas), _table(new, replicas)
+    if before is None or after is None:
+        function = old if before is None else new
+        raise InvalidInput(
+            "keys",
+            None,
+            f"the keys to count, because {type(function).__name__} has no table",
+            "Pass keys=[...], real ones if you can.",
+        )
+    return _exact(before, after)
+
+
+def apply(change: Plan, table: Table) -> Table:
+    """Return the table that a plan leads to, made from the table that it was made from. O(stretches).
+
+    Raises `StaleEpoch` if number or digest of the table's epoch are not the plan's, `PlanRefused` if the plan was
+    counted.
+
+    >>> from apportion import Ring
+    >>> small, big = Ring(["a", "b"]), Ring(["a", "b"]).on(Ring(["a", "b"]).topology.add("c"))
+    >>> apply(plan(small, big), small.table()) == big.table()
+    True
+    """
+    if not change.exact:
+        raise PlanRefused("it was counted over keys and holds no ranges")
+    if table.epoch != change.before:
+        raise StaleEpoch(seen=change.before, current=table.epoch)
+    result = table.changed(change.changes, change.new)
+    if result.epoch != change.after:
+        raise InvariantBroken(f"the plan leads to {result.epoch}, not to {change.after}")
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """The owners of a key while data moves: write to `both`, read from `current` and then `previous`."""
+
+    current: Owners
+    previous: Owners
+
+    @property
+    def both(self) -> Owners:
+        """The current owners, then those of before that are no owners now."""
+        return tuple(dict.fromkeys(self.current + self.previous))
+
+
+def handover(old: Placement, new: Placement, key: Key, *, replicas: int = 1) -> Handover:
+    """Return the owners of a key in the current and the previous placement, in one call.
+
+    >>> from apportion import Ring
+    >>> ring = Ring(["a", "b"])
+    >>> handover(ring, ring.on(ring.topology.add("c")), "tenant-1").both
+    ('c', 'b')
+    """
+    return Handover(current=new.preference(key, replicas), previous=old.preference(key, replicas))
+
+
+def _table(placed: Placed, replicas: int) -> Table | None:
+    return placed if isinstance(placed, Table) else placed.table(replicas)
+
+
+def _exact(before: Table, after: Table) -> Plan:
+    return Plan(
+        before=before.epoch,
+        after=after.epoch,
+        old=before.topology,
+        new=after.topology,
+        hasher=before.hasher,
+        exact=True,
+        changes=before.diff(after),
+        span=POSITIONS,
+        widths_before=before.widths(),
+        widths_after=after.widths(),
+    )
+
+
+def _counted(old: Placed, new: Placed, keys: list[Key], replicas: int) -> Plan:
+    if isinstance(old, Table) or isinstance(new, Table):
+        raise InvalidInput(
+            "keys", "given", "none, because a table cannot hash them", "Pass the placements, or leave keys out."
+        )
+    if not keys:
+        raise InvalidInput("keys", "an empty list", "at least one key", "Pass the keys to count.")
+    before, after = _owners(old, keys, replicas), _owners(new, keys, replicas)
+    return Plan(
+        before=_epoch(old),
+        after=_epoch(new),
+        old=old.topology,
+        new=new.topology,
+        hasher="",
+        exact=False,
+        changes=tuple(Change(key, was, now) for key, was, now in zip(keys, before, after, strict=True) if was != now),
+        span=len(keys),
+        widths_before=_count(before, old.topology),
+        widths_after=_count(after, new.topology),
+    )
+
+
+def _owners(placement: Placement, keys: list[Key], replicas: int) -> list[Owners]:
+    if replicas == 1:
+        return [(node_id,) for node_id in placement.route_many(keys)]
+    return [placement.preference(key, replicas) for key in keys]
+
+
+def _count(lists: list[Owners], topology: Topology) -> dict[str, int]:
+    counts = Counter(node_id for owners in lists for node_id in owners)
+    return {node_id: counts[node_id] for node_id in topology.ids}
+
+
+def _epoch(placement: Placement) -> Epoch:
+    table = placement.table()
+    return placement.topology.epoch if table is None else table.epoch

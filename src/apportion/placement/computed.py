@@ -1,0 +1,78 @@
+"""Placements that are a function: the owner is computed from the key's hash and the list of nodes.
+
+The base of `rendezvous`, `jump` and `modulo`. There is no table, so plans are counted over keys.
+"""
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from apportion.errors import BadWeight, NoNodes, NotEnoughNodes
+from apportion.model.plan import Key
+from apportion.model.topology import Node, Topology
+from apportion.placement.api import index_buffer
+from apportion.placement.hashers import Digest, Hasher
+from apportion.placement.keys import key_bytes
+from apportion.placement.spread import Spread, spread_rule
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Computed(ABC):
+    """The shared half of a computed placement; a kind of it says which node a hash belongs to."""
+
+    topology: Topology
+    hasher: Hasher
+    _hash: Digest = field(compare=False)
+
+    def _fill(self, topology: Topology, hasher: Hasher) -> None:
+        object.__setattr__(self, "topology", topology)
+        object.__setattr__(self, "hasher", hasher)
+        object.__setattr__(self, "_hash", hasher.digest)
+
+    @abstractmethod
+    def _owner(self, key_hash: int) -> int:
+        """Return the index of the node that owns the keys of a hash."""
+
+    def route(self, key: Key) -> str:
+        """Return the id of the node that handles a key."""
+        return self.topology.ids[self._owner(self._hash(key_bytes(key)))]
+
+    def route_many(self, keys: Iterable[Key]) -> list[str]:
+        """Return the node ids of many keys, in their order."""
+        return [self.route(key) for key in keys]
+
+    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
+        """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        indexes = (self._owner(self._hash(key_bytes(key))) for key in keys)
+        return index_buffer(indexes, len(self.topology))
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the owner as a list of one; this method names nobody after it, so more raise `NotEnoughNodes`."""
+        spread_rule(self.topology, count, level=spread_level, spread=spread)
+        owner = self.route(key)
+        if count > 1:
+            raise NotEnoughNodes(
+                count, [owner], f"from {type(self).__name__}, which ranks no second node (Ring and Rendezvous do)"
+            )
+        return (owner,)
+
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> None:
+        """Return None, for a list length that could be asked for: a function has no table."""
+        spread_rule(self.topology, replicas, level=spread_level, spread=spread)
+
+
+def equal_weights(topology: Topology, kind: str) -> list[Node]:
+    """Return the nodes that own something; raise `BadWeight` if they should own different amounts."""
+    nodes = [node for node in topology if node.weight > 0]
+    if not nodes:
+        raise NoNodes(kind)
+    for node in nodes:
+        if node.weight != nodes[0].weight:
+            raise BadWeight(
+                f"weight of node {node.id!r}", node.weight, f"{nodes[0].weight:g}, like {nodes[0].id!r}",
+                f"{kind.capitalize()} knows no weights: use Ring, Rendezvous or Slots, or make all weights equal.",
+            )  # fmt: skip
+    return nodes

@@ -1,0 +1,39 @@
+"""Explanation: why a key is where it is, as a value that prints as a paragraph."""
+
+from dataclasses import dataclass
+
+from apportion.errors import shown
+from apportion.model.plan import Key
+from apportion.model.token import KeyRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Each step from a key to its owner, and what follows it.
+
+    `hash` is what the hasher gave; `range` the stretch of the circle that has the same owner (None where the owner is
+    computed); `why` the rule in words; `next` the nodes after the owner in order of preference; `if_owner_left` who
+    would take over, None where that is another's decision (the balancer's, or nobody's).
+    """
+
+    key: Key
+    placement: str
+    hasher: str
+    hash: int
+    range: KeyRange | None
+    owner: str
+    why: str
+    next: tuple[str, ...]
+    if_owner_left: str | None
+
+    def __str__(self) -> str:
+        lines = [
+            f"key            {shown(self.key)}",
+            f"hash           {self.hash:#018x}  ({self.hasher})",
+            f"owner          {self.owner}",
+            f"why            {self.why}",
+            f"range          {self.range or 'computed for each key'}",
+            f"next           {', '.join(self.next) or 'nobody'}",
+            f"if it left     {self.if_owner_left or 'to be decided: see why'}",
+        ]
+        return "\n".join(lines)

@@ -1,0 +1,177 @@
+"""Hash functions by name: bytes to an unsigned integer, the same in every process, release and machine.
+
+`xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose: without a
+secret anyone can find keys that all go to one node. The others are there to match a system that uses them; MD5 and
+SHA-256 give the first 8 bytes of the digest, big-endian (the first 16 digits that `md5sum` prints), `murmur3` the first
+half of the 128-bit x64 variant, `crc16` the XMODEM polynomial, as Redis Cluster does.
+
+Promises: fixed for ever, by stored vectors. Refuses: Python's `hash()`, which differs between processes.
+Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.model.epoch import content_digest
+
+DEFAULT = "xxh3-64"
+SECRET_BYTES = 16
+
+Digest = Callable[[bytes], int]
+
+
+class Hasher(Protocol):
+    """Bytes to an integer of `bits` bits. `label` names it in tables, a secret by its fingerprint only."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def bits(self) -> int: ...
+    @property
+    def digest(self) -> Digest: ...
+    def __call__(self, data: bytes) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NamedHasher:
+    """A hash function of the list below, with the secret it was asked for.
+
+    `digest` is the function itself, free of this wrapper, for whoever hashes by the million.
+    """
+
+    name: str
+    key: bytes | None = field(default=None, repr=False)
+    bits: int = field(init=False, repr=False, compare=False)
+    digest: Digest = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or self.name not in _MAKERS:
+            raise UnknownOption("hasher", self.name, names())
+        bits, needs_key, make = _MAKERS[self.name]
+        if needs_key != (self.key is not None):
+            expected = f"a secret of {SECRET_BYTES} bytes" if needs_key else f"none: {self.name} takes no secret"
+            raise InvalidInput(
+                "hasher key",
+                None if needs_key else "(a secret)",
+                expected,
+                "Pass key= to siphash-2-4, and to it alone.",
+            )
+        if needs_key and (not isinstance(self.key, bytes) or len(self.key) != SECRET_BYTES):
+            raise InvalidInput(
+                "hasher key",
+                "(a secret)",
+                f"{SECRET_BYTES} bytes",
+                f"Make one with secrets.token_bytes({SECRET_BYTES}).",
+            )
+        object.__setattr__(self, "bits", bits)
+        object.__setattr__(self, "digest", make(self.key or b""))
+
+    @property
+    def label(self) -> str:
+        """The name, followed by a fingerprint of the secret where there is one."""
+        return self.name if self.key is None else f"{self.name}:{content_digest(b'hasher key', self.key)[:16]}"
+
+    def __call__(self, data: bytes) -> int:
+        """Return the hash of `data`, 0 <= hash < 2**bits. O(length)."""
+        return self.digest(data)
+
+    def __reduce__(self) -> tuple[type["NamedHasher"], tuple[str, bytes | None]]:
+        return NamedHasher, (self.name, self.key)
+
+
+def names() -> tuple[str, ...]:
+    """Return the name of every hash function, sorted."""
+    return tuple(sorted(_MAKERS))
+
+
+def get(name: str = DEFAULT, *, key: bytes | None = None) -> NamedHasher:
+    """Return a hash function by name; `UnknownOption` names the nearest one.
+
+    >>> hex(get("crc16")(b"123456789")), get("md5")(b"") == int("d41d8cd98f00b204", 16)
+    ('0x31c3', True)
+    """
+    return NamedHasher(name, key)
+
+
+def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
+    """Return the hasher that a caller named or passed; `InvalidInput` if it is narrower than a placement can use."""
+    found = get(hasher) if isinstance(hasher, str) else hasher
+    if not callable(getattr(found, "digest", None)):
+        raise InvalidInput("hasher", hasher, "a name or a Hasher", "Call hashers.names() for the names.")
+    if not least_bits <= found.bits <= 64:
+        raise InvalidInput(
+            "hasher", found.label, f"a hash of {least_bits} .. 64 bits, not {found.bits}",
+            "Too few positions collide and balance badly here; use it with Slots, or take another hasher.",
+        )  # fmt: skip
+    return found
+
+
+def position_of(hasher: Hasher) -> Digest:
+    """Return the function from bytes to a position on the circle: the hash, as the leading bits of 64."""
+    if hasher.bits == 64:
+        return hasher.digest
+    return _Shifted(hasher.digest, 64 - hasher.bits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shifted:
+    digest: Digest
+    by: int
+
+    def __call__(self, data: bytes) -> int:
+        return self.digest(data) << self.by
+
+
+def _xxh3_64(_: bytes) -> Digest:
+    from xxhash import xxh3_64_intdigest  # noqa: PLC0415 - each hash function is loaded when first asked for
+
+    return xxh3_64_intdigest
+
+
+def _xxh64(_: bytes) -> Digest:
+    from xxhash import xxh64_intdigest  # noqa: PLC0415
+
+    return xxh64_intdigest
+
+
+def _murmur3(_: bytes) -> Digest:
+    from mmh3 import hash64  # noqa: PLC0415
+
+    return lambda data: hash64(data, signed=False)[0]
+
+
+def _md5(_: bytes) -> Digest:
+    from hashlib import md5  # noqa: PLC0415
+
+    return lambda data: int.from_bytes(md5(data, usedforsecurity=False).digest()[:8], "big")
+
+
+def _sha_256(_: bytes) -> Digest:
+    from hashlib import sha256  # noqa: PLC0415
+
+    return lambda data: int.from_bytes(sha256(data, usedforsecurity=False).digest()[:8], "big")
+
+
+def _siphash_2_4(key: bytes) -> Digest:
+    from siphash24 import siphash24  # noqa: PLC0415
+
+    return lambda data: int.from_bytes(siphash24(data, key=key).digest(), "little")
+
+
+def _crc16(_: bytes) -> Digest:
+    from binascii import crc_hqx  # noqa: PLC0415
+
+    return lambda data: crc_hqx(data, 0)
+
+
+_MAKERS: dict[str, tuple[int, bool, Callable[[bytes], Digest]]] = {
+    "crc16": (16, False, _crc16),
+    "md5": (64, False, _md5),
+    "murmur3": (64, False, _murmur3),
+    "sha-256": (64, False, _sha_256),
+    "siphash-2-4": (64, True, _siphash_2_4),
+    "xxh3-64": (64, False, _xxh3_64),
+    "xxh64": (64, False, _xxh64),
+}

@@ -1,0 +1,132 @@
+"""Jump consistent hashing: the owner is computed in O(log nodes) without any table.
+
+Promises: shares are equal; a node added or removed at the end of the order moves only the keys it gains or loses;
+the same bucket as every other implementation for the same 64-bit number.
+Refuses: weights, preference lists, and any change but at the end of the order: take `rendezvous` or `ring` for those.
+The two divisions are IEEE 754 doubles, as published; they round alike on every machine.
+
+Source: Lamping and Veach 2014.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
+
+from apportion.errors import CannotPlace, InvalidInput
+from apportion.model.plan import Key
+from apportion.model.topology import MAX_NODES, Topology
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.computed import Computed, equal_weights
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import DEFAULT, Hasher, resolve
+from apportion.placement.keys import key_bytes
+
+_LINEAR = 2862933555777941757
+_MASK = 2**64 - 1
+
+
+def bucket(number: int, buckets: int) -> int:
+    """Return the bucket, 0 <= bucket < buckets, of a 64-bit number. O(log buckets).
+
+    >>> [bucket(10863919174838991, buckets) for buckets in (1, 10, 100)]
+    [0, 6, 21]
+    """
+    if type(number) is not int or type(buckets) is not int or not (0 <= number < 2**64 and 0 < buckets < 2**31):
+        value = number if type(buckets) is int and 0 < buckets < 2**31 else buckets
+        raise InvalidInput(
+            "jump input", value, "a number in 0 .. 2**64 - 1 and 1 .. 2**31 - 1 buckets", "Hash the key first."
+        )
+    candidate, jump = -1, 0
+    while jump < buckets:
+        candidate = jump
+        number = number * _LINEAR + 1 & _MASK
+        jump = int((candidate + 1) * (2147483648.0 / ((number >> 33) + 1)))
+    return candidate
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Jump(Computed):
+    """Jump hashing over nodes in the order given (a topology gives its own, by id). Lookup: O(log nodes).
+
+    >>> jump = Jump(["b", "a"])
+    >>> jump.order, jump.on(jump.topology.add("c")).order
+    (('b', 'a'), ('b', 'a', 'c'))
+    """
+
+    order: tuple[str, ...]
+    _indexes: tuple[int, ...]
+
+    def __init__(self, nodes: Nodes, *, hasher: str | Hasher = DEFAULT) -> None:
+        # A generator can be read once only, and both the order and the topology are wanted of it.
+        listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
+        topology = topology_of(listed)
+        ids = (node if isinstance(node, str) else node.id for node in listed)
+        self._fill_in_order(topology, ids, resolve(hasher))
+
+    def _fill_in_order(self, topology: Topology, ids: Iterable[str], hasher: Hasher) -> None:
+        owning = {node.id for node in equal_weights(topology, "jump hashing")}
+        order = tuple(node_id for node_id in ids if node_id in owning)
+        self._fill(topology, hasher)
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "_indexes", tuple(topology.index(node_id) for node_id in order))
+
+    def _owner(self, key_hash: int) -> int:
+        return self._indexes[bucket(key_hash, len(self._indexes))]
+
+    def explain(self, key: Key) -> Explanation:
+        """Return which bucket a key falls into, and who would take over from the last node."""
+        key_hash = self._hash(key_bytes(key))
+        number = bucket(key_hash, len(self.order))
+        is_last = number == len(self.order) - 1 and number > 0
+        return Explanation(
+            key=key,
+            placement="jump",
+            hasher=self.hasher.label,
+            hash=key_hash,
+            range=None,
+            owner=self.order[number],
+            why=f"jumps to bucket {number} of {len(self.order)}; only the last node, {self.order[-1]}, can leave",
+            next=(),
+            if_owner_left=self.order[bucket(key_hash, number)] if is_last else None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return jump hashing over a topology that differs at the end of the order only.
+
+        New nodes are appended, sorted by id. Raises `CannotPlace` if any but the last nodes left.
+        """
+        owning = dict.fromkeys(node.id for node in equal_weights(topology, "jump hashing"))
+        kept = [node_id for node_id in self.order if node_id in owning]
+        for node_id, expected in zip(kept, self.order, strict=False):
+            if node_id != expected:
+                raise CannotPlace(
+                    f"{expected!r} leaves from the middle of the order, which would move keys of the nodes after it.",
+                    "Remove nodes from the end, last first, or use Rendezvous or Ring.",
+                )
+        return self._in_order(topology, dict.fromkeys([*kept, *owning]), self.hasher)
+
+    @classmethod
+    def _in_order(cls, topology: Topology, ids: Iterable[str], hasher: Hasher) -> Self:
+        jump = object.__new__(cls)
+        jump._fill_in_order(topology, ids, hasher)
+        return jump
+
+    def __reduce__(self) -> "tuple[Callable[..., Jump], tuple[Topology, tuple[str, ...], Hasher]]":
+        return self._in_order, (self.topology, self.order, self.hasher)
+
+    def __repr__(self) -> str:
+        return f"Jump({self.topology!r}, order={self.order!r}, hasher={self.hasher.label!r})"
+
+
+SPEC = PlacementSpec(
+    name="jump",
+    build=Jump,
+    source="Lamping and Veach 2014",
+    minimal_disruption=True,
+    weighted=False,
+    ranked=False,
+    tabular=False,
+    lookup="O(log nodes)",
+    removes="last",
+)

@@ -1,0 +1,71 @@
+"""Keys as bytes: the one rule by which every placement reads a key.
+
+Promises: a `str` is its UTF-8 bytes, the same key as those bytes; an `int` in [-2**63, 2**63) is 8 bytes little-endian
+two's complement; a `UUID` is its 36 lower-case characters. Two Unicode spellings of one letter are two keys; normalise
+before routing if yours can be spelt both ways.
+Refuses: what has no stable bytes (bool, float, mutable buffers, arbitrary objects), and more than 64 KiB.
+"""
+
+from typing import NoReturn
+from uuid import UUID
+
+from apportion.errors import InvalidInput
+from apportion.model.plan import Key
+
+MAX_KEY_BYTES = 65_536
+
+# A character takes at most four bytes: up to here a string needs no second look.
+_SURELY_SHORT = MAX_KEY_BYTES // 4
+
+
+def key_bytes(key: Key) -> bytes:
+    """Return the bytes of a key; raise `InvalidInput` if it has none. O(length).
+
+    >>> key_bytes("é") == "é".encode() == key_bytes("é".encode()), key_bytes(-2)
+    (True, b'\\xfe\\xff\\xff\\xff\\xff\\xff\\xff\\xff')
+    """
+    if type(key) is str and len(key) <= _SURELY_SHORT:
+        try:
+            return key.encode()
+        except UnicodeEncodeError:
+            _refuse(key, "a str without unpaired surrogates", "Route the original bytes instead.")
+    return _unusual_key_bytes(key)
+
+
+def _unusual_key_bytes(key: Key) -> bytes:
+    match key:
+        case str():
+            # Unbound methods: a subclass of str cannot answer for the key.
+            if str.__len__(key) > MAX_KEY_BYTES:
+                _refuse_length(key)
+            try:
+                data = str.encode(key)
+            except UnicodeEncodeError:
+                _refuse(key, "a str without unpaired surrogates", "Route the original bytes instead.")
+        case bytes():
+            data = bytes.__getitem__(key, slice(MAX_KEY_BYTES + 1))
+        case bool():
+            _refuse(key, "a str, bytes, int or UUID", "Route int(key) or str(key), whichever is meant.")
+        case int():
+            if not -(2**63) <= key < 2**63:
+                _refuse(key, "an int of 64 bits, signed", "Route str(key) for larger numbers.")
+            data = int.to_bytes(key, 8, "little", signed=True)
+        case UUID():
+            data = str(key).encode()
+        case _:
+            _refuse(
+                key,
+                "a str, bytes, int or UUID",
+                "Convert it: bytes(key) for buffers, str(key) or int(key) for numbers.",
+            )
+    if len(data) > MAX_KEY_BYTES:
+        _refuse_length(key)
+    return data
+
+
+def _refuse_length(key: Key) -> NoReturn:
+    _refuse(key, f"at most {MAX_KEY_BYTES} bytes", "Route a digest of it, say hashlib.sha256(key).digest().")
+
+
+def _refuse(key: object, expected: str, hint: str) -> NoReturn:
+    raise InvalidInput("key", key, expected, hint)

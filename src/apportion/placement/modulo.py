@@ -1,0 +1,77 @@
+"""Modulo: `hash(key) % n`. The baseline that the others are compared with, not a recommendation.
+
+Promises: equal shares. Refuses: weights, preference lists, and to keep keys where they are: when n becomes n + 1, all
+but one in n + 1 of the keys move.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+from apportion.model.plan import Key
+from apportion.model.topology import Topology
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.computed import Computed, equal_weights
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import DEFAULT, Hasher, resolve
+from apportion.placement.keys import key_bytes
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Modulo(Computed):
+    """The key's hash modulo the number of nodes. Lookup: O(1).
+
+    >>> Modulo(["a", "b", "c"]).route("tenant-42")
+    'a'
+    """
+
+    _indexes: tuple[int, ...] = field(compare=False)
+
+    def __init__(self, nodes: Nodes, *, hasher: str | Hasher = DEFAULT) -> None:
+        topology = topology_of(nodes)
+        owning = equal_weights(topology, "modulo")
+        self._fill(topology, resolve(hasher))
+        object.__setattr__(self, "_indexes", tuple(topology.index(node.id) for node in owning))
+
+    def _owner(self, key_hash: int) -> int:
+        return self._indexes[key_hash % len(self._indexes)]
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the remainder that decides, and where the key would be with one node less."""
+        key_hash = self._hash(key_bytes(key))
+        nodes = len(self._indexes)
+        owner = self.route(key)
+        left = self.on(self.topology.without(owner)).route(key) if nodes > 1 else None
+        return Explanation(
+            key=key,
+            placement="modulo",
+            hasher=self.hasher.label,
+            hash=key_hash,
+            range=None,
+            owner=owner,
+            why=f"hash % {nodes} = {key_hash % nodes}; a change of {nodes} moves nearly every key",
+            next=(),
+            if_owner_left=left,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return modulo over another topology, which moves nearly every key."""
+        return type(self)(topology, hasher=self.hasher)
+
+    def __reduce__(self) -> "tuple[partial[Modulo], tuple[Topology]]":
+        return partial(type(self), hasher=self.hasher), (self.topology,)
+
+    def __repr__(self) -> str:
+        return f"Modulo({self.topology!r}, hasher={self.hasher.label!r})"
+
+
+SPEC = PlacementSpec(
+    name="modulo",
+    build=Modulo,
+    source="folklore; the baseline of Karger et al. 1997",
+    minimal_disruption=False,
+    weighted=False,
+    ranked=False,
+    tabular=False,
+    lookup="O(1)",
+)

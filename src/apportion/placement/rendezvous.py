@@ -1,0 +1,150 @@
+"""Rendezvous hashing: every key ranks every node; the highest rank owns it.
+
+Promises: when a node comes, goes or changes weight, only keys that it gains or loses move; shares are exactly
+proportional to weights (to 2**-48 of a share); no memory beyond the list of nodes; the ranking is the preference list.
+Refuses: lookups faster than O(nodes), so it is for up to some sixty nodes; hashes of fewer than 64 bits.
+
+Rank: u is the hash of `b"rendezvous/1"`, the length of the node's id (4 bytes), the id, and the key's hash (8 bytes),
+integers little-endian. A node of weight w scores -log2((u + 1) / 2**64) / w and the lowest score ranks first, then the
+larger u, then the smaller id. Among nodes of one weight that is simply the order of u, so logarithms (see `log2`)
+are taken of the best of each weight only.
+
+Source: Thaler and Ravishankar 1998; weights after Schindelhauer and Schomaker 2005.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import merge
+from typing import Self
+
+from apportion.errors import NoNodes
+from apportion.model.plan import Key
+from apportion.model.topology import Topology
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.computed import Computed
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
+from apportion.placement.keys import key_bytes
+from apportion.placement.log2 import FRACTION_BITS, log2_fixed
+from apportion.placement.spread import Spread, spread_rule
+
+
+@dataclass(frozen=True, slots=True)
+class _WeightClass:
+    """The nodes of one weight: their indexes, ascending, and the labels that are hashed with a key."""
+
+    millionths: int
+    indexes: tuple[int, ...]
+    labels: tuple[bytes, ...]
+
+    def score(self, u: int) -> int:
+        """Return -log2((u + 1) / 2**64) / weight, in units that leave 64 bits below the smallest logarithm."""
+        return ((64 << FRACTION_BITS) - log2_fixed(u + 1) << 64) // self.millionths
+
+    def best(self, digest: Digest, data: bytes) -> tuple[int, int]:
+        """Return the largest hash of any node with the key's, and the index of that node."""
+        hashes = [digest(label + data) for label in self.labels]
+        largest = max(hashes)
+        return largest, self.indexes[hashes.index(largest)]
+
+    def ranked(self, digest: Digest, data: bytes) -> Iterator[tuple[int, int, int]]:
+        """Yield (score, -u, index) of each node, lowest first."""
+        pairs = zip(self.labels, self.indexes, strict=True)
+        for negative_u, index in sorted((-digest(label + data), index) for label, index in pairs):
+            yield self.score(-negative_u), negative_u, index
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Rendezvous(Computed):
+    """Highest random weight. Build: O(nodes). Lookup: O(nodes) hashes, one logarithm for each distinct weight.
+
+    >>> rendezvous = Rendezvous(["a", "b", "c"])
+    >>> rendezvous.route("tenant-42"), rendezvous.preference("tenant-42", 3)
+    ('b', ('b', 'a', 'c'))
+    >>> rendezvous.on(rendezvous.topology.without("b")).route("tenant-42")
+    'a'
+    """
+
+    _classes: tuple[_WeightClass, ...] = field(compare=False)
+
+    def __init__(self, nodes: Nodes, *, hasher: str | Hasher = DEFAULT) -> None:
+        topology = topology_of(nodes)
+        self._fill(topology, resolve(hasher, least_bits=64))
+        object.__setattr__(self, "_classes", _weight_classes(topology))
+
+    def _owner(self, key_hash: int) -> int:
+        data = key_hash.to_bytes(8, "little")
+        if len(self._classes) == 1:
+            return self._classes[0].best(self._hash, data)[1]
+        bests = ((weight_class, *weight_class.best(self._hash, data)) for weight_class in self._classes)
+        return min((weight_class.score(u), -u, index) for weight_class, u, index in bests)[2]
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the first `count` nodes of the key's ranking, each zone once. O(nodes log nodes)."""
+        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
+        ranking = self._ranking(self._hash(key_bytes(key)))
+        return tuple(self.topology.ids[index] for index in rule.pick(ranking))
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the ranking of the nodes for a key."""
+        key_hash = self._hash(key_bytes(key))
+        owner, *others = (self.topology.ids[index] for index in self._ranking(key_hash))
+        return Explanation(
+            key=key,
+            placement="rendezvous",
+            hasher=self.hasher.label,
+            hash=key_hash,
+            range=None,
+            owner=owner,
+            why=f"{owner} has the best score of {len(others) + 1} nodes for this key",
+            next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
+            if_owner_left=others[0] if others else None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return rendezvous hashing over another topology."""
+        return type(self)(topology, hasher=self.hasher)
+
+    def _ranking(self, key_hash: int) -> Iterator[int]:
+        data = key_hash.to_bytes(8, "little")
+        ranked = (weight_class.ranked(self._hash, data) for weight_class in self._classes)
+        return (index for _, _, index in merge(*ranked))
+
+    def __reduce__(self) -> "tuple[partial[Rendezvous], tuple[Topology]]":
+        return partial(type(self), hasher=self.hasher), (self.topology,)
+
+    def __repr__(self) -> str:
+        return f"Rendezvous({self.topology!r}, hasher={self.hasher.label!r})"
+
+
+def _weight_classes(topology: Topology) -> tuple[_WeightClass, ...]:
+    members: dict[int, list[int]] = {}
+    for index, node in enumerate(topology):
+        if node.millionths:
+            members.setdefault(node.millionths, []).append(index)
+    if not members:
+        raise NoNodes("rendezvous hashing")
+    return tuple(
+        _WeightClass(millionths, tuple(indexes), tuple(_label(topology.ids[index]) for index in indexes))
+        for millionths, indexes in sorted(members.items())
+    )
+
+
+def _label(node_id: str) -> bytes:
+    name = node_id.encode()
+    return b"rendezvous/1" + len(name).to_bytes(4, "little") + name
+
+
+SPEC = PlacementSpec(
+    name="rendezvous",
+    build=Rendezvous,
+    source="Thaler and Ravishankar 1998",
+    minimal_disruption=True,
+    weighted=True,
+    ranked=True,
+    tabular=False,
+    lookup="O(nodes)",
+)

@@ -1,0 +1,167 @@
+"""Fixed slots: a key's hash picks one of a fixed number of slots, and an assignment says who owns each slot.
+
+The default for new users: as even as the assignment (`balance.slots` makes it even to one slot) and as still (it moves
+the fewest slots that the new evenness allows), at the price of keeping that assignment.
+
+Promises: a key's slot never changes; owners change only where the assignment does.
+Refuses: to assign. `on(topology)` keeps every slot where it is, or raises `CannotPlace` when one has nobody left.
+
+The slot is the hash's leading part: `hash * slots >> 64`. Source: the fixed hash slots of Redis Cluster, the
+equal-sized partitions of Dynamo (DeCandia et al. 2007, strategy 3).
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.model.assignment import Assignment
+from apportion.model.plan import Key
+from apportion.model.table import Table
+from apportion.model.token import Slot, slot_start
+from apportion.model.topology import Topology
+from apportion.placement.api import PlacementSpec
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import DEFAULT, Hasher, resolve
+from apportion.placement.keys import key_bytes
+from apportion.placement.spread import Spread, spread_rule
+from apportion.placement.tabular import Tabular
+
+LEAST_SLOTS = 4096
+SLOTS_PER_NODE = 32
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Slots(Tabular):
+    """Hash slots over an assignment of them. Build: O(slots). Lookup: O(log slots).
+
+    >>> from apportion import balance
+    >>> slots = Slots(balance.slots(Topology(["a", "b", "c"])))
+    >>> slots.slot("tenant-42"), slots.route("tenant-42")
+    (3815, 'c')
+    """
+
+    assignment: Assignment
+
+    def __init__(self, assignment: Assignment, *, hasher: str | Hasher = DEFAULT) -> None:
+        if not isinstance(assignment, Assignment):
+            raise InvalidInput(
+                "assignment", assignment, "an Assignment of slots", "Make one: Slots(balance.slots(topology))."
+            )
+        chosen = resolve(hasher)
+        object.__setattr__(self, "assignment", assignment)
+        self._fill(_table(assignment, chosen, replicas=1), chosen)
+
+    def slot(self, key: Key) -> Slot:
+        """Return the slot of a key; it depends on the key, the hasher and the number of slots only. O(length)."""
+        return self._position(key_bytes(key)) * len(self.assignment.rows) >> 64
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the first `count` owners of the key's slot; their zones are the assignment's business. O(nodes)."""
+        spread_rule(self.topology, count, level=spread_level, spread=spread)
+        owners = self.assignment[self.slot(key)]
+        if count > len(owners):
+            raise NotEnoughNodes(count, owners, f"from an assignment of {len(owners)} per slot")
+        return owners[:count]
+
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
+        """Return the slots as a table whose rows are the first `replicas` owners. O(slots)."""
+        spread_rule(self.topology, replicas, level=spread_level, spread=spread)
+        return self._leaders if replicas == 1 else _table(self.assignment, self.hasher, replicas=replicas)
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the slot of a key and who owns it."""
+        data = key_bytes(key)
+        slot = self.slot(key)
+        owner, *others = self.assignment[slot]
+        takeover = "" if others else "; if it left, balance.slots would decide"
+        return Explanation(
+            key=key,
+            placement="slots",
+            hasher=self.hasher.label,
+            hash=self.hasher(data),
+            range=self._leaders.range_at(self._position(data)),
+            owner=owner,
+            why=f"slot {slot} of {len(self.assignment.rows)} is assigned to {owner}{takeover}",
+            next=tuple(others),
+            if_owner_left=others[0] if others else None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return the same slots on another topology, less the owners that left or drain.
+
+        Raises `CannotPlace` if a slot has no owner left: `balance.slots(topology, previous=...)` makes a new
+        assignment.
+        """
+        keeps = {node.id for node in topology if node.weight > 0}
+        rows = [
+            [node_id for node_id in owners if node_id in keeps] for owners in self.assignment.preference_lists.values()
+        ]
+        if not all(rows):
+            raise CannotPlace(
+                f"slot {rows.index([])} and {rows.count([]) - 1} more would have no owner on {topology!r}.",
+                "Assign the slots anew: Slots(balance.slots(topology, previous=slots.assignment)).",
+            )
+        kept = tuple(tuple(map(topology.index, row)) for row in rows)
+        return type(self)(Assignment(topology=topology, rows=kept), hasher=self.hasher)
+
+    @classmethod
+    def of_table(cls, table: Table, *, hasher: str | Hasher = DEFAULT) -> Self:
+        """Return the slots that a saved table was made of; `InvalidInput` if it was not made of slots. O(slots)."""
+        chosen = resolve(hasher)
+        if table.slots is None or table.hasher != chosen.label:
+            raise InvalidInput(
+                "table",
+                repr(table),
+                f"one made of slots with {chosen.label}",
+                "Export it from Slots, with the same hasher.",
+            )
+        starts = (slot_start(slot, table.slots) for slot in range(table.slots))
+        rows = tuple(tuple(map(table.topology.index, table.owners(start))) for start in starts)
+        return cls(Assignment(topology=table.topology, rows=rows), hasher=chosen)
+
+    def __reduce__(self) -> "tuple[partial[Slots], tuple[Assignment]]":
+        return partial(type(self), hasher=self.hasher), (self.assignment,)
+
+    def __repr__(self) -> str:
+        return f"Slots({len(self.assignment.rows)} slots over {self.topology!r}, hasher={self.hasher.label!r})"
+
+
+def default_slots(nodes: int) -> int:
+    """Return how many slots to start with: at least 32 for each node, so that one slot is 3 % of a node's share or
+    less.
+
+    >>> default_slots(3), default_slots(128), default_slots(129)
+    (4096, 4096, 8192)
+    """
+    return max(LEAST_SLOTS, 1 << (SLOTS_PER_NODE * nodes - 1).bit_length())
+
+
+def _table(assignment: Assignment, hasher: Hasher, *, replicas: int) -> Table:
+    rows = assignment.rows
+    shortest = min(rows, key=len)
+    if len(shortest) < replicas:
+        owners = assignment[rows.index(shortest)]
+        raise NotEnoughNodes(replicas, owners, f"of slot {rows.index(shortest)}")
+    return Table(
+        topology=assignment.topology,
+        hasher=hasher.label,
+        starts=tuple(slot_start(slot, len(rows)) for slot in range(len(rows))),
+        rows=tuple(row[:replicas] for row in rows),
+        slots=len(rows),
+    )
+
+
+SPEC = PlacementSpec(
+    name="slots",
+    build=Slots,
+    source="Redis Cluster; DeCandia et al. 2007",
+    minimal_disruption=True,
+    weighted=True,
+    ranked=False,
+    tabular=True,
+    lookup="O(log tokens)",
+    takes="assignment",
+)
