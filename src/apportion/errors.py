@@ -17,14 +17,25 @@ class ApportionError(Exception):
 
     retryable: ClassVar[bool] = False
 
-    # `Exception.__new__` has stored the constructor's own arguments, which is what pickling replays;
-    # calling `super().__init__` with other ones would break it in the leaves.
+    # `Exception.__new__` has stored the constructor's own arguments, among them values as they were passed: these must
+    # reach no `repr`, and need not pickle.
     def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem, hint)
         self.problem = problem
         self.hint = hint
 
     def __str__(self) -> str:
         return f"{self.problem}\n{self.hint}"
+
+    def __reduce__(self) -> "tuple[object, ...]":
+        return _revived, (type(self), self.args, self.__dict__)
+
+
+def _revived(kind: type[ApportionError], args: tuple[str, str], state: dict[str, object]) -> ApportionError:
+    """Make an error again without calling a leaf's constructor, which wants other arguments."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class InvalidInput(ApportionError, ValueError):
@@ -153,7 +164,7 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         return _cut(repr(_without_password(str.__getitem__(value, slice(4096)))), str.__len__(value))
     if isinstance(value, bytes):
-        return _cut(repr(bytes.__getitem__(value, slice(_SHOWN_CHARACTERS))), bytes.__len__(value))
+        return _cut(_without_password(repr(bytes.__getitem__(value, slice(4096)))), bytes.__len__(value))
     if value is None or type(value) in (bool, float):
         return repr(value)
     if type(value) is int:
@@ -174,7 +185,9 @@ def nearest(value: object, known: Iterable[str]) -> str | None:
 def _without_password(text: str) -> str:
     """Hide all between `://` and the last `@`: a password may itself hold `@ : /` and blanks."""
     scheme, mark, rest = text.partition("://")
-    if not mark or ("@" not in rest and len(text) < 4096):
+    if mark and len(text) >= 4096:
+        return f"{scheme}://***"  # cut before its end: the last `@` may be beyond
+    if not mark or "@" not in rest:
         return text
     return f"{scheme}://***@{rest.rpartition('@')[2]}"
 

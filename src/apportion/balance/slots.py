@@ -5,8 +5,12 @@ moves fewer slots from `previous`; an assignment that is even already is returne
 
 Why it is the fewest: a node that held h slots and may hold l keeps min(h, l) of them. A load is the floor f of the
 share, or f + 1; the extra slot saves a move exactly where h > f. So the extras go to such nodes first.
+
+Where several assignments move equally few, one with the fewest stray moves is taken. With equal weights there is none;
+with unequal ones a slot may move between nodes whose weights did not change where evenness leaves no other choice.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -35,11 +39,13 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
         raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
     if all(node.weight == 0 for node in topology):
         raise NoNodes("an assignment of slots")
-    owners = (
-        _scattered(topology, _checked_count(topology, count)) if previous is None else _kept(topology, previous, count)
-    )
-    loads = _loads(topology, owners)
-    return Assignment(topology=topology, rows=tuple(_repaired(owners, loads)))
+    if previous is None:
+        old, owners = topology, _scattered(topology, _checked_count(topology, count))
+    else:
+        _check_previous(topology, previous, count)
+        old, owners = previous.topology, _kept(topology, previous)
+    gains = [node.weight - (old[node.id].weight if node.id in old else 0) for node in topology]
+    return Assignment(topology=topology, rows=tuple(_repaired(owners, _loads(topology, owners, gains), gains)))
 
 
 def _checked_count(topology: Topology, count: int | None) -> int:
@@ -56,8 +62,16 @@ def _scattered(topology: Topology, count: int) -> list[int | None]:
     return list(Rendezvous(topology).route_indexes(range(count)))
 
 
-def _kept(topology: Topology, previous: Assignment, count: int | None) -> list[int | None]:
-    """Return the index of each slot's owner on the new topology; None where it is gone."""
+def _check_previous(topology: Topology, previous: Assignment, count: int | None) -> None:
+    if not isinstance(previous, Assignment):
+        raise InvalidInput("previous", previous, "an Assignment", "Of a placement, pass its assignment.")
+    if previous.topology.cluster != topology.cluster:
+        raise InvalidInput(
+            "cluster of previous",
+            previous.topology.cluster,
+            repr(topology.cluster),
+            "Start from an assignment of the same cluster.",
+        )
     if count not in (None, len(previous.rows)):
         raise InvalidInput(
             "count of slots",
@@ -65,11 +79,15 @@ def _kept(topology: Topology, previous: Assignment, count: int | None) -> list[i
             f"{len(previous.rows)}, as before",
             "Leave count out: a key's slot must not change.",
         )
+
+
+def _kept(topology: Topology, previous: Assignment) -> list[int | None]:
+    """Return the index of each slot's owner on the new topology; None where it is gone."""
     lists = previous.preference_lists.values()
     return [topology.index(owners[0]) if owners and owners[0] in topology else None for owners in lists]
 
 
-def _loads(topology: Topology, owners: list[int | None]) -> list[int]:
+def _loads(topology: Topology, owners: list[int | None], gains: list[float]) -> list[int]:
     """Return how many slots each node is to hold: the floor of its share, and one more where that saves most."""
     total = sum(node.millionths for node in topology)
     shares = [Fraction(len(owners) * node.millionths, total) for node in topology]
@@ -80,20 +98,36 @@ def _loads(topology: Topology, owners: list[int | None]) -> list[int]:
             held[owner] += 1
     # A share without remainder is exact: its node never takes an extra slot.
     candidates = [index for index, share in enumerate(shares) if share != loads[index]]
-    candidates.sort(key=lambda index: (held[index] <= loads[index], loads[index] - shares[index], index))
+
+    def urgency(index: int) -> tuple[bool, bool, Fraction, int]:
+        saves_move = held[index] > loads[index]
+        has_cause = gains[index] < 0 if saves_move else gains[index] > 0  # to lose the slot, or to get it
+        return not saves_move, has_cause == saves_move, loads[index] - shares[index], index
+
+    candidates.sort(key=urgency)
     for index in candidates[: len(owners) - sum(loads)]:
         loads[index] += 1
     return loads
 
 
-def _repaired(owners: list[int | None], loads: list[int]) -> Iterator[tuple[int]]:
-    """Yield each slot's owner: the one it had while that has room, else the next node that still lacks slots."""
+def _repaired(owners: list[int | None], loads: list[int], gains: list[float]) -> Iterator[tuple[int]]:
+    """Yield each slot's owner: the one it had while that has room, else the next node that still lacks slots.
+
+    A slot whose owner has no cause to lose it goes to a node that has a cause to get one, while there are such nodes.
+    """
     room = list(loads)
     stays = []
     for owner in owners:
         stays.append(owner is not None and room[owner] > 0)
         if owner is not None and room[owner] > 0:
             room[owner] -= 1
-    lacking = (index for index, free in enumerate(room) for _ in range(free))
+    lacking = {
+        grew: deque(index for index, free in enumerate(room) for _ in range(free) if (gains[index] > 0) is grew)
+        for grew in (False, True)
+    }
     for owner, keeps in zip(owners, stays, strict=True):
-        yield (owner,) if keeps and owner is not None else (next(lacking),)
+        if owner is not None and keeps:
+            yield (owner,)
+        else:
+            needs_cause = owner is not None and gains[owner] >= 0
+            yield ((lacking[needs_cause] or lacking[not needs_cause]).popleft(),)

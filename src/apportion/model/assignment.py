@@ -56,7 +56,8 @@ class Assignment:
 
     def __getitem__(self, partition: str | int) -> PreferenceList:
         """Return the owners of one partition; raise `InvalidInput` when there is none of that name. O(1)."""
-        owners = self.preference_lists.get(str(partition))
+        is_number = type(partition) is int and 0 <= partition < len(self.rows)
+        owners = self.preference_lists.get(str(partition)) if is_number or isinstance(partition, str) else None
         if owners is None:
             raise InvalidInput(
                 "partition", partition, f"one of 0 .. {len(self.rows) - 1}", "Ask for a partition by its number."

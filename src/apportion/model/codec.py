@@ -40,7 +40,7 @@ def encode(value: Topology | Table | Assignment | Plan) -> bytes:
     >>> encode(Topology(["a"]))[:60]
     b'{"apportion":"topology","format_version":1,"cluster":"","che'
     """
-    kind = _KINDS[type(value)]
+    kind = _kind_of(type(value))
     cluster = json.dumps(_cluster_of(value)).encode()
     body = json.dumps(to_form(value), separators=(",", ":"), allow_nan=False).encode()
     version = str(FORMAT_VERSION).encode()
@@ -60,6 +60,9 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     >>> decode(encode(Topology(["b", "a"])), Topology).ids
     ('a', 'b')
     """
+    wanted = _kind_of(kind)
+    if not isinstance(data, (bytes, bytearray)):
+        raise BadSnapshot("snapshot", data, "bytes", "Open the file in binary mode.")
     _check_size(data)
     head = _HEAD.match(data)
     if head is None:
@@ -77,15 +80,25 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     expected = content_digest(head["kind"], head["version"], head["cluster"], body).encode()
     if not data.endswith(_TAIL) or head["checksum"] != expected:
         raise BadSnapshot("checksum", head["checksum"], f"{expected!r}", "It was cut or edited; take a fresh copy.")
-    if head["kind"].decode() != _KINDS[kind]:
+    if head["kind"].decode() != wanted:
         raise BadSnapshot(
-            "snapshot kind", head["kind"].decode(), repr(_KINDS[kind]), "Pass the file that the command asks for."
+            "snapshot kind", head["kind"].decode(), repr(wanted), "Pass the file that the command asks for."
         )
     value = from_form(_parsed(body), kind)
     found = _cluster_of(value)
     if json.dumps(found).encode() != head["cluster"] or cluster not in (None, found):
         raise BadSnapshot("cluster", found, repr(cluster), "It belongs to another cluster; pick the right file.")
     return value
+
+
+def _kind_of(kind: type) -> str:
+    name = _KINDS.get(kind)
+    if name is None:
+        raise InvalidInput(
+            "snapshot kind", getattr(kind, "__name__", kind), "Topology, Table, Assignment or Plan",
+            "Of a placement, save its table() or its assignment.",
+        )  # fmt: skip
+    return name
 
 
 def _cluster_of(value: Topology | Table | Assignment | Plan) -> str:

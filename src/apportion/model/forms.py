@@ -67,6 +67,7 @@ def _plan_form(plan: Plan) -> dict[str, Form]:
         "old": to_form(plan.old),
         "new": to_form(plan.new),
         "hasher": plan.hasher,
+        "slots": plan.slots or 0,
         "span": f"{plan.span:x}",
         "changes": changes,
         "widths_before": {node_id: f"{width:x}" for node_id, width in plan.widths_before.items()},
@@ -101,8 +102,8 @@ def _read_assignment(form: Form) -> Assignment:
 
 
 def _read_plan(form: Form) -> Plan:
-    names = ("before", "after", "old", "new", "hasher", "span", "changes", "widths_before", "widths_after")
-    before, after, old, new, hasher, span, changes, widths_before, widths_after = _members(form, *names)
+    names = ("before", "after", "old", "new", "hasher", "slots", "span", "changes", "widths_before", "widths_after")
+    before, after, old, new, hasher, slots, span, changes, widths_before, widths_after = _members(form, *names)
     return Plan(
         before=_epoch(before),
         after=_epoch(after),
@@ -114,6 +115,7 @@ def _read_plan(form: Form) -> Plan:
         span=_hex(span),
         widths_before={node_id: _hex(width) for node_id, width in _dict(widths_before).items()},
         widths_after={node_id: _hex(width) for node_id, width in _dict(widths_after).items()},
+        slots=_int(slots) or None,
     )
 
 

@@ -8,14 +8,14 @@ the total width owned afterwards (for n replicas, n times the circle).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import TypeAlias
 from uuid import UUID
 
-from apportion.errors import shown
+from apportion.errors import InvalidInput, shown
 from apportion.model.epoch import Epoch
 from apportion.model.token import KeyRange
 from apportion.model.topology import Topology
@@ -68,7 +68,8 @@ class Plan:
     """The difference of two placements, exact (from two tables) or counted (over keys).
 
     Given are the epochs it leads from and to, both topologies, the hasher, the changes in order, the `span` they are
-    part of (the whole circle, or the number of keys) and the width that each node owns before and after.
+    part of (the whole circle, or the number of keys), the width that each node owns before and after, and the number
+    of slots that the new table is made of, if it is.
     The rest is derived when first asked for, in O(changes).
     """
 
@@ -82,6 +83,23 @@ class Plan:
     span: int
     widths_before: Mapping[str, int]
     widths_after: Mapping[str, int]
+    slots: int | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.span) is not int or self.span <= 0:
+            raise InvalidInput("span of the plan", self.span, "an int above 0", "Make plans with plan().")
+        _check_side("before", self.old, self.widths_before, {change.before for change in self.changes})
+        _check_side("after", self.new, self.widths_after, {change.after for change in self.changes})
+        ranges = [change.item for change in self.changes if isinstance(change.item, KeyRange)]
+        if self.exact and (
+            len(ranges) < len(self.changes) or any(left.end > right.start for left, right in pairwise(ranges))
+        ):
+            raise InvalidInput(
+                "changes of the plan",
+                len(self.changes),
+                "ranges, sorted, without an overlap",
+                "Make plans with plan().",
+            )
 
     @property
     def is_pending(self) -> bool:
@@ -163,6 +181,21 @@ class Plan:
 
     def _ratio(self, width: int) -> float:
         return width / sum(self.widths_after.values())
+
+
+def _check_side(side: str, topology: Topology, widths: Mapping[str, int], lists: Iterable[tuple[str, ...]]) -> None:
+    if set(widths) != set(topology.ids) or sum(widths.values()) <= 0:
+        raise InvalidInput(
+            f"widths {side} the plan", ", ".join(widths), "one for each node, not all 0", "Make plans with plan()."
+        )
+    for owners in lists:
+        if len(set(owners)) != len(owners) or not all(node_id in topology for node_id in owners):
+            raise InvalidInput(
+                f"owners {side} the plan",
+                ", ".join(owners),
+                "distinct nodes of the topology",
+                "Make plans with plan().",
+            )
 
 
 def _moves_of(change: Change, old: Topology, new: Topology) -> Iterator[Move]:

@@ -19,7 +19,7 @@ from apportion.errors import BadRange, InvalidInput, PlanRefused
 from apportion.model.epoch import Epoch, content_digest
 from apportion.model.plan import Change
 from apportion.model.token import POSITIONS, KeyRange, Slot, Token, slot_start
-from apportion.model.topology import Topology
+from apportion.model.topology import Topology, check_name
 
 MAX_TOKENS = 2**24
 
@@ -51,10 +51,9 @@ class Table:
     slots: int | None = None
 
     def __post_init__(self) -> None:
+        check_name("hasher", self.hasher)
         _check_starts(self.starts, len(self.rows))
         _check_rows(self.rows, len(self.topology))
-        if self.slots is not None:
-            _check_slots(self.slots, self.starts)
         joined = [(0, self.rows[0])]
         joined += (
             (start, row) for start, (left, row) in zip(self.starts[1:], pairwise(self.rows), strict=True) if left != row
@@ -62,6 +61,8 @@ class Table:
         starts, rows = zip(*joined, strict=True)
         object.__setattr__(self, "starts", starts)
         object.__setattr__(self, "rows", rows)
+        if self.slots is not None:
+            _check_slots(self.slots, self.starts)
 
     @classmethod
     def from_ranges(
@@ -99,13 +100,13 @@ class Table:
         return Epoch(number=self.topology.number, digest=digest)
 
     def owners(self, position: Token) -> Owners:
-        """Return the owners of a position, leader first. O(log stretches)."""
-        return self._named(self.rows[bisect_right(self.starts, position) - 1])
+        """Return the owners of a position, leader first; `BadRange` off the circle. O(log stretches)."""
+        return self._named(self.rows[self._row_at(position)])
 
     def range_at(self, position: Token) -> KeyRange:
-        """Return the stretch that a position lies in. O(log stretches)."""
-        row = bisect_right(self.starts, position)
-        return KeyRange(self.starts[row - 1], self.starts[row] if row < len(self.starts) else POSITIONS)
+        """Return the stretch that a position lies in; `BadRange` off the circle. O(log stretches)."""
+        row = self._row_at(position)
+        return KeyRange(self.starts[row], self.starts[row + 1] if row + 1 < len(self.starts) else POSITIONS)
 
     def ranges(self) -> Iterator[tuple[KeyRange, Owners]]:
         """Yield every stretch with its owners, in order."""
@@ -136,8 +137,10 @@ class Table:
         stretches = zip(pairwise((*cuts, POSITIONS)), self._owners_at(cuts), new._owners_at(cuts), strict=True)
         return tuple(_joined(stretches))
 
-    def changed(self, changes: Sequence[Change], topology: Topology) -> Self:
+    def changed(self, changes: Sequence[Change], topology: Topology, *, slots: int | None = None) -> Self:
         """Return the table of `topology` in which exactly `changes` (sorted, disjoint) have happened.
+
+        `slots` is the number of slots that the new table is made of, if it is.
 
         Raises `PlanRefused` where the owners are not those that a change starts from.
         """
@@ -156,8 +159,13 @@ class Table:
             hasher=self.hasher,
             starts=tuple(cuts),
             rows=tuple(tuple(map(topology.index, owners)) for owners in rows),
-            slots=self.slots,
+            slots=slots,
         )
+
+    def _row_at(self, position: Token) -> int:
+        if type(position) is not int or not 0 <= position < POSITIONS:
+            raise BadRange("position", position, "an int in 0 .. 2**64 - 1", "Ask a placement to route a key.")
+        return bisect_right(self.starts, position) - 1
 
     def _named(self, row: tuple[int, ...]) -> Owners:
         return tuple(self.topology.ids[index] for index in row)

@@ -6,9 +6,13 @@ are asked for only when a name is unknown here or all are listed; a name of this
 
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.placement.api import PlacementSpec
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "apportion.placements"
 
@@ -44,13 +48,17 @@ def _foreign() -> dict[str, PlacementSpec]:
 
     specs: dict[str, PlacementSpec] = {}
     for entry in entry_points(group=ENTRY_POINTS):
-        spec = entry.load()
-        if not isinstance(spec, PlacementSpec):
-            raise InvalidInput(
-                f"entry point {entry.name!r} of {ENTRY_POINTS}",
-                spec,
-                "a PlacementSpec",
-                "Fix or uninstall the package that adds it.",
-            )
+        spec = _loaded(entry)
         specs[spec.name] = spec
     return specs
+
+
+def _loaded(entry: "EntryPoint") -> PlacementSpec:
+    what, hint = f"entry point {entry.name!r} of {ENTRY_POINTS}", "Fix or uninstall the package that adds it."
+    try:
+        spec = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(what, str(error), "one that can be imported", hint) from error
+    if not isinstance(spec, PlacementSpec):
+        raise InvalidInput(what, spec, "a PlacementSpec", hint)
+    return spec

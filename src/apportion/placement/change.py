@@ -46,6 +46,8 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
             "Compare placements of one cluster; check the files passed.",
         )
     if keys is not None:
+        if isinstance(keys, (str, bytes)):
+            raise InvalidInput("keys", keys, "an iterable of keys", "Put a single key in a list: [key].")
         return _counted(old, new, list(keys), replicas)
     before, after = _table(old, replicas), _table(new, replicas)
     if before is None or after is None:
@@ -74,7 +76,7 @@ def apply(change: Plan, table: Table) -> Table:
         raise PlanRefused("it was counted over keys and holds no ranges")
     if table.epoch != change.before:
         raise StaleEpoch(seen=change.before, current=table.epoch)
-    result = table.changed(change.changes, change.new)
+    result = table.changed(change.changes, change.new, slots=change.slots)
     if result.epoch != change.after:
         raise InvariantBroken(f"the plan leads to {result.epoch}, not to {change.after}")
     return result
@@ -120,6 +122,7 @@ def _exact(before: Table, after: Table) -> Plan:
         span=POSITIONS,
         widths_before=before.widths(),
         widths_after=after.widths(),
+        slots=after.slots,
     )
 
 

@@ -98,7 +98,7 @@ def get(name: str = DEFAULT, *, key: bytes | None = None) -> NamedHasher:
 def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
     """Return the hasher that a caller named or passed; `InvalidInput` if it is narrower than a placement can use."""
     found = get(hasher) if isinstance(hasher, str) else hasher
-    if not callable(getattr(found, "digest", None)):
+    if not callable(getattr(found, "digest", None)) or type(getattr(found, "bits", None)) is not int:
         raise InvalidInput("hasher", hasher, "a name or a Hasher", "Call hashers.names() for the names.")
     if not least_bits <= found.bits <= 64:
         raise InvalidInput(

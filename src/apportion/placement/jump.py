@@ -58,6 +58,13 @@ class Jump(Computed):
     _indexes: tuple[int, ...]
 
     def __init__(self, nodes: Nodes, *, hasher: str | Hasher = DEFAULT) -> None:
+        if isinstance(nodes, (set, frozenset)):
+            raise InvalidInput(
+                "nodes",
+                nodes,
+                "nodes in an order",
+                "A set has none and jump hashing keeps it: pass a list or a topology.",
+            )
         # A generator can be read once only, and both the order and the topology are wanted of it.
         listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
         topology = topology_of(listed)

@@ -12,7 +12,7 @@ def log2_fixed(value: int) -> int:
     """Return log2(value) in units of 2**-48, rounded down, for 1 <= value <= 2**64.
 
     Squaring a number doubles its logarithm: each turn shifts one more bit of it out in front of the point.
-    All intermediate values fit in 126 bits. The error is below 2**-47. O(FRACTION_BITS).
+    No intermediate value is above 2**126. The error is below 2**-47. O(FRACTION_BITS).
 
     >>> log2_fixed(8) / 2**FRACTION_BITS, round(log2_fixed(10) / 2**FRACTION_BITS, 12)
     (3.0, 3.321928094887)

@@ -71,20 +71,18 @@ class Ring(Tabular):
         """Return the token a key falls to, and whom it would fall to next."""
         data = key_bytes(key)
         stretch, position = self._stretch(key), self._position(data)
-        token_range = self._leaders.range_at(position)
         owner, *others = (self.topology.ids[index] for index in self._walk(stretch))
         count = min(3, len(others) + 1)
-        at = (
-            f"token {token_range.end - 1:#018x}"
-            if token_range.end < POSITIONS
-            else "the first token, after the circle's end"
-        )
+        # A stretch may hold several tokens of its owner, so its end is not always the first of them.
+        tokens = _tokens_of(self.topology[owner], self.vnodes, self.hasher.digest)
+        following = min((token for token in tokens if token >= position), default=None)
+        at = "the first token, after the circle's end" if following is None else f"token {following:#018x}"
         return Explanation(
             key=key,
             placement="ring",
             hasher=self.hasher.label,
             hash=self.hasher(data),
-            range=token_range,
+            range=self._leaders.range_at(position),
             owner=owner,
             why=f"first token at or after the hash: {at}, of {owner}",
             next=self.preference(key, count, spread="best-effort")[1:],
@@ -151,10 +149,13 @@ def _table(topology: Topology, vnodes: int, hasher: Hasher) -> Table:
 def _tokens(topology: Topology, vnodes: int, digest: Digest) -> dict[Token, int]:
     owners: dict[Token, int] = {}
     for index, node in reversed(list(enumerate(topology))):  # the smallest id is written last, and keeps a shared token
-        label = b"ring/1" + len(node.id.encode()).to_bytes(4, "little") + node.id.encode()
-        for number in range(_token_count(node, vnodes)):
-            owners[digest(label + number.to_bytes(4, "little"))] = index
+        owners.update(dict.fromkeys(_tokens_of(node, vnodes, digest), index))
     return owners
+
+
+def _tokens_of(node: Node, vnodes: int, digest: Digest) -> Iterator[Token]:
+    label = b"ring/1" + len(node.id.encode()).to_bytes(4, "little") + node.id.encode()
+    return (digest(label + number.to_bytes(4, "little")) for number in range(_token_count(node, vnodes)))
 
 
 SPEC = PlacementSpec(

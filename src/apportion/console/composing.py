@@ -1,0 +1,56 @@
+"""Placements from options, and the next placement after a change: where `placement` and `balance` are put together.
+
+`Slots` needs an assignment, which the balancer makes; every other placement is made of a topology alone.
+"""
+
+from apportion.balance.slots import slots as balance_slots
+from apportion.errors import InvalidInput
+from apportion.model.table import Table
+from apportion.model.topology import Topology
+from apportion.placement import catalog
+from apportion.placement.api import Placement
+from apportion.placement.hashers import DEFAULT, Hasher
+from apportion.placement.ring import Ring
+from apportion.placement.slots import Slots
+
+DEFAULT_VNODES = 150
+
+
+def compose(
+    name: str,
+    topology: Topology,
+    *,
+    hasher: str | Hasher = DEFAULT,
+    vnodes: int | None = None,
+    slots: int | None = None,
+) -> Placement:
+    """Return the placement of a name on a topology. `vnodes` is for `ring` and `slots` for `slots`, for these alone."""
+    spec = catalog.get(name)
+    for option, value, taker in (("--vnodes", vnodes, "ring"), ("--slots", slots, "slots")):
+        if value is not None and name != taker:
+            raise InvalidInput(
+                option, value, f"nothing: {name} does not have it", f"Leave it out, or use --placement {taker}."
+            )
+    if spec.takes == "assignment":
+        return spec(balance_slots(topology, count=slots), hasher=hasher)
+    return spec(topology, hasher=hasher, **({} if vnodes is None else {"vnodes": vnodes}))
+
+
+def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Placement:
+    """Return the placement that a saved table was made by: its slots, or the ring with these `vnodes`."""
+    if table.slots is not None:
+        return Slots.of_table(table, hasher=hasher)
+    ring = Ring(table.topology, vnodes=vnodes or DEFAULT_VNODES, hasher=hasher)
+    if ring.table() != table:
+        raise InvalidInput(
+            "--table", repr(table), f"slots, or a ring of {vnodes or DEFAULT_VNODES} vnodes",
+            "Pass the --vnodes it was made with. A table made elsewhere can be routed by and compared only.",
+        )  # fmt: skip
+    return ring
+
+
+def succeed(placement: Placement, topology: Topology) -> Placement:
+    """Return the placement of the same kind on the next topology; slots are balanced anew with the fewest moves."""
+    if isinstance(placement, Slots):
+        return Slots(balance_slots(topology, previous=placement.assignment), hasher=placement.hasher)
+    return placement.on(topology)

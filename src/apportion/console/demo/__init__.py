@@ -1,0 +1,1 @@
+"""The demonstration: real keys, a small cluster, one change."""

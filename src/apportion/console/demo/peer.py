@@ -1,0 +1,27 @@
+"""The peer that the demonstration is set beside: uhashring, the ring with the most complete interface in Python."""
+
+import importlib.util
+from collections.abc import Sequence
+from importlib.metadata import version
+from math import gcd
+
+from apportion.model.topology import Topology
+
+MAX_WEIGHT = 100
+"""A bound on its points (160 for each unit of weight) where weights have no small ratio."""
+
+
+def peer_name() -> str | None:
+    """Return the peer and its version, or None if it is not installed."""
+    return f"uhashring {version('uhashring')}" if importlib.util.find_spec("uhashring") else None
+
+
+def peer_routes(topology: Topology, keys: Sequence[bytes]) -> list[str]:
+    """Return where uhashring, with its defaults, puts the keys. Weights become the smallest integers of their ratio."""
+    from uhashring import HashRing  # noqa: PLC0415 - may be absent
+
+    units = [node.millionths for node in topology]
+    unit = max(gcd(*units), max(units) // MAX_WEIGHT)
+    weights = {node.id: max(1, node.millionths // unit) for node in topology if node.weight > 0}
+    ring = HashRing({node_id: {"weight": weight} for node_id, weight in weights.items()})
+    return [ring.get_node(key.decode(errors="replace")) for key in keys]

@@ -1,0 +1,36 @@
+"""`apportion explain`: why a key is where it is."""
+
+import os
+
+from apportion.console.output import key_member, print_json
+from apportion.console.source import Source
+
+
+def explain(key: str, *, source: Source = Source(), json: bool = False) -> None:  # noqa: B008 - a frozen value
+    """Say why a node handles a key, who comes next, and who would take over.
+
+    Parameters
+    ----------
+    key
+        The key, the bytes of its text.
+    json
+        Print one JSON object instead.
+    """
+    data = os.fsencode(key)
+    # The same key as its bytes, but printed as text where it is text.
+    why = source.load_placement().explain(key if data == key.encode(errors="replace") else data)
+    if not json:
+        print(why)
+        return
+    print_json(
+        "explain",
+        **key_member(data),
+        placement=why.placement,
+        hasher=why.hasher,
+        hash=f"{why.hash:016x}",
+        range=None if why.range is None else [f"{why.range.start:016x}", f"{why.range.end:016x}"],
+        node=why.owner,
+        why=why.why,
+        next=why.next,
+        if_node_left=why.if_owner_left,
+    )

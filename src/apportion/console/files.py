@@ -1,0 +1,76 @@
+"""Files at the rim: read with a bound, write whole or not at all.
+
+Promises: reading stops at the cap whatever the file claims to be, and never hangs on a pipe that nobody writes to; a
+reader of a written file sees the old content or the new, also when the writer is killed in between.
+"""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from apportion.errors import InvalidInput
+
+
+def read_bounded(path: Path, limit_bytes: int, *, what: str) -> bytes:
+    """Return the content of a file or pipe of at most `limit_bytes`; raise `InvalidInput` that names `what`."""
+    try:
+        descriptor = open_for_reading(path, what=what)
+        with os.fdopen(descriptor, "rb") as file:
+            size = os.fstat(descriptor).st_size
+            data = file.read(limit_bytes + 1) if size <= limit_bytes else b""
+    except OSError as error:
+        raise unusable(what, path, error) from error
+    if size > limit_bytes or len(data) > limit_bytes:
+        raise InvalidInput(what, str(path), f"at most {limit_bytes} bytes", "Check that it is the right file.")
+    if not data:
+        raise InvalidInput(
+            what, str(path), "a file that is not empty", "Check the path, or that the pipe has a writer."
+        )
+    return data
+
+
+def open_for_reading(path: Path, *, what: str) -> int:
+    """Return a descriptor of a file or a pipe; refuse directories and devices. Opening a pipe does not wait."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        os.close(descriptor)
+        kind = "directory" if stat.S_ISDIR(mode) else "device or socket"
+        raise InvalidInput(what, str(path), f"a file, not a {kind}", "Check the path; - means standard input for keys.")
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def write_whole(path: Path, data: bytes, *, what: str) -> None:
+    """Replace the file at `path` by `data`, durably, in one step."""
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644)
+            os.fsync(descriptor)
+        Path(temporary).replace(path)
+        temporary = None
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise unusable(what, path, error) from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def unusable(what: str, path: Path, error: OSError) -> InvalidInput:
+    """Return the error to raise for a file that the system will not give or take."""
+    reason = error.strerror or type(error).__name__
+    return InvalidInput(what, str(path), f"a usable file ({reason.lower()})", "Check the path and its permissions.")
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,53 @@
+"""What can be counted about any placement, ours or a peer's, from where it puts keys."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from apportion.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evenness:
+    """How loads compare with shares proportional to weight: 1.0 is exact, for the mean over nodes by definition."""
+
+    max_over_mean: float
+    variation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movement:
+    """Ratios of keys that changed nodes, and that changed nodes without a cause."""
+
+    moved_ratio: float
+    stray_ratio: float
+
+
+def evenness(owners: Sequence[str], topology: Topology) -> Evenness:
+    """Return how evenly keys lie on the nodes that should own some, each load over its fair share. O(keys)."""
+    loads = Counter(owners)
+    total = sum(node.weight for node in topology)
+    relative = [loads[node.id] * total / (node.weight * len(owners)) for node in topology if node.weight > 0]
+    return Evenness(max_over_mean=max(relative), variation=pstdev(relative) / fmean(relative))
+
+
+def movement(before: Sequence[str], after: Sequence[str], old: Topology, new: Topology) -> Movement:
+    """Return which keys moved between two routings of the same keys. O(keys)."""
+    moves = Counter(pair for pair in zip(before, after, strict=True) if pair[0] != pair[1])
+    stray = sum(
+        count
+        for (source, target), count in moves.items()
+        if source in new
+        and target in old
+        and new[source].weight >= old[source].weight
+        and new[target].weight <= old[target].weight
+    )
+    return Movement(moved_ratio=moves.total() / len(before), stray_ratio=stray / len(before))
+
+
+def fair_bound(old: Topology, new: Topology) -> float:
+    """Return the least that must move between shares exactly proportional to weight."""
+    old_total, new_total = sum(node.weight for node in old), sum(node.weight for node in new)
+    gains = (node.weight / new_total - (old[node.id].weight / old_total if node.id in old else 0) for node in new)
+    return sum(max(0.0, gain) for gain in gains)

@@ -1,0 +1,108 @@
+"""Where a command gets its nodes from: `--nodes`, `--topology` or `--table`, and how keys are placed on them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion.console.composing import compose, compose_from
+from apportion.console.files import read_bounded
+from apportion.console.topology_file import read_topology
+from apportion.errors import InvalidInput
+from apportion.model import codec
+from apportion.model.table import Table
+from apportion.model.topology import Topology
+from apportion.placement import hashers
+from apportion.placement.api import Placement
+
+SECRET_FILE_BYTES = 4096
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NodesSource:
+    """Nodes named on the command line or in a file."""
+
+    nodes: Annotated[str | None, Parameter(help="Node ids, separated by commas.")] = None
+    topology: Annotated[Path | None, Parameter(help="Topology file (TOML).")] = None
+
+    def load_topology(self) -> Topology:
+        """Return the topology of exactly one of the options."""
+        if (self.nodes is None) == (self.topology is None):
+            value = None if self.nodes is None else "given twice"
+            raise InvalidInput("--nodes or --topology", value, "exactly one of the two", "Try --nodes a,b,c.")
+        return Topology(self.nodes.split(",")) if self.nodes is not None else read_topology(self.topology or Path())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Hashing:
+    """How a key becomes a position."""
+
+    hasher: Annotated[str | None, Parameter(help="Hash function (default: xxh3-64, or the one of the table).")] = None
+    hasher_key_file: Annotated[
+        Path | None, Parameter(help="File with the secret of siphash-2-4: 16 bytes, or 32 hexadecimal digits.")
+    ] = None
+
+    def load_hasher(self, label: str = hashers.DEFAULT) -> hashers.NamedHasher:
+        """Return the hasher of the options, which must be the one of `label` where that is a table's."""
+        name = self.hasher or label.partition(":")[0]
+        key = None if self.hasher_key_file is None else _secret(self.hasher_key_file)
+        hasher = hashers.get(name, key=key)
+        if ":" in label and hasher.label != label:
+            raise InvalidInput(
+                "--hasher-key-file", "(a secret)", f"the secret of {label}", "Pass the one it was made with."
+            )
+        return hasher
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Source(NodesSource, Hashing):
+    """A placement: on nodes named here or in a file, or the one a saved table was made by."""
+
+    table: Annotated[Path | None, Parameter(help="Table saved by `table export`, `table import` or `apply`.")] = None
+    placement: Annotated[str | None, Parameter(help="Placement by name (default: slots).")] = None
+    vnodes: Annotated[int | None, Parameter(help="Tokens of a ring's node of weight 1 (default: 150).")] = None
+    slots: Annotated[int | None, Parameter(help="Hash slots (default: 4096, more for more than 128 nodes).")] = None
+
+    def load_placement(self) -> Placement:
+        """Return the placement that the options describe."""
+        if self.table is None:
+            name = self.placement or "slots"
+            hasher = self.load_hasher()
+            return compose(name, self.load_topology(), hasher=hasher, vnodes=self.vnodes, slots=self.slots)
+        table = self.load_table()
+        return compose_from(table, self.load_hasher(table.hasher), vnodes=self.vnodes)
+
+    def load_table(self) -> Table:
+        """Return the table of `--table`; options that describe another source beside it are refused."""
+        beside = {
+            "--nodes": self.nodes,
+            "--topology": self.topology,
+            "--placement": self.placement,
+            "--slots": self.slots,
+        }
+        for option, value in beside.items():
+            if value is not None:
+                raise InvalidInput(
+                    option, str(value), "nothing beside --table", "The table says it; leave the option out."
+                )
+        return read_table(self.table or Path())
+
+
+def read_table(path: Path) -> Table:
+    """Return a saved table."""
+    return codec.decode(read_bounded(path, codec.MAX_BYTES, what="table file"), Table)
+
+
+def _secret(path: Path) -> bytes:
+    data = read_bounded(path, SECRET_FILE_BYTES, what="--hasher-key-file")
+    text = data.strip()
+    if len(data) != hashers.SECRET_BYTES and len(text) == 2 * hashers.SECRET_BYTES:
+        try:
+            return bytes.fromhex(text.decode())
+        except ValueError:
+            pass
+    return data

@@ -1,0 +1,133 @@
+"""`apportion table`: save a placement as a table, read one made elsewhere, compare two exactly."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion.console.files import read_bounded, write_whole
+from apportion.console.output import print_json
+from apportion.console.plan import print_plan, print_plan_json
+from apportion.console.source import Hashing, NodesSource, Source, read_table
+from apportion.errors import InvalidInput
+from apportion.model import codec
+from apportion.model.table import Table
+from apportion.model.token import KeyRange
+from apportion.placement.change import plan as plan_of
+
+HEADING = ("start", "end", "owners")
+
+Output = Annotated[Path, Parameter(name=("--output", "-o"))]
+
+
+def export_table(
+    *,
+    source: Source = Source(),  # noqa: B008 - a frozen value
+    output: Output = Path("table.json"),
+    replicas: int = 1,
+    csv: bool = False,
+    json: bool = False,
+) -> None:
+    """Save every answer of a placement: ranges of the circle and their owners.
+
+    Parameters
+    ----------
+    output
+        File to write.
+    replicas
+        Owners of each range: the preference list of this length.
+    csv
+        Write start, end (hexadecimal, half-open) and owners as CSV in place of a table that apportion reads.
+    json
+        Print one JSON object instead.
+    """
+    table = source.load_table() if source.table is not None else source.load_placement().table(replicas)
+    if table is None:
+        raise InvalidInput(
+            "--placement", source.placement, "one that has a table: slots or ring", "Route with it directly."
+        )
+    write_whole(output, _to_csv(table) if csv else codec.encode(table), what="--output")
+    _report("table export", table, output, json=json)
+
+
+def import_table(
+    file: Path,
+    *,
+    nodes: NodesSource = NodesSource(),  # noqa: B008 - a frozen value
+    hashing: Hashing = Hashing(),  # noqa: B008
+    output: Output = Path("table.json"),
+    json: bool = False,
+) -> None:
+    """Read ranges made elsewhere from CSV and save them as a table; a gap or an overlap is refused.
+
+    Parameters
+    ----------
+    file
+        CSV with the columns start, end (hexadecimal, half-open) and one or more owners.
+    output
+        File to write.
+    json
+        Print one JSON object instead.
+    """
+    ranges = _from_csv(read_bounded(file, codec.MAX_BYTES, what="CSV file"))
+    table = Table.from_ranges(ranges, topology=nodes.load_topology(), hasher=hashing.load_hasher().label)
+    write_whole(output, codec.encode(table), what="--output")
+    _report("table import", table, output, json=json)
+
+
+def diff_table(old: Path, new: Path, *, json: bool = False) -> None:
+    """Show exactly what differs between two saved tables.
+
+    Parameters
+    ----------
+    old
+        Table to start from.
+    new
+        Table to compare with it.
+    json
+        Print one JSON object instead.
+    """
+    change = plan_of(read_table(old), read_table(new))
+    (print_plan_json if json else print_plan)(change)
+
+
+def _to_csv(table: Table) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADING)
+    writer.writerows((f"{r.start:016x}", f"{r.end:016x}", *owners) for r, owners in table.ranges())
+    return text.getvalue().encode()
+
+
+def _from_csv(data: bytes) -> list[tuple[KeyRange, tuple[str, ...]]]:
+    try:
+        rows = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput("CSV file", str(error), "CSV in UTF-8", "Mend the file.") from error
+    if not rows or tuple(rows[0][:3]) != HEADING:
+        raise InvalidInput(
+            "heading of the CSV file", ",".join(rows[0]) if rows else "", ",".join(HEADING), "Write it first."
+        )
+    return [_range(number, row) for number, row in enumerate(rows[1:], 2) if row]
+
+
+def _range(number: int, row: list[str]) -> tuple[KeyRange, tuple[str, ...]]:
+    try:
+        start, end, *owners = row
+        return KeyRange(int(start, 16), int(end, 16)), tuple(owners)
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        expected = "start, end (both hexadecimal) and at least one owner"
+        raise InvalidInput(f"line {number} of the CSV file", ",".join(row), expected, "Mend the line.") from error
+
+
+def _report(command: str, table: Table, output: Path, *, json: bool) -> None:
+    if json:
+        print_json(
+            command, epoch=str(table.epoch), ranges=len(table.starts), nodes=len(table.topology), table=str(output)
+        )
+    else:
+        print(f"saved {output}: {table!r}")

@@ -1,0 +1,63 @@
+"""Topologies as TOML: `cluster` and `epoch` (both may be left out), and a `[[node]]` table for each node.
+
+    cluster = "shop"
+
+    [[node]]
+    id = "db-01"
+    zone = ["eu", "rack1"]
+    weight = 2
+
+Promises: a misspelt key is an error that names the nearest one; every error names the file and what is wrong in it.
+"""
+
+import tomllib
+from pathlib import Path
+
+from apportion.console.files import read_bounded
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.model.topology import Node, Topology
+
+MAX_BYTES = 16 * 2**20
+BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def read_topology(path: Path) -> Topology:
+    """Return the topology that a TOML file describes."""
+    data = read_bounded(path, MAX_BYTES, what="topology file")
+    document = _parsed(path, data)
+    _check_keys("key of the topology file", document, ("cluster", "epoch", "node"))
+    nodes = document.get("node", [])
+    if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
+        raise InvalidInput(
+            "node in the topology file", nodes, "tables headed [[node]]", "Write [[node]] above each node."
+        )
+    cluster, number = document.get("cluster", ""), document.get("epoch", 1)
+    return Topology([_node(node) for node in nodes], cluster=cluster, number=number)  # type: ignore[arg-type]
+
+
+def _parsed(path: Path, data: bytes) -> dict[str, object]:
+    if data.startswith(BYTE_ORDER_MARKS):
+        raise InvalidInput("topology file", str(path), "UTF-8 without a byte order mark", "Save it as plain UTF-8.")
+    try:
+        return tomllib.loads(data.decode())
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            "topology file", str(path), f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8."
+        ) from error
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)[:100]
+        raise InvalidInput("topology file", str(path), f"TOML ({reason})", "See docs/topology-file.md.") from error
+
+
+def _node(table: dict[str, object]) -> Node:
+    _check_keys("key of a [[node]]", table, ("id", "weight", "zone"))
+    if "id" not in table:
+        raise InvalidInput("node in the topology file", None, "an id", 'Add id = "..." to each [[node]].')
+    # The values are checked by Node itself, at run time.
+    return Node(table["id"], zone=table.get("zone", ()), weight=table.get("weight", 1.0))  # type: ignore[arg-type]
+
+
+def _check_keys(field: str, table: dict[str, object], known: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in known:
+            raise UnknownOption(field, key, known)
