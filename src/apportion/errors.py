@@ -183,8 +183,11 @@ def nearest(value: object, known: Iterable[str]) -> str | None:
 
 
 def _without_password(text: str) -> str:
-    """Hide all between `://` and the last `@`: a password may itself hold `@ : /` and blanks."""
-    scheme, mark, rest = text.partition("://")
+    """Hide all between `://` and the last `@`: a password may itself hold `@ : /` and blanks.
+
+    One slash is enough to be careful: a URL that was taken for a path has lost the other.
+    """
+    scheme, mark, rest = text.partition(":/")
     if mark and len(text) >= 4096:
         return f"{scheme}://***"  # cut before its end: the last `@` may be beyond
     if not mark or "@" not in rest:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from apportion.console.composing import compose, succeed
-from apportion.console.key_stream import keys_of
+from apportion.console.key_stream import KeysFile, keys_of
 from apportion.console.measures import evenness, fair_bound, movement
 from apportion.console.output import print_columns, print_json
 from apportion.console.source import Hashing, NodesSource
@@ -47,7 +47,7 @@ def compare(
     *,
     nodes: NodesSource = NodesSource(),  # noqa: B008 - a frozen value
     hashing: Hashing = Hashing(),  # noqa: B008
-    keys: str | None = None,
+    keys: KeysFile = None,
     column: str | None = None,
     json: bool = False,
 ) -> None:

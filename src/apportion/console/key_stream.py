@@ -9,12 +9,17 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated, TypeAlias
+
+from cyclopts import Parameter
 
 from apportion.console.files import open_for_reading, unusable
 from apportion.console.topology_file import BYTE_ORDER_MARKS
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.placement.keys import MAX_KEY_BYTES
+
+# A lone hyphen, standard input, is a value and no option.
+KeysFile: TypeAlias = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
 
 def keys_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from apportion.console.composing import succeed
 from apportion.console.files import write_whole
-from apportion.console.key_stream import keys_of
+from apportion.console.key_stream import KeysFile, keys_of
 from apportion.console.output import print_columns, print_json
 from apportion.console.source import Source
 from apportion.console.topology_file import read_topology
@@ -77,7 +77,7 @@ def plan(
     *,
     source: Source = Source(),  # noqa: B008 - a frozen value
     edits: Edits = Edits(),
-    keys: str | None = None,
+    keys: KeysFile = None,
     column: str | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: bool = False,

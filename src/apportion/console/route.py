@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.key_stream import keys_of
+from apportion.console.key_stream import KeysFile, keys_of
 from apportion.console.output import FORMAT_VERSION, key_member
 from apportion.console.source import Source
 from apportion.errors import InvalidInput
@@ -19,7 +19,7 @@ from apportion.placement.keys import key_bytes
 def route(
     *arguments: Annotated[str, Parameter(name="KEY")],
     source: Source = Source(),  # noqa: B008 - a frozen value
-    keys: str | None = None,
+    keys: KeysFile = None,
     column: str | None = None,
     json: bool = False,
 ) -> None:

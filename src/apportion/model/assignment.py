@@ -15,7 +15,7 @@ PreferenceList = tuple[str, ...]
 MAX_PARTITIONS = 2**24
 
 
-# Without slots: a cached property keeps its value in the instance's dictionary.
+# Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
     """Row i holds the indexes (into `topology.nodes`) of the nodes that own partition i, the leader first.

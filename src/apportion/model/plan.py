@@ -62,7 +62,7 @@ class NodeChange:
     lost_ratio: float
 
 
-# Without slots: a cached property keeps its value in the instance's dictionary.
+# Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """The difference of two placements, exact (from two tables) or counted (over keys).

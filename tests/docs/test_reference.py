@@ -1,0 +1,77 @@
+"""The reference pages speak of everything that there is: placements, errors, commands, options, hash functions."""
+
+import re
+
+import pytest
+
+from apportion import errors, hashers
+from apportion.console.main import COMMANDS, TABLE_COMMANDS, application
+from apportion.placement import get, names
+from tests.docs.blocks import ROOT
+from tests.docs.catalog_table import PAGE, page_with_table
+
+DOCS = ROOT / "docs"
+PLACEMENTS = [name for name in names() if get(name).build.__module__.startswith("apportion.")]
+ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ApportionError)]
+LEAVES = sorted(kind.__name__ for kind in ERRORS if not kind.__subclasses__())
+ALL_COMMANDS = [(name,) for name in COMMANDS] + [("table", name) for name in TABLE_COMMANDS]
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """Return the text under each heading of the second and third level."""
+    headings = list(re.finditer(r"^##+ (.+)$", text, re.MULTILINE))
+    ends = [match.start() for match in headings[1:]] + [len(text)]
+    return {match[1].strip("`"): text[match.end() : end] for match, end in zip(headings, ends, strict=True)}
+
+
+def options_of(command: tuple[str, ...]) -> set[str]:
+    """Return the options in the command's help, without `--no-` forms and names of what is given by position."""
+    app = application()
+    for name in command:
+        app = app[name]
+    arguments = [argument for argument in app.assemble_argument_collection() if argument.index is None]
+    names = {name for argument in arguments for name in argument.names}
+    return {name for name in names if name.startswith("--") and not name.startswith("--no-")}
+
+
+def documented_options(page: str, command: str) -> set[str]:
+    """Return the options that the command's section describes, or a section of shared options that it links to."""
+    sections = sections_of(page)
+    shared = {heading.lower().replace(" ", "-"): text for heading, text in sections.items()}
+    own = sections[command]
+    texts = [own, *(shared[anchor] for anchor in re.findall(r"\(#([a-z-]+)\)", own))]
+    return {option for text in texts for option in re.findall(r"^- .*?`(--[a-z-]+)", text, re.MULTILINE)}
+
+
+def test_the_table_of_placements_is_what_the_specs_say():
+    assert PAGE.read_text() == page_with_table(PAGE.read_text())
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_every_placement_has_a_page_that_cites_its_source(name):
+    text = (DOCS / "algorithms" / f"{name}.md").read_text()
+    assert get(name).source in " ".join(text.split())
+    assert len(text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_leaf_of_the_errors_has_a_section_that_raises_it(name):
+    assert f"{name}: " in sections_of((DOCS / "errors.md").read_text())[name]
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
+def test_every_option_of_a_command_is_documented_and_no_other(command):
+    page, name = (DOCS / "commands.md").read_text(), " ".join(command)
+    assert options_of(command) == documented_options(page, name)
+    assert f"$ apportion {name}" in sections_of(page)[name]
+
+
+def test_a_planted_option_without_documentation_is_found():
+    page = "## Keys\n- `--keys FILE`: a file\n\n## `route`\n[keys](#keys)\n- `--json`: JSON\n"
+    assert {"--keys", "--json"} == documented_options(page, "route")
+    assert options_of(("route",)) != documented_options(page, "route")
+
+
+@pytest.mark.parametrize("name", hashers.names())
+def test_every_hash_function_has_a_row(name):
+    assert f"| `{name}` |" in (DOCS / "hashers.md").read_text()

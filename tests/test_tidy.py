@@ -1,0 +1,137 @@
+"""The rules of CONTRIBUTING.md that no other tool checks, held against every file of the package.
+
+Ratchets may be lowered, never raised: a file that needs more room has a second idea in it.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+MOST_LINES_IN_A_FILE = 350
+MOST_LINES_IN_A_FUNCTION = 50
+MOST_METHODS_IN_A_CLASS = 20
+MOST_LEVELS_OF_NESTING = 4
+DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "tools", "base"}
+BANNED = {
+    r"\bvirtual nodes?\b": "token",
+    r"\bmaster\b": "leader",
+    r"\bslave\b": "replica",
+    r"\binstances?\b": "node, member, or the class itself",
+    r"\bTODO\b|\bFIXME\b|\bXXX\b|\bHACK\b": "an issue",
+    r"\bNotImplementedError\b": "an abstract method",
+    r"\bpickle\.loads?\b|\byaml\.load\b|\beval\(": "the codec",
+}
+NESTING = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
+
+
+def violations(path: Path, text: str) -> Iterator[str]:
+    """Yield what is untidy in one file."""
+    tree = ast.parse(text)
+    lines = text.count("\n")
+    if lines > MOST_LINES_IN_A_FILE:
+        yield f"{lines} lines"
+    if text.strip() and ast.get_docstring(tree) is None:
+        yield "no module docstring"
+    if path.stem in DRAWERS:
+        yield "a drawer, not an idea"
+    for pattern, better in BANNED.items():
+        yield from (f"says {found!r}; say {better}" for found in re.findall(pattern, text))
+    for node in ast.walk(tree):
+        yield from _of_node(node)
+
+
+def _of_node(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield from _of_function(node)
+    if isinstance(node, ast.ClassDef):
+        methods = sum(isinstance(member, ast.FunctionDef) for member in node.body)
+        if methods > MOST_METHODS_IN_A_CLASS:
+            yield f"class {node.name} has {methods} methods"
+        if not node.name.startswith("_") and ast.get_docstring(node) is None:
+            yield f"class {node.name} has no docstring"
+    if isinstance(node, ast.ExceptHandler):
+        caught = [ast.unparse(part) for part in ast.walk(node.type)] if node.type else ["everything"]
+        if {"everything", "Exception", "BaseException"} & set(caught):
+            yield f"line {node.lineno} catches everything"
+
+
+def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+    if lines > MOST_LINES_IN_A_FUNCTION:
+        yield f"{node.name} has {lines} lines"
+    if _depth(node) > MOST_LEVELS_OF_NESTING:
+        yield f"{node.name} nests {_depth(node)} levels deep"
+    if node.args.kwarg is not None and not node.name.startswith("_") and node.name not in ALLOWED_KWARGS:
+        yield f"{node.name} takes **{node.args.kwarg.arg}"
+    if not node.name.startswith("_") and ast.get_docstring(node) is None and not _is_stub(node):
+        yield f"{node.name} has no docstring"
+
+
+# The open end of a JSON object.
+ALLOWED_KWARGS = {"print_json"}
+
+
+def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return len(node.body) == 1 and isinstance(node.body[0], ast.Expr)
+
+
+def _depth(node: ast.AST) -> int:
+    deepest = max((_depth(child) for child in ast.iter_child_nodes(node)), default=0)
+    return deepest + isinstance(node, NESTING)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_a_source_file_is_tidy(path):
+    assert [] == list(violations(path, path.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x = 1\n", "no module docstring"),
+        ('"""D."""\n' + "x = 1\n" * 351, "352 lines"),
+        ('"""D."""\ndef f():\n    """D."""\n' + "    x = 1\n" * 50, "f has 52 lines"),
+        ('"""D."""\ntry:\n    x = 1\nexcept Exception:\n    x = 2\n', "line 4 catches everything"),
+        ('"""D."""\ntry:\n    x = 1\nexcept (OSError, BaseException):\n    x = 2\n', "line 4 catches everything"),
+        ('"""A master."""\n', "says 'master'; say leader"),
+        ('"""D."""\ndef f(**options):\n    """D."""\n', "f takes **options"),
+        ('"""D."""\ndef f():\n    return 1\n', "f has no docstring"),
+    ],
+)
+def test_a_planted_violation_is_found(text, found):
+    assert found in list(violations(Path("planted.py"), text))
+
+
+def test_a_planted_drawer_is_found():
+    assert ["a drawer, not an idea"] == list(violations(Path("utils.py"), '"""D."""\n'))
+
+
+def test_every_room_says_what_it_is_for():
+    for room in sorted((ROOT / "src" / "apportion").glob("*/__init__.py")):
+        assert ast.get_docstring(ast.parse(room.read_text())), room
+
+
+def test_the_version_has_its_changes_written_down():
+    fragments = [path.name for path in (ROOT / "changes").glob("*.md") if path.name != "README.md"]
+    kinds = {"added", "changed", "deprecated", "removed", "fixed", "faster"}
+    assert fragments
+    assert set() == {name.split(".")[-2] for name in fragments} - kinds
+
+
+def test_no_file_names_a_private_path_or_a_registry():
+    hosts = ["pypi" + ".org", "files.python" + "hosted", "crates" + ".io", "/wo" + "rk/", "/ro" + "ot/"]
+    files = [
+        path
+        for folder in ("src", "tests", "bench", "docs", "examples", "changes", "requirements")
+        for path in (ROOT / folder).rglob("*")
+    ]
+    files += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")]
+    texts = {
+        path: path.read_text(errors="replace") for path in files if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert [] == [(str(path), host) for path, text in texts.items() for host in hosts if host in text]
