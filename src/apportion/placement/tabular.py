@@ -1,8 +1,9 @@
 """Placements that are a table: hash the key, search the boundaries.
 
-The base of `ring` and `slots`. What they add is how the table is made and who comes second.
+The base of `circle` and `slots`. What they add is how the table is made and who comes second.
 """
 
+from abc import ABC
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from apportion.placement.keys import key_bytes
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Tabular:
+class Tabular(ABC):
     """One table of single owners and the hash that leads into it. Lookup: O(log stretches)."""
 
     topology: Topology

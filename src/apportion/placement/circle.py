@@ -1,0 +1,106 @@
+"""Placements that are a circle of tokens: a key belongs to the first token at or after its hash.
+
+The base of `ring` and of the layouts that other systems use. What they add is where each node's tokens stand.
+A token of fewer than 64 bits stands at the last position that begins with its bits, and so does a key's narrow hash
+at the first: that a hash is at or before a token comes out the same in the narrow numbers and in the wide ones.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from apportion.model.plan import Key
+from apportion.model.table import Table
+from apportion.model.token import POSITIONS, Token
+from apportion.model.topology import Topology
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import Hasher
+from apportion.placement.keys import key_bytes
+from apportion.placement.spread import Spread, spread_rule
+from apportion.placement.tabular import Tabular
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Circle(Tabular):
+    """A walk clockwise from a key's hash meets its owner first, then the other nodes in order of preference."""
+
+    @abstractmethod
+    def _tokens_of(self, index: int) -> Iterable[Token]:
+        """Return where the tokens of a node stand, as positions of 64 bits."""
+
+    def _fill_circle(self, topology: Topology, hasher: Hasher) -> None:
+        """Put every node's tokens onto the circle; one that two nodes share belongs to the smaller id."""
+        object.__setattr__(self, "topology", topology)
+        object.__setattr__(self, "hasher", hasher)
+        owners: dict[Token, int] = {}
+        for index in reversed(range(len(topology))):  # the smallest id is written last, and keeps a shared token
+            owners.update(dict.fromkeys(self._tokens_of(index), index))
+        self._fill(table_of_tokens(owners, topology, hasher.label), hasher)
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the owner and the nodes met after it on the circle, each zone once. O(nodes + tokens walked)."""
+        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
+        return tuple(self.topology.ids[index] for index in rule.pick(self._walk(self._stretch(key))))
+
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
+        """Return the circle as a table of the preference lists of `replicas` nodes. O(tokens · tokens walked)."""
+        rule = spread_rule(self.topology, replicas, level=spread_level, spread=spread)
+        if replicas == 1:
+            return self._leaders
+        rows = tuple(rule.pick(self._walk(stretch)) for stretch in range(len(self._indexes)))
+        return Table(topology=self.topology, hasher=self.hasher.label, starts=self._leaders.starts, rows=rows)
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the token a key falls to, and whom it would fall to next."""
+        data = key_bytes(key)
+        stretch, position = self._stretch(key), self._position(data)
+        owner, *others = (self.topology.ids[index] for index in self._walk(stretch))
+        # A stretch may hold several tokens of its owner, so its end is not always the first of them.
+        tokens = self._tokens_of(self.topology.index(owner))
+        following = min((token for token in tokens if token >= position), default=None)
+        at = "the first token, after the circle's end" if following is None else f"token {following:#018x}"
+        return Explanation(
+            key=key,
+            placement=type(self).__name__.lower(),
+            hasher=self.hasher.label,
+            hash=self.hasher(data),
+            range=self._leaders.range_at(position),
+            owner=owner,
+            why=f"first token at or after the hash: {at}, of {owner}",
+            next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
+            if_owner_left=others[0] if others else None,
+        )
+
+    def _walk(self, stretch: int) -> Iterator[int]:
+        """Yield every owner once, in the order of their tokens clockwise from a stretch."""
+        seen: set[int] = set()
+        for place in range(stretch - len(self._indexes), stretch):  # negative places count from the end: one full turn
+            index = self._indexes[place]
+            if index not in seen:
+                seen.add(index)
+                yield index
+
+
+def position_of_token(token: int, bits: int) -> Token:
+    """Return where a token of `bits` bits stands: the last position of 64 bits that begins with it.
+
+    >>> hex(position_of_token(0x12345678, 32))
+    '0x12345678ffffffff'
+    """
+    return (token + 1 << 64 - bits) - 1
+
+
+def table_of_tokens(owners: Mapping[Token, int], topology: Topology, hasher: str) -> Table:
+    """Return the table in which each position belongs to the first token at or after it. O(tokens log tokens)."""
+    tokens = sorted(owners)
+    rows = [(index,) for index in range(len(topology))]
+    after_tokens = [token + 1 for token in tokens if token + 1 < POSITIONS]
+    return Table(
+        topology=topology,
+        hasher=hasher,
+        starts=(0, *after_tokens),
+        # Where the circle closes, what lies after the last token belongs to the first.
+        rows=tuple(rows[owners[token]] for token in (tokens + tokens[:1])[: len(after_tokens) + 1]),
+    )
