@@ -100,6 +100,7 @@ def _loads(topology: Topology, owners: list[int | None], gains: list[float]) -> 
     candidates = [index for index, share in enumerate(shares) if share != loads[index]]
 
     def urgency(index: int) -> tuple[bool, bool, Fraction, int]:
+        """Sort first whom an extra slot saves a move, then whom a cause entitles to it, then by remainder and id."""
         saves_move = held[index] > loads[index]
         has_cause = gains[index] < 0 if saves_move else gains[index] > 0  # to lose the slot, or to get it
         return not saves_move, has_cause == saves_move, loads[index] - shares[index], index

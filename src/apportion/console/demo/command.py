@@ -75,7 +75,7 @@ def _changed(old: Topology) -> tuple[Topology, str]:
 
 
 def _methods(old: Topology, new: Topology, keys: list[bytes]) -> Iterator[Method]:
-    for name in ("slots", "ring", "rendezvous"):
+    for name in ("slots", "ring"):
         placement = compose(name, old)
         yield _method(
             f"apportion {name}", placement.route_many(keys), succeed(placement, new).route_many(keys), old, new
