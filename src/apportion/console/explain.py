@@ -4,6 +4,7 @@ import os
 
 from apportion.console.output import key_member, print_json
 from apportion.console.source import Source
+from apportion.model.token import position_text
 
 
 def explain(key: str, *, source: Source = Source(), json: bool = False) -> None:  # noqa: B008 - a frozen value
@@ -28,7 +29,7 @@ def explain(key: str, *, source: Source = Source(), json: bool = False) -> None:
         placement=why.placement,
         hasher=why.hasher,
         hash=f"{why.hash:016x}",
-        range=None if why.range is None else [f"{why.range.start:016x}", f"{why.range.end:016x}"],
+        range=None if why.range is None else [position_text(why.range.start), position_text(why.range.end)],
         node=why.owner,
         why=why.why,
         next=why.next,

@@ -14,7 +14,7 @@ from apportion.console.source import Hashing, NodesSource, Source, read_table
 from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.table import Table
-from apportion.model.token import KeyRange
+from apportion.model.token import KeyRange, position_of_text, position_text
 from apportion.placement.change import plan as plan_of
 
 HEADING = ("start", "end", "owners")
@@ -97,7 +97,7 @@ def _to_csv(table: Table) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADING)
-    writer.writerows((f"{r.start:016x}", f"{r.end:016x}", *owners) for r, owners in table.ranges())
+    writer.writerows((position_text(r.start), position_text(r.end), *owners) for r, owners in table.ranges())
     return text.getvalue().encode()
 
 
@@ -114,14 +114,11 @@ def _from_csv(data: bytes) -> list[tuple[KeyRange, tuple[str, ...]]]:
 
 
 def _range(number: int, row: list[str]) -> tuple[KeyRange, tuple[str, ...]]:
-    try:
-        start, end, *owners = row
-        return KeyRange(int(start, 16), int(end, 16)), tuple(owners)
-    except InvalidInput:
-        raise
-    except ValueError as error:
+    start = position_of_text(row[0])
+    if len(row) < 3 or start is None:
         expected = "start, end (both hexadecimal) and at least one owner"
-        raise InvalidInput(f"line {number} of the CSV file", ",".join(row), expected, "Mend the line.") from error
+        raise InvalidInput(f"line {number} of the CSV file", ",".join(row), expected, "Mend the line.")
+    return KeyRange(start, position_of_text(row[1])), tuple(row[2:])
 
 
 def _report(command: str, table: Table, output: Path, *, json: bool) -> None:

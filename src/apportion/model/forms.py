@@ -12,7 +12,7 @@ from apportion.model.assignment import Assignment
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Change, Plan
 from apportion.model.table import Table
-from apportion.model.token import KeyRange
+from apportion.model.token import KeyRange, Position, position_of_text, position_text
 from apportion.model.topology import Node, Topology
 
 Form = object
@@ -28,7 +28,7 @@ def to_form(value: Topology | Table | Assignment | Plan) -> dict[str, Form]:
             nodes = [[node.id, list(node.zone), node.millionths] for node in value]
             return {"cluster": value.cluster, "number": value.number, "nodes": nodes}
         case Table():
-            starts = [f"{start:016x}" for start in value.starts]
+            starts = [position_text(start) for start in value.starts]
             return _with_topology(value, hasher=value.hasher, slots=value.slots or 0, starts=starts, rows=value.rows)
         case Assignment():
             return _with_topology(value, rows=value.rows)
@@ -57,7 +57,7 @@ def _plan_form(plan: Plan) -> dict[str, Form]:
             "plan", "a plan counted over keys", "an exact plan", "Plan without keys=, between two tables."
         )
     changes = [
-        [f"{change.item.start:016x}", f"{change.item.end:016x}", change.before, change.after]
+        [position_text(change.item.start), position_text(change.item.end), change.before, change.after]
         for change in plan.changes
         if isinstance(change.item, KeyRange)
     ]
@@ -91,7 +91,7 @@ def _read_table(form: Form) -> Table:
         topology=_read_topology(topology),
         hasher=_str(hasher),
         slots=_int(slots) or None,
-        starts=tuple(map(_hex, _list(starts))),
+        starts=tuple(_position(start) for start in _list(starts)),
         rows=_rows(rows),
     )
 
@@ -129,7 +129,8 @@ _READERS: dict[type, Callable[[Form], Topology | Table | Assignment | Plan]] = {
 
 def _change(form: Form) -> Change:
     start, end, before, after = _items(form, 4)
-    return Change(KeyRange(_hex(start), _hex(end)), tuple(map(_str, _list(before))), tuple(map(_str, _list(after))))
+    item = KeyRange(_position(start), position_of_text(_str(end)))
+    return Change(item, tuple(map(_str, _list(before))), tuple(map(_str, _list(after))))
 
 
 def _epoch(form: Form) -> Epoch:
@@ -139,6 +140,11 @@ def _epoch(form: Form) -> Epoch:
 
 def _rows(form: Form) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(_int, _list(row))) for row in _list(form))
+
+
+def _position(form: Form) -> Position:
+    position = position_of_text(_str(form))
+    return _refuse(form, "a position") if position is None else position
 
 
 def _hex(form: Form) -> int:

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from apportion.errors import InvalidInput, shown
 from apportion.model.epoch import Epoch
-from apportion.model.token import KeyRange
+from apportion.model.token import KeyRange, is_before
 from apportion.model.topology import Topology
 
 Key: TypeAlias = str | bytes | int | UUID
@@ -34,8 +34,10 @@ class Change:
 
     @property
     def width(self) -> int:
-        """Positions of a range; 1 for a key."""
-        return self.item.width if isinstance(self.item, KeyRange) else 1
+        """Positions of a range of tokens; 1 for a key, and 0 for a range of bytes, which cannot be counted."""
+        if isinstance(self.item, KeyRange):
+            return self.item.width if isinstance(self.item.start, int) else 0
+        return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class Plan:
     """The difference of two placements, exact (from two tables) or counted (over keys).
 
     Given are the epochs it leads from and to, both topologies, the hasher, the changes in order, the `span` they are
-    part of (the whole circle, or the number of keys), the width that each node owns before and after, and the number
-    of slots that the new table is made of, if it is.
+    part of (the whole circle, the number of keys, or 0 where positions are bytes and ratios do not exist), the width
+    that each node owns before and after, and the number of slots that the new table is made of, if it is.
     The rest is derived when first asked for, in O(changes).
     """
 
@@ -86,20 +88,20 @@ class Plan:
     slots: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.span) is not int or self.span <= 0:
-            raise InvalidInput("span of the plan", self.span, "an int above 0", "Make plans with plan().")
-        _check_side("before", self.old, self.widths_before, {change.before for change in self.changes})
-        _check_side("after", self.new, self.widths_after, {change.after for change in self.changes})
-        ranges = [change.item for change in self.changes if isinstance(change.item, KeyRange)]
-        if self.exact and (
-            len(ranges) < len(self.changes) or any(left.end > right.start for left, right in pairwise(ranges))
+        if type(self.span) is not int or self.span < 0:
+            raise InvalidInput("span of the plan", self.span, "an int, not negative", "Make plans with plan().")
+        for side, topology, widths, lists in (
+            ("before", self.old, self.widths_before, {change.before for change in self.changes}),
+            ("after", self.new, self.widths_after, {change.after for change in self.changes}),
         ):
-            raise InvalidInput(
-                "changes of the plan",
-                len(self.changes),
-                "ranges, sorted, without an overlap",
-                "Make plans with plan().",
-            )
+            _check_side(side, topology, widths if self.span else None, lists)
+        ranges = [change.item for change in self.changes if isinstance(change.item, KeyRange)]
+        in_order = all(
+            left.end is not None and not is_before(right.start, left.end) for left, right in pairwise(ranges)
+        )
+        if self.exact and not (in_order and len(ranges) == len(self.changes)):
+            expected = "ranges, sorted, without an overlap"
+            raise InvalidInput("changes of the plan", len(self.changes), expected, "Make plans with plan().")
 
     @property
     def is_pending(self) -> bool:
@@ -119,7 +121,10 @@ class Plan:
     @cached_property
     def leader_moved_ratio(self) -> float:
         """The part of the span whose first owner differs."""
-        return sum(change.width for change in self.changes if change.before[:1] != change.after[:1]) / self.span
+        return (
+            sum(change.width for change in self.changes if change.before[:1] != change.after[:1])
+            / self._measured_span()
+        )
 
     @cached_property
     def stray_ratio(self) -> float:
@@ -172,19 +177,32 @@ class Plan:
         return not (source_shrank or target_grew)
 
     def __str__(self) -> str:
+        if self.span == 0:
+            return f"plan: {len(self.changes)} ranges of bytes change owners, {self._from_to()}"
         what, unit = ("key space", "ranges") if self.exact else (f"{self.span} keys", "keys")
         return (
             f"plan: {self.moved_ratio:.2%} of the {what} moves (bound {self.lower_bound_ratio:.2%}, "
             f"fair {self.fair_bound_ratio:.2%}), stray {self.stray_ratio:.2%}, {len(self.changes)} {unit}, "
-            f"{len(self.old)} -> {len(self.new)} nodes, epoch {self.before} -> {self.after}"
+            f"{self._from_to()}"
         )
 
+    def _from_to(self) -> str:
+        return f"{len(self.old)} -> {len(self.new)} nodes, epoch {self.before} -> {self.after}"
+
     def _ratio(self, width: int) -> float:
+        self._measured_span()
         return width / sum(self.widths_after.values())
 
+    def _measured_span(self) -> int:
+        if self.span == 0:
+            raise InvalidInput("ratio", "one over byte strings", "tokens or keys to count", "Pass keys= to plan.")
+        return self.span
 
-def _check_side(side: str, topology: Topology, widths: Mapping[str, int], lists: Iterable[tuple[str, ...]]) -> None:
-    if set(widths) != set(topology.ids) or sum(widths.values()) <= 0:
+
+def _check_side(
+    side: str, topology: Topology, widths: Mapping[str, int] | None, lists: Iterable[tuple[str, ...]]
+) -> None:
+    if widths is not None and (set(widths) != set(topology.ids) or sum(widths.values()) <= 0):
         raise InvalidInput(
             f"widths {side} the plan", ", ".join(widths), "one for each node, not all 0", "Make plans with plan()."
         )

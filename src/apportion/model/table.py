@@ -15,10 +15,10 @@ from itertools import pairwise
 from struct import pack
 from typing import Self
 
-from apportion.errors import BadRange, InvalidInput, PlanRefused
+from apportion.errors import BadRange, InvalidInput, PlanRefused, shown
 from apportion.model.epoch import Epoch, content_digest
 from apportion.model.plan import Change
-from apportion.model.token import POSITIONS, KeyRange, Slot, Token, slot_start
+from apportion.model.token import POSITIONS, KeyRange, Position, Slot, check_position, is_before, slot_start
 from apportion.model.topology import Topology, check_name
 
 MAX_TOKENS = 2**24
@@ -31,6 +31,7 @@ Owners = tuple[str, ...]
 class Table:
     """Row i owns the positions from `starts[i]` up to `starts[i + 1]`; the last row owns up to the end of the circle.
 
+    Positions are tokens, from 0 up to 2**64, or bytes, from b"" without end: then a range keeps the order of keys.
     A row holds distinct indexes into `topology.nodes`, leader first; rows may differ in length.
     `hasher` labels the hash that made positions of keys: tables of different hashers cannot be compared.
     `slots`, where set, says that boundaries stand only where slots begin, as tables made of slots do.
@@ -46,7 +47,7 @@ class Table:
 
     topology: Topology
     hasher: str
-    starts: tuple[Token, ...]
+    starts: tuple[Position, ...]
     rows: tuple[tuple[int, ...], ...]
     slots: int | None = None
 
@@ -54,7 +55,7 @@ class Table:
         check_name("hasher", self.hasher)
         _check_starts(self.starts, len(self.rows))
         _check_rows(self.rows, len(self.topology))
-        joined = [(0, self.rows[0])]
+        joined = [(self.starts[0], self.rows[0])]
         joined += (
             (start, row) for start, (left, row) in zip(self.starts[1:], pairwise(self.rows), strict=True) if left != row
         )
@@ -69,22 +70,25 @@ class Table:
         cls, ranges: Iterable[tuple[KeyRange, Owners]], *, topology: Topology, hasher: str, slots: int | None = None
     ) -> Self:
         """Build a table from ranges in any order; `BadRange` names the first gap or overlap. O(n log n)."""
-        ordered = sorted(ranges, key=lambda entry: entry[0])
-        ends = [0, *(key_range.end for key_range, _ in ordered)]
-        starts = [*(key_range.start for key_range, _ in ordered), POSITIONS]
-        for end, start in zip(ends, starts, strict=True):
-            if start != end:
-                fault = "a gap" if start > end else "an overlap"
-                raise BadRange(
-                    "range start", start, f"{end}; there is {fault}", "Let each range start where the last one ends."
-                )
+        listed = list(ranges)
+        for (one, _), (other, _) in pairwise(listed):
+            is_before(one.start, other.start)  # refuses to mix kinds
+        listed.sort(key=lambda entry: entry[0].start)
+        starts = [key_range.start for key_range, _ in listed]
+        ends = [key_range.end for key_range, _ in listed]
+        _check_joints(starts, ends)
         return cls(
             topology=topology,
             hasher=hasher,
-            starts=tuple(starts[:-1]),
-            rows=tuple(tuple(topology.index(node_id) for node_id in owners) for _, owners in ordered),
+            starts=tuple(starts),
+            rows=tuple(tuple(topology.index(node_id) for node_id in owners) for _, owners in listed),
             slots=slots,
         )
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether positions are tokens, so that ranges have a width."""
+        return isinstance(self.starts[0], int)
 
     @property
     def epoch(self) -> Epoch:
@@ -95,28 +99,32 @@ class Table:
             self.topology.epoch.digest.encode(),
             self.hasher.encode(),
             pack("<q", self.slots or 0),
-            *(pack(f"<{len(numbers)}Q", *numbers) for numbers in (self.starts, lengths, indexes)),
+            *_start_parts(self.starts),
+            *(pack(f"<{len(numbers)}Q", *numbers) for numbers in (lengths, indexes)),
         )
         return Epoch(number=self.topology.number, digest=digest)
 
-    def owners(self, position: Token) -> Owners:
+    def owners(self, position: Position) -> Owners:
         """Return the owners of a position, leader first; `BadRange` off the circle. O(log stretches)."""
         return self._named(self.rows[self._row_at(position)])
 
-    def range_at(self, position: Token) -> KeyRange:
+    def range_at(self, position: Position) -> KeyRange:
         """Return the stretch that a position lies in; `BadRange` off the circle. O(log stretches)."""
         row = self._row_at(position)
-        return KeyRange(self.starts[row], self.starts[row + 1] if row + 1 < len(self.starts) else POSITIONS)
+        return KeyRange(self.starts[row], self.starts[row + 1] if row + 1 < len(self.starts) else self._end)
 
     def ranges(self) -> Iterator[tuple[KeyRange, Owners]]:
         """Yield every stretch with its owners, in order."""
-        for (start, end), row in zip(pairwise((*self.starts, POSITIONS)), self.rows, strict=True):
+        for start, end, row in zip(self.starts, (*self.starts[1:], self._end), self.rows, strict=True):
             yield KeyRange(start, end), self._named(row)
 
     def widths(self) -> dict[str, int]:
-        """Return how many positions each node owns, every copy counted; nodes that own nothing are there with 0."""
+        """Return how many positions each node owns, every copy counted; nodes that own nothing are there with 0.
+
+        Bytes cannot be counted: in a table of them it is 0 for all.
+        """
         widths = dict.fromkeys(self.topology.ids, 0)
-        for key_range, owners in self.ranges():
+        for key_range, owners in self.ranges() if self.is_measurable else ():
             for node_id in owners:
                 widths[node_id] += key_range.width
         return widths
@@ -126,7 +134,7 @@ class Table:
 
         Order: by position. O(stretches of both). Raises `InvalidInput` when the positions mean different hashes.
         """
-        if self.hasher != new.hasher:
+        if (self.hasher, self.is_measurable) != (new.hasher, new.is_measurable):
             raise InvalidInput(
                 "hasher",
                 new.hasher,
@@ -134,7 +142,8 @@ class Table:
                 "Compare placements of different hashers over keys.",
             )
         cuts = sorted({*self.starts, *new.starts})
-        stretches = zip(pairwise((*cuts, POSITIONS)), self._owners_at(cuts), new._owners_at(cuts), strict=True)
+        ends = (*cuts[1:], self._end)
+        stretches = zip(cuts, ends, self._owners_at(cuts), new._owners_at(cuts), strict=True)
         return tuple(_joined(stretches))
 
     def changed(self, changes: Sequence[Change], topology: Topology, *, slots: int | None = None) -> Self:
@@ -144,9 +153,10 @@ class Table:
 
         Raises `PlanRefused` where the owners are not those that a change starts from.
         """
-        ends = {change.item.end for change in changes if isinstance(change.item, KeyRange)}
-        starts = {change.item.start: change for change in changes if isinstance(change.item, KeyRange)}
-        cuts = sorted({*self.starts, *starts, *ends} - {POSITIONS})
+        ranges = [change.item for change in changes if isinstance(change.item, KeyRange)]
+        ends = {item.end for item in ranges if item.end is not None and item.end != POSITIONS}
+        starts = {item.start: change for item, change in zip(ranges, changes, strict=True)}
+        cuts = sorted({*self.starts, *starts, *ends})
         rows: list[Owners] = []
         change: Change | None = None
         for cut, owners in zip(cuts, self._owners_at(cuts), strict=True):
@@ -162,15 +172,21 @@ class Table:
             slots=slots,
         )
 
-    def _row_at(self, position: Token) -> int:
-        if type(position) is not int or not 0 <= position < POSITIONS:
-            raise BadRange("position", position, "an int in 0 .. 2**64 - 1", "Ask a placement to route a key.")
+    @property
+    def _end(self) -> int | None:
+        return POSITIONS if self.is_measurable else None
+
+    def _row_at(self, position: Position) -> int:
+        check_position("position", position)
+        if isinstance(position, int) is not self.is_measurable:
+            kind = "an int: this table is of tokens" if self.is_measurable else "bytes: this table is of byte strings"
+            raise BadRange("position", position, kind, "Ask a placement to route a key.")
         return bisect_right(self.starts, position) - 1
 
     def _named(self, row: tuple[int, ...]) -> Owners:
         return tuple(self.topology.ids[index] for index in row)
 
-    def _owners_at(self, cuts: Iterable[Token]) -> Iterator[Owners]:
+    def _owners_at(self, cuts: Iterable[Position]) -> Iterator[Owners]:
         """Yield the owners in force at each of `cuts`, which are ascending and hold every start of this table."""
         rows = dict(zip(self.starts, self.rows, strict=True))
         names: dict[tuple[int, ...], Owners] = {row: self._named(row) for row in set(self.rows)}
@@ -187,42 +203,57 @@ class Table:
         )
 
 
-def _joined(stretches: Iterable[tuple[tuple[int, int], Owners, Owners]]) -> Iterator[Change]:
+def _joined(stretches: Iterable[tuple[Position, Position | None, Owners, Owners]]) -> Iterator[Change]:
     """Yield a change for each maximal run of stretches with the same owners before and the same other owners after."""
-    last: Change | None = None
-    for (start, end), before, after in stretches:
-        if (
-            last
-            and isinstance(last.item, KeyRange)
-            and last.item.end == start
-            and (last.before, last.after) == (before, after)
-        ):
-            last = Change(KeyRange(last.item.start, end), before, after)
+    differing = (stretch for stretch in stretches if stretch[2] != stretch[3])
+    run: tuple[Position, Position | None, Owners, Owners] | None = None
+    for start, end, before, after in differing:
+        if run is not None and run[1:] == (start, before, after):
+            run = (run[0], end, before, after)
             continue
-        if last:
-            yield last
-        last = Change(KeyRange(start, end), before, after) if before != after else None
-    if last:
-        yield last
+        if run is not None:
+            yield _change(run)
+        run = (start, end, before, after)
+    if run is not None:
+        yield _change(run)
 
 
-def _check_starts(starts: tuple[Token, ...], rows: int) -> None:
+def _change(run: tuple[Position, Position | None, Owners, Owners]) -> Change:
+    start, end, before, after = run
+    return Change(KeyRange(start, end), before, after)
+
+
+def _start_parts(starts: tuple[Position, ...]) -> list[bytes]:
+    """Return what the digest of a table has of its starts: one part for tokens, one for each of byte strings."""
+    tokens = [start for start in starts if isinstance(start, int)]
+    return [pack(f"<{len(tokens)}Q", *tokens)] if tokens else [start for start in starts if isinstance(start, bytes)]
+
+
+def _check_joints(starts: list[Position], ends: list[Position | None]) -> None:
+    """Raise `BadRange` where sorted ranges overlap, or leave a gap, be it before the first or after the last."""
+    first: Position = b"" if starts and isinstance(starts[0], bytes) else 0
+    last = None if isinstance(first, bytes) else POSITIONS
+    for end, start in zip([first, *ends], [*starts, last], strict=True):
+        if start != end:
+            overlaps = start is not None and (end is None or (end != POSITIONS and is_before(start, end)))
+            fault = "an overlap" if overlaps or end == POSITIONS else "a gap"
+            expected = f"{end if end is None or isinstance(end, int) else shown(end)}; there is {fault}"
+            raise BadRange("range start", start, expected, "Let each range start where the last one ends.")
+
+
+def _check_starts(starts: tuple[Position, ...], rows: int) -> None:
     if len(starts) != rows or not 0 < rows <= 2 * MAX_TOKENS:
         raise InvalidInput(
             "table rows", rows, f"one for each of {len(starts)} starts", "Give every start its row of owners."
         )
-    if any(type(start) is not int for start in starts) or starts[0] != 0:
-        raise BadRange(
-            "table starts", starts[0], "ints of which the first is 0", "Cover the circle from its first position."
-        )
-    for left, right in pairwise((*starts, POSITIONS)):
-        if left >= right:
-            raise BadRange(
-                "table starts",
-                right,
-                f"more than the one before, {left}, and below 2**64",
-                "Sort the starts and drop repeated ones.",
-            )
+    for start in starts:
+        check_position("table start", start)
+    if starts[0] not in (0, b""):
+        raise BadRange("table start", starts[0], 'first 0, or b""', "Cover the positions from the first.")
+    for left, right in pairwise(starts):
+        if not is_before(left, right):
+            expected = f"more than the one before, {shown(left)}"
+            raise BadRange("table start", right, expected, "Sort the starts and drop repeated ones.")
 
 
 def _check_rows(rows: tuple[tuple[int, ...], ...], nodes: int) -> None:
@@ -237,15 +268,11 @@ def _check_rows(rows: tuple[tuple[int, ...], ...], nodes: int) -> None:
             )
 
 
-def _check_slots(slots: int, starts: tuple[Token, ...]) -> None:
+def _check_slots(slots: int, starts: tuple[Position, ...]) -> None:
     if type(slots) is not int or not 0 < slots <= MAX_TOKENS:
         raise InvalidInput("slots", slots, f"an int in 1 .. {MAX_TOKENS}", "Use some 32 slots a node.")
     for start in starts:
-        slot: Slot = start * slots // POSITIONS
+        slot: Slot = start * slots // POSITIONS if isinstance(start, int) else -1
         if slot_start(slot, slots) != start:
-            raise BadRange(
-                "table start",
-                start,
-                f"the first position of one of {slots} slots",
-                "Give the number of slots it was made with.",
-            )
+            expected = f"the first position of one of {slots} slots"
+            raise BadRange("table start", start, expected, "Give the number of slots it was made with.")

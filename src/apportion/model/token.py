@@ -1,4 +1,4 @@
-"""Token, Slot and KeyRange: where on the circle of hashes a key stands.
+"""Token, Slot and KeyRange: where a key stands, on the circle of hashes or among all byte strings.
 
 The circle has 2**64 positions. Ranges are half-open and never wrap: what wraps is written as two ranges.
 """
@@ -6,10 +6,13 @@ The circle has 2**64 positions. Ranges are half-open and never wrap: what wraps 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from apportion.errors import BadRange
+from apportion.errors import BadRange, shown
 
 POSITIONS = 2**64
 """How many positions the circle has; every width and share is counted in them."""
+
+MAX_POSITION_BYTES = 65_536
+_HEX_DIGITS = frozenset("0123456789abcdef")
 
 Token: TypeAlias = int
 """A position on the circle, `0 <= token < POSITIONS`."""
@@ -18,39 +21,92 @@ Slot: TypeAlias = int
 """The number of one of a fixed count of equal stretches of the circle."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+Position: TypeAlias = Token | bytes
+"""Where a key stands: a token of its hash or, where keys keep their order, the key's bytes themselves."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The positions `start <= position < end`.
+    """The positions `start <= position < end`: both tokens, or both bytes. The end None lies after all bytes.
 
     >>> half = KeyRange(0, POSITIONS // 2)
     >>> half.width == 2**63, 5 in half, POSITIONS // 2 in half
     (True, True, False)
-    >>> print(half)
-    [0000000000000000, 8000000000000000)
+    >>> print(half, KeyRange(b"m", None), b"zebra" in KeyRange(b"m", None))
+    [0000000000000000, 8000000000000000) [b'm', end) True
     """
 
-    start: Token
-    end: int
+    start: Position
+    end: Position | None
 
     def __post_init__(self) -> None:
-        for name, bound in (("range start", self.start), ("range end", self.end)):
-            if type(bound) is not int or not 0 <= bound <= POSITIONS:
-                raise BadRange(name, bound, "an int in 0 .. 2**64", "Give both bounds as positions on the circle.")
-        if self.start >= self.end:
+        check_position("range start", self.start)
+        if self.end is not None and self.end != POSITIONS:
+            check_position("range end", self.end)
+        if isinstance(self.start, bytes) is isinstance(self.end, int):
             raise BadRange(
-                "range end", self.end, f"more than its start {self.start}", "Swap the bounds, or drop an empty range."
+                "range end", self.end, f"of the kind of its start, {shown(self.start)}", "Do not mix bounds."
             )
+        if self.end is not None and not is_before(self.start, self.end):
+            hint = "Swap the bounds, or drop an empty range."
+            raise BadRange("range end", self.end, f"more than its start {shown(self.start)}", hint)
 
     @property
     def width(self) -> int:
-        """How many positions the range holds."""
-        return self.end - self.start
+        """How many positions the range holds; `BadRange` for bytes, which cannot be counted."""
+        if isinstance(self.start, int) and isinstance(self.end, int):
+            return self.end - self.start
+        raise BadRange("range", str(self), "tokens of the circle", "Count over keys: pass keys= to plan.")
 
-    def __contains__(self, position: Token) -> bool:
-        return self.start <= position < self.end
+    def __contains__(self, position: Position) -> bool:
+        return not is_before(position, self.start) and (self.end is None or is_before(position, self.end))
 
     def __str__(self) -> str:
-        return f"[{self.start:016x}, {self.end:016x})"
+        start, end = (f"{bound:016x}" if isinstance(bound, int) else shown(bound) for bound in (self.start, self.end))
+        return f"[{start}, {end if self.end is not None else 'end'})"
+
+
+def check_position(name: str, position: Position) -> None:
+    """Raise `BadRange` for what is no token of the circle and no bytes of a bearable length."""
+    if isinstance(position, bytes):
+        if len(position) > MAX_POSITION_BYTES:
+            raise BadRange(
+                name, position, f"at most {MAX_POSITION_BYTES} bytes", "Cut it; what is cut sorts before it."
+            )
+    elif type(position) is not int or not 0 <= position < POSITIONS:
+        raise BadRange(name, position, "an int in 0 .. 2**64 - 1, or bytes", "Give bounds as positions.")
+
+
+def is_before(left: Position, right: Position) -> bool:
+    """Compare two positions of one kind; a token and bytes do not compare, which is `BadRange`."""
+    if isinstance(left, bytes) and isinstance(right, bytes):
+        return left < right
+    if isinstance(left, int) and isinstance(right, int):
+        return left < right
+    raise BadRange("position", right, f"of the kind of {shown(left)}", "Do not mix tokens and bytes.")
+
+
+def position_text(position: Position | None) -> str:
+    """Write a position down: a token as 16 hexadecimal digits, bytes as `b` and two digits each, no end as nothing.
+
+    >>> position_text(255), position_text(b"ab"), position_text(None)
+    ('00000000000000ff', 'b6162', '')
+    """
+    if isinstance(position, bytes):
+        return "b" + position.hex()
+    return "" if position is None else f"{position:016x}"
+
+
+def position_of_text(text: str) -> Position | None:
+    """Read what `position_text` wrote; `BadRange` for anything else."""
+    digits = text.removeprefix("b") if len(text) % 2 else text
+    if not set(digits) <= _HEX_DIGITS or len(digits) > 2 * MAX_POSITION_BYTES:
+        raise BadRange(
+            "position", text, "hexadecimal digits, after a b if they are bytes", "Write it like 00ff or b6162."
+        )
+    if digits != text:
+        return bytes.fromhex(digits)
+    return int(digits, 16) if digits else None
 
 
 def slot_start(slot: Slot, slots: int) -> Token:

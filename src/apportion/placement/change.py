@@ -119,7 +119,7 @@ def _exact(before: Table, after: Table) -> Plan:
         hasher=before.hasher,
         exact=True,
         changes=before.diff(after),
-        span=POSITIONS,
+        span=POSITIONS if before.is_measurable else 0,
         widths_before=before.widths(),
         widths_after=after.widths(),
         slots=after.slots,
