@@ -28,7 +28,7 @@ def explain(key: str, *, source: Source = Source(), json: bool = False) -> None:
         **key_member(data),
         placement=why.placement,
         hasher=why.hasher,
-        hash=f"{why.hash:016x}",
+        hash=None if why.hash is None else f"{why.hash:016x}",
         range=None if why.range is None else [position_text(why.range.start), position_text(why.range.end)],
         node=why.owner,
         why=why.why,

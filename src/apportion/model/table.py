@@ -111,11 +111,11 @@ class Table:
     def range_at(self, position: Position) -> KeyRange:
         """Return the stretch that a position lies in; `BadRange` off the circle. O(log stretches)."""
         row = self._row_at(position)
-        return KeyRange(self.starts[row], self.starts[row + 1] if row + 1 < len(self.starts) else self._end)
+        return KeyRange(self.starts[row], self.starts[row + 1] if row + 1 < len(self.starts) else self.end)
 
     def ranges(self) -> Iterator[tuple[KeyRange, Owners]]:
         """Yield every stretch with its owners, in order."""
-        for start, end, row in zip(self.starts, (*self.starts[1:], self._end), self.rows, strict=True):
+        for start, end, row in zip(self.starts, (*self.starts[1:], self.end), self.rows, strict=True):
             yield KeyRange(start, end), self._named(row)
 
     def widths(self) -> dict[str, int]:
@@ -142,7 +142,7 @@ class Table:
                 "Compare placements of different hashers over keys.",
             )
         cuts = sorted({*self.starts, *new.starts})
-        ends = (*cuts[1:], self._end)
+        ends = (*cuts[1:], self.end)
         stretches = zip(cuts, ends, self._owners_at(cuts), new._owners_at(cuts), strict=True)
         return tuple(_joined(stretches))
 
@@ -173,7 +173,8 @@ class Table:
         )
 
     @property
-    def _end(self) -> int | None:
+    def end(self) -> int | None:
+        """Where the last range ends: 2**64, or None after all bytes."""
         return POSITIONS if self.is_measurable else None
 
     def _row_at(self, position: Position) -> int:

@@ -69,7 +69,7 @@ class PlacementSpec:
     - `ranked`: preference lists of any length; otherwise of the owner alone (or what an assignment holds).
     - `tabular`: `table()` holds every answer, so plans are exact.
     - `removes`: `"any"` node may leave, or only the `"last"` in order.
-    - `takes`: what `build` wants first, a `"topology"` or an `"assignment"` of slots.
+    - `takes`: what `build` wants: a `"topology"`, an `"assignment"` of slots, or an `"explicit"` list of who owns what.
     - `lookup`: how one lookup grows: `"O(1)"`, `"O(log tokens)"`, `"O(log nodes)"` or `"O(nodes)"`.
     """
 
@@ -82,7 +82,7 @@ class PlacementSpec:
     tabular: bool
     lookup: Literal["O(1)", "O(log tokens)", "O(log nodes)", "O(nodes)"]
     removes: Literal["any", "last"] = "any"
-    takes: Literal["topology", "assignment"] = "topology"
+    takes: Literal["topology", "assignment", "explicit"] = "topology"
 
     def __call__(self, *args: object, **options: object) -> Placement:
         """Build the placement, as calling its class would."""

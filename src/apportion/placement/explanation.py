@@ -11,7 +11,7 @@ from apportion.model.token import KeyRange
 class Explanation:
     """Each step from a key to its owner, and what follows it.
 
-    `hash` is what the hasher gave; `range` the stretch of the circle that has the same owner (None where the owner is
+    `hash` is what the hasher gave (None where keys are compared as they are); `range` the stretch of the circle that has the same owner (None where the owner is
     computed); `why` the rule in words; `next` the nodes after the owner in order of preference; `if_owner_left` who
     would take over, None where that is another's decision (the balancer's, or nobody's).
     """
@@ -19,7 +19,7 @@ class Explanation:
     key: Key
     placement: str
     hasher: str
-    hash: int
+    hash: int | None
     range: KeyRange | None
     owner: str
     why: str
@@ -29,7 +29,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [
             f"key            {shown(self.key)}",
-            f"hash           {self.hash:#018x}  ({self.hasher})",
+            f"hash           {'none' if self.hash is None else f'{self.hash:#018x}'}  ({self.hasher})",
             f"owner          {self.owner}",
             f"why            {self.why}",
             f"range          {self.range or 'computed for each key'}",

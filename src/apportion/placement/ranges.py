@@ -1,0 +1,194 @@
+"""Ranges of keys: neighbours stay together, so that a scan visits few nodes. Boundaries are chosen, not hashed.
+
+Promises: no gap and no overlap by construction, because n boundaries make n + 1 ranges; keys keep their order (bytes
+sort byte by byte, which for text is the order of code points; ints sort as numbers); a key moves only if its range was
+given to another node. Refuses: to choose boundaries or owners, and to mix ints with text: they have no common order.
+
+A position is the key's bytes or, where the boundaries are ints, the int plus 2**63; then ranges have a width.
+
+Source: the tablets of Bigtable (Chang et al. 2006).
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.model.plan import Key
+from apportion.model.table import Owners, Table
+from apportion.model.token import KeyRange, Position
+from apportion.model.topology import Topology
+from apportion.placement.api import Nodes, PlacementSpec, index_buffer, topology_of
+from apportion.placement.explanation import Explanation
+from apportion.placement.keys import key_bytes, listed
+from apportion.placement.spread import Spread, spread_rule
+
+_INTS = "int-order"
+_BYTES = "bytes-order"
+_FIRST_INT = -(2**63)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Ranges:
+    """Key ranges and their owners: `owners[i]` holds the keys from `bounds[i - 1]` up to, not including, `bounds[i]`.
+
+    Boundaries are all ints, or all str and bytes, ascending. An owner is an id, or a tuple of them, leader first.
+    Build: O(ranges). Lookup: O(log ranges).
+
+    >>> ranges = Ranges(["a", "b", "c"], bounds=["g", "p"], owners=["a", "b", "c"])
+    >>> ranges.route("delta"), ranges.route("golf"), ranges.route("zulu")
+    ('a', 'b', 'c')
+    >>> [(str(key_range), owners) for key_range, owners in ranges.scan("echo", "hotel")]
+    [("[b'echo', b'g')", ('a',)), ("[b'g', b'hotel')", ('b',))]
+    """
+
+    topology: Topology
+    _table: Table
+    _ends: tuple[Position, ...] = field(compare=False)
+
+    def __init__(self, nodes: Nodes, *, bounds: Sequence[Key], owners: Sequence[str | Owners]) -> None:
+        if isinstance(bounds, (str, bytes)) or isinstance(owners, (str, bytes)):
+            raise InvalidInput("bounds and owners", bounds, "two lists", "Put a single boundary in a list.")
+        if len(owners) != len(bounds) + 1:
+            hint = "n boundaries make n + 1 ranges: name the owner of each."
+            raise InvalidInput("owners", f"{len(owners)} of them", f"{len(bounds) + 1}, one more than bounds", hint)
+        counted = bool(bounds) and all(type(bound) is int for bound in bounds)
+        first: Position = 0 if counted else b""
+        starts = (first, *(_position(bound, counted=counted) for bound in bounds))
+        topology = topology_of(nodes)
+        rows = [(row,) if isinstance(row, str) else tuple(row) for row in owners]
+        table = Table(
+            topology=topology,
+            hasher=_INTS if counted else _BYTES,
+            starts=starts,
+            rows=tuple(tuple(map(topology.index, row)) for row in rows),
+        )
+        self._fill(table)
+
+    def _fill(self, table: Table) -> None:
+        object.__setattr__(self, "topology", table.topology)
+        object.__setattr__(self, "_table", table)
+        object.__setattr__(self, "_ends", table.starts[1:])
+
+    def route(self, key: Key) -> str:
+        """Return the id of the node that handles a key."""
+        return self.topology.ids[self._row(key)[0]]
+
+    def route_many(self, keys: Iterable[Key]) -> list[str]:
+        """Return the node ids of many keys, in their order."""
+        return [self.route(key) for key in listed(keys)]
+
+    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
+        """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        return index_buffer((self._row(key)[0] for key in listed(keys)), len(self.topology))
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the first `count` owners of the key's range; their zones are the business of who named them."""
+        spread_rule(self.topology, count, level=spread_level, spread=spread)
+        owners = self._owners(self._row(key))
+        if len(owners) < count:
+            raise NotEnoughNodes(count, owners, f"from a range with {len(owners)} owners")
+        return owners[:count]
+
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
+        """Return the ranges as a table; rows are the first `replicas` owners. O(ranges)."""
+        spread_rule(self.topology, replicas, level=spread_level, spread=spread)
+        shortest = min(self._table.rows, key=len)
+        if len(shortest) < replicas:
+            raise NotEnoughNodes(replicas, self._owners(shortest), "of each range")
+        rows = tuple(row[:replicas] for row in self._table.rows)
+        return Table(topology=self.topology, hasher=self._table.hasher, starts=self._table.starts, rows=rows)
+
+    def scan(self, start: Key | None = None, end: Key | None = None) -> list[tuple[KeyRange, Owners]]:
+        """Return what to read, from whom, and in which order, to see all keys from `start` up to, not including, `end`.
+
+        None stands for the first key, or for the end of all. O(ranges met + log ranges). Raises `BadRange`.
+        """
+        low = self._table.starts[0] if start is None else self._position(start)
+        high = self._table.end if end is None else self._position(end)
+        KeyRange(low, high)  # refuses a scan that ends before it starts
+        first = bisect_right(self._ends, low)
+        last = len(self._ends) if high is None else bisect_left(self._ends, high)
+        lows = (low, *self._ends[first:last])
+        highs = (*self._ends[first:last], high)
+        owners = (self._owners(row) for row in self._table.rows[first : last + 1])
+        return [(KeyRange(left, right), names) for left, right, names in zip(lows, highs, owners, strict=True)]
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the range of a key and who owns it."""
+        key_range = self._table.range_at(self._position(key))
+        owner, *others = self._owners(self._row(key))
+        return Explanation(
+            key=key,
+            placement="ranges",
+            hasher=self._table.hasher,
+            hash=None,
+            range=key_range,
+            owner=owner,
+            why=f"the key lies in {key_range}, which is given to {owner}",
+            next=tuple(others),
+            if_owner_left=others[0] if others else None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return the same ranges on another topology, less the owners that left; `CannotPlace` if one has none."""
+        keeps = {node.id for node in topology if node.weight > 0}
+        ranges = []
+        for key_range, owners in self._table.ranges():
+            kept = tuple(node_id for node_id in owners if node_id in keeps)
+            if not kept:
+                raise CannotPlace(
+                    f"{key_range} would have no owner on {topology!r}.",
+                    "Give its range to a node that stays, then remove.",
+                )
+            ranges.append((key_range, kept))
+        moved = object.__new__(type(self))
+        moved._fill(Table.from_ranges(ranges, topology=topology, hasher=self._table.hasher))
+        return moved
+
+    def _row(self, key: Key) -> tuple[int, ...]:
+        return self._table.rows[bisect_right(self._ends, self._position(key))]
+
+    def _owners(self, row: tuple[int, ...]) -> Owners:
+        return tuple(self.topology.ids[index] for index in row)
+
+    def _position(self, key: Key) -> Position:
+        return _position(key, counted=self._table.is_measurable)
+
+    def __reduce__(self) -> "tuple[partial[Ranges], tuple[Table]]":
+        return partial(_of_table, type(self)), (self._table,)
+
+    def __repr__(self) -> str:
+        return f"Ranges({len(self._table.starts)} ranges over {self.topology!r}, {self._table.hasher})"
+
+
+def _of_table(kind: type[Ranges], table: Table) -> Ranges:
+    ranges = object.__new__(kind)
+    ranges._fill(table)
+    return ranges
+
+
+def _position(key: Key, *, counted: bool) -> Position:
+    if counted is not (type(key) is int):
+        expected = "an int, like the boundaries" if counted else "str or bytes, like the boundaries"
+        raise InvalidInput("key", key, expected, "Ints and text have no common order: use one of them throughout.")
+    data = key_bytes(key)
+    return int.from_bytes(data, "little", signed=True) - _FIRST_INT if counted else data
+
+
+SPEC = PlacementSpec(
+    name="ranges",
+    build=Ranges,
+    source="Chang et al. 2006",
+    minimal_disruption=True,
+    weighted=False,
+    ranked=False,
+    tabular=True,
+    lookup="O(log tokens)",
+    takes="explicit",
+)
