@@ -6,7 +6,7 @@ from apportion.console.output import key_member, print_json
 from apportion.console.source import Source
 
 
-def explain(key: str, *, source: Source = Source(), json: bool = False) -> None:  # noqa: B008 - a frozen value
+def explain(key: str, /, *, source: Source = Source(), json: bool = False) -> None:  # noqa: B008 - a frozen value
     """Say why a node handles a key, who comes next, and who would take over.
 
     Parameters
