@@ -59,8 +59,8 @@ def widths(table):
 
 def quotas(topology, slots):
     """Return the exact share of each node in a number of slots."""
-    total = sum(Fraction(node.weight) for node in topology.nodes)
-    return [slots * Fraction(node.weight) / total for node in topology.nodes]
+    millionths = [round(node.weight * 1_000_000) for node in topology.nodes]
+    return [Fraction(slots * each, sum(millionths)) for each in millionths]
 
 
 def is_even(quota, load):

@@ -27,6 +27,10 @@ class ApportionError(Exception):
     def __str__(self) -> str:
         return f"{self.problem}\n{self.hint}"
 
+    def within(self, place: str) -> None:
+        """Say in which file or line it went wrong, for the one who passes the error on."""
+        self.problem = f"{place}: {self.problem}"
+
     def __reduce__(self) -> "tuple[object, ...]":
         return _revived, (type(self), self.args, self.__dict__)
 
@@ -109,7 +113,9 @@ class NotEnoughNodes(CannotPlace):
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
         super().__init__(
             f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({_listed(eligible)}).",
-            "Add nodes or zones, ask for fewer replicas, or relax the rule with spread='best-effort'.",
+            "Add zones, ask for fewer replicas, or relax the rule with spread='best-effort'."
+            if "zone" in rule
+            else "Add nodes, or ask for fewer replicas.",
         )
         self.wanted, self.eligible, self.rule = wanted, tuple(eligible), rule
 

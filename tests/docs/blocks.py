@@ -1,9 +1,9 @@
 """The fenced blocks of the documents, and how each kind of them is run.
 
 - `python`: executed in one namespace for the page; blocks that start with `>>>` are doctests.
-- `console`: lines that start with `$ ` are commands (one that ends in a backslash goes on in the next line), those after
-  it must be what it prints on both outputs. A line `...` stands for any lines. `# exit 2` after the output is the exit
-  code, otherwise 0. `make` is only checked to have the target, `pip install` to name this project and its extras.
+- `console`: lines that start with `$ ` are commands (one that ends in a backslash goes on in the next line), those
+  after it must be what it prints on both outputs. A line `...` stands for any lines. `# exit 2` after the output is the
+  exit code, otherwise 0. `make` is only checked to have the target, `pip install` to name this project and its extras.
 - Any other block is written to a file if `<!-- file: NAME -->` stands right above it, and else only read by people.
 
 Blocks of a page run in their order, in a directory of the page that is empty at first.
@@ -23,7 +23,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND_SECONDS = 60
 
-_FENCE = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)

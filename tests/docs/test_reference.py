@@ -47,6 +47,11 @@ def test_the_table_of_placements_is_what_the_specs_say():
     assert PAGE.read_text() == page_with_table(PAGE.read_text())
 
 
+def test_a_planted_promise_in_the_table_is_found():
+    planted = PAGE.read_text().replace("| O(nodes) | yes |", "| O(nodes) | no |")
+    assert planted != page_with_table(planted)
+
+
 @pytest.mark.parametrize("name", PLACEMENTS)
 def test_every_placement_has_a_page_that_cites_its_source(name):
     text = (DOCS / "algorithms" / f"{name}.md").read_text()

@@ -2,6 +2,7 @@
 
 import pickle
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -57,7 +58,7 @@ def test_ranges_cover_the_circle_without_gap_or_overlap(table):
 
 @given(worlds.tables())
 def test_no_two_neighbours_have_the_same_owners(table):
-    assert all(left != right for left, right in zip(table.rows, table.rows[1:], strict=False))
+    assert all(left != right for left, right in pairwise(table.rows))
 
 
 @given(worlds.tables())

@@ -15,6 +15,7 @@ from apportion.placement.change import apply as apply_to
 
 def apply(
     plan: Path,
+    /,
     *,
     table: Path = Path("table.json"),
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,

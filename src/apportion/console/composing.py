@@ -38,14 +38,18 @@ def compose(
 
 def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Placement:
     """Return the placement that a saved table was made by: its slots, or the ring with these `vnodes`."""
+    if max(map(len, table.rows)) > 1:
+        hint = "Export it with one owner a range; compare tables of replicas by `table diff`."
+        raise InvalidInput("--table", repr(table), "one owner a range, to plan or explain", hint)
     if table.slots is not None:
+        if vnodes is not None:
+            raise InvalidInput("--vnodes", vnodes, "nothing: the table is made of slots", "Leave it out.")
         return Slots.of_table(table, hasher=hasher)
-    ring = Ring(table.topology, vnodes=vnodes or DEFAULT_VNODES, hasher=hasher)
+    tokens = DEFAULT_VNODES if vnodes is None else vnodes
+    ring = Ring(table.topology, vnodes=tokens, hasher=hasher)
     if ring.table() != table:
-        raise InvalidInput(
-            "--table", repr(table), f"slots, or a ring of {vnodes or DEFAULT_VNODES} vnodes",
-            "Pass the --vnodes it was made with. A table made elsewhere can be routed by and compared only.",
-        )  # fmt: skip
+        hint = "Pass the --vnodes it was made with. A table made elsewhere can be routed by and compared only."
+        raise InvalidInput("--table", repr(table), f"slots, or a ring of {tokens} vnodes", hint)
     return ring
 
 

@@ -7,7 +7,7 @@ from apportion.console.source import Source
 from apportion.model.token import position_text
 
 
-def explain(key: str, *, source: Source = Source(), json: bool = False) -> None:  # noqa: B008 - a frozen value
+def explain(key: str, /, *, source: Source = Source(), json: bool = False) -> None:  # noqa: B008 - a frozen value
     """Say why a node handles a key, who comes next, and who would take over.
 
     Parameters

@@ -14,8 +14,20 @@ from apportion.errors import ApportionError
 if TYPE_CHECKING:
     from cyclopts import App
 
-COMMANDS = ("apply", "compare", "demo", "doctor", "explain", "plan", "route")
-TABLE_COMMANDS = ("diff", "export", "import")
+COMMANDS = {
+    "apply": "Carry a saved plan out on the saved table it was made from.",
+    "compare": "Measure all placements on your nodes and keys, side by side.",
+    "demo": "Route real keys and plan a change, in plain words.",
+    "doctor": "Check that this installation gives the answers of every other one.",
+    "explain": "Say why a node handles a key.",
+    "plan": "Show what a change of nodes would move, before it moves.",
+    "route": "Print which node handles each key.",
+}
+TABLE_COMMANDS = {
+    "diff": "Show exactly what differs between two saved tables.",
+    "export": "Save every answer of a placement as ranges and owners.",
+    "import": "Read ranges made elsewhere from CSV.",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,12 +65,12 @@ def application() -> "App":
         version=__version__,
         result_action="return_value",
     )
-    for name in COMMANDS:
+    for name, words in COMMANDS.items():
         module = "demo.command" if name == "demo" else name
-        app.command(f"apportion.console.{module}:{name}", name=name)
+        app.command(f"apportion.console.{module}:{name}", name=name, help=words)
     table = App(name="table", help="Save, read and compare tables of ranges and owners.")
-    for name in TABLE_COMMANDS:
-        table.command(f"apportion.console.table:{name}_table", name=name)
+    for name, words in TABLE_COMMANDS.items():
+        table.command(f"apportion.console.table:{name}_table", name=name, help=words)
     app.command(table)
     return app
 

@@ -50,6 +50,11 @@ class Edits:
             target = read_topology(self.to)
             return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))
         weights = {node_id: _number(text) for node_id, text in _pairs("--weight", self.weight)}
+        for node_id in self.drain or ():
+            if node_id in weights:
+                raise InvalidInput(
+                    "--drain", node_id, "no --weight of the same node beside it", "To drain is weight 0."
+                )
         zones = dict(_pairs("--zone", self.zone))
         added = [
             Node(
@@ -95,6 +100,10 @@ def plan(
     json
         Print one JSON object instead.
     """
+    if output is not None and keys is not None:
+        raise InvalidInput(
+            "--output", str(output), "no --keys beside it", "Only an exact plan can be saved and applied."
+        )
     old = source.load_placement()
     target = edits.applied_to(old.topology)
     new = old if target == old.topology else succeed(old, target)

@@ -12,6 +12,7 @@ from apportion.console.output import FORMAT_VERSION, key_member
 from apportion.console.source import Source
 from apportion.errors import InvalidInput
 from apportion.model.epoch import Epoch
+from apportion.placement.change import epoch_of
 from apportion.placement.hashers import position_of
 from apportion.placement.keys import key_bytes
 
@@ -49,9 +50,9 @@ def route(
 def _router(source: Source) -> tuple[Callable[[bytes], str], Epoch]:
     if source.table is None:
         placement = source.load_placement()
-        return placement.route, placement.topology.epoch
+        return placement.route, epoch_of(placement)
     table = source.load_table()
-    position = position_of(source.load_hasher(table.hasher))
+    position = position_of(source.load_hasher(table))
     return (lambda key: table.owners(position(key_bytes(key)))[0]), table.epoch
 
 

@@ -45,14 +45,17 @@ class Hashing:
         Path | None, Parameter(help="File with the secret of siphash-2-4: 16 bytes, or 32 hexadecimal digits.")
     ] = None
 
-    def load_hasher(self, label: str = hashers.DEFAULT) -> hashers.NamedHasher:
-        """Return the hasher of the options, which must be the one of `label` where that is a table's."""
-        name = self.hasher or label.partition(":")[0]
+    def load_hasher(self, table: Table | None = None) -> hashers.NamedHasher:
+        """Return the hasher of the options, or that of a table; it is refused to hash into a table by another one."""
+        of_table = hashers.DEFAULT if table is None else table.hasher.partition(":")[0]
         key = None if self.hasher_key_file is None else _secret(self.hasher_key_file)
-        hasher = hashers.get(name, key=key)
-        if ":" in label and hasher.label != label:
+        hasher = hashers.get(self.hasher or of_table, key=key)
+        if table is not None and hasher.label != table.hasher:
+            option, value = (
+                ("--hasher", self.hasher) if hasher.name != of_table else ("--hasher-key-file", "(a secret)")
+            )
             raise InvalidInput(
-                "--hasher-key-file", "(a secret)", f"the secret of {label}", "Pass the one it was made with."
+                option, value, f"that of the table, {table.hasher}", "Leave --hasher out, or mend the key file."
             )
         return hasher
 
@@ -73,16 +76,21 @@ class Source(NodesSource, Hashing):
             name = self.placement or "slots"
             hasher = self.load_hasher()
             return compose(name, self.load_topology(), hasher=hasher, vnodes=self.vnodes, slots=self.slots)
-        table = self.load_table()
-        return compose_from(table, self.load_hasher(table.hasher), vnodes=self.vnodes)
+        table = self._table_beside({})
+        return compose_from(table, self.load_hasher(table), vnodes=self.vnodes)
 
     def load_table(self) -> Table:
-        """Return the table of `--table`; options that describe another source beside it are refused."""
+        """Return the table of `--table` as it is."""
+        return self._table_beside({"--vnodes": self.vnodes})
+
+    def _table_beside(self, others: dict[str, int | None]) -> Table:
+        """Read the table; options that describe another source beside it are refused."""
         beside = {
             "--nodes": self.nodes,
             "--topology": self.topology,
             "--placement": self.placement,
             "--slots": self.slots,
+            **others,
         }
         for option, value in beside.items():
             if value is not None:

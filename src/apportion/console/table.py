@@ -26,7 +26,7 @@ def export_table(
     *,
     source: Source = Source(),  # noqa: B008 - a frozen value
     output: Output = Path("table.json"),
-    replicas: int = 1,
+    replicas: int | None = None,
     csv: bool = False,
     json: bool = False,
 ) -> None:
@@ -37,23 +37,20 @@ def export_table(
     output
         File to write.
     replicas
-        Owners of each range: the preference list of this length.
+        Owners of each range: the preference list of this length (default: 1).
     csv
         Write start, end (hexadecimal, half-open) and owners as CSV in place of a table that apportion reads.
     json
         Print one JSON object instead.
     """
-    table = source.load_table() if source.table is not None else source.load_placement().table(replicas)
-    if table is None:
-        raise InvalidInput(
-            "--placement", source.placement, "one that has a table: slots or ring", "Route with it directly."
-        )
+    table = _exported(source, replicas)
     write_whole(output, _to_csv(table) if csv else codec.encode(table), what="--output")
     _report("table export", table, output, json=json)
 
 
 def import_table(
     file: Path,
+    /,
     *,
     nodes: NodesSource = NodesSource(),  # noqa: B008 - a frozen value
     hashing: Hashing = Hashing(),  # noqa: B008
@@ -77,7 +74,7 @@ def import_table(
     _report("table import", table, output, json=json)
 
 
-def diff_table(old: Path, new: Path, *, json: bool = False) -> None:
+def diff_table(old: Path, new: Path, /, *, json: bool = False) -> None:
     """Show exactly what differs between two saved tables.
 
     Parameters
@@ -91,6 +88,18 @@ def diff_table(old: Path, new: Path, *, json: bool = False) -> None:
     """
     change = plan_of(read_table(old), read_table(new))
     (print_plan_json if json else print_plan)(change)
+
+
+def _exported(source: Source, replicas: int | None) -> Table:
+    if source.table is not None:
+        if replicas is not None:
+            raise InvalidInput("--replicas", replicas, "nothing beside --table", "A table holds the owners it holds.")
+        return source.load_table()
+    table = source.load_placement().table(1 if replicas is None else replicas)
+    if table is None:
+        hint = "Route with it directly; there is nothing to save."
+        raise InvalidInput("--placement", source.placement, "one that has a table: slots or ring", hint)
+    return table
 
 
 def _to_csv(table: Table) -> bytes:

@@ -23,8 +23,15 @@ BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 def read_topology(path: Path) -> Topology:
     """Return the topology that a TOML file describes."""
-    data = read_bounded(path, MAX_BYTES, what="topology file")
-    document = _parsed(path, data)
+    document = _parsed(path, read_bounded(path, MAX_BYTES, what="topology file"))
+    try:
+        return _topology(document)
+    except InvalidInput as error:
+        error.within(str(path))
+        raise
+
+
+def _topology(document: dict[str, object]) -> Topology:
     _check_keys("key of the topology file", document, ("cluster", "epoch", "node"))
     nodes = document.get("node", [])
     if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):

@@ -79,7 +79,9 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     body = data[head.end() : -len(_TAIL)]
     expected = content_digest(head["kind"], head["version"], head["cluster"], body).encode()
     if not data.endswith(_TAIL) or head["checksum"] != expected:
-        raise BadSnapshot("checksum", head["checksum"], f"{expected!r}", "It was cut or edited; take a fresh copy.")
+        raise BadSnapshot(
+            "checksum", head["checksum"].decode(), expected.decode(), "It was cut or edited; take a fresh copy."
+        )
     if head["kind"].decode() != wanted:
         raise BadSnapshot(
             "snapshot kind", head["kind"].decode(), repr(wanted), "Pass the file that the command asks for."

@@ -161,7 +161,12 @@ def check_name(field_name: str, name: object) -> str:
             field_name, name, "a str", f"Name it by a string; str(...) it yourself if {shown(name)} is meant."
         )
     if not 0 < len(name) <= MAX_NAME_BYTES or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
-        raise InvalidInput(field_name, name, f"1 .. {MAX_NAME_BYTES} bytes of UTF-8", "Use a shorter name.")
+        raise InvalidInput(
+            field_name,
+            name,
+            f"1 .. {MAX_NAME_BYTES} bytes of UTF-8",
+            "Use a shorter name." if name else "Give it a name; look for a separator too many.",
+        )
     if not name.isprintable() or name != name.strip():
         raise InvalidInput(
             field_name,

@@ -19,6 +19,7 @@ from apportion.model.table import Owners, Table
 from apportion.model.token import POSITIONS
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement
+from apportion.placement.keys import listed
 
 Placed: TypeAlias = Placement | Table
 
@@ -38,6 +39,8 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
     >>> change.moved_ratio == change.lower_bound_ratio, change.stray_ratio, {move.target for move in change.moves}
     (True, 0.0, {'d'})
     """
+    _check_placed("old", old)
+    _check_placed("new", new)
     if old.topology.cluster != new.topology.cluster:
         raise InvalidInput(
             "cluster",
@@ -48,7 +51,7 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
     if keys is not None:
         if isinstance(keys, (str, bytes)):
             raise InvalidInput("keys", keys, "an iterable of keys", "Put a single key in a list: [key].")
-        return _counted(old, new, list(keys), replicas)
+        return _counted(old, new, list(listed(keys)), replicas)
     before, after = _table(old, replicas), _table(new, replicas)
     if before is None or after is None:
         function = old if before is None else new
@@ -56,7 +59,7 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
             "keys",
             None,
             f"the keys to count, because {type(function).__name__} has no table",
-            "Pass keys=[...], real ones if you can.",
+            "Pass keys=[...], real ones if you can; --keys FILE on the command line.",
         )
     return _exact(before, after)
 
@@ -72,6 +75,10 @@ def apply(change: Plan, table: Table) -> Table:
     >>> apply(plan(small, big), small.table()) == big.table()
     True
     """
+    if not isinstance(change, Plan):
+        raise InvalidInput("change", change, "a Plan", "Make one with plan(old, new).")
+    if not isinstance(table, Table):
+        raise InvalidInput("table", table, "a Table", "Of a placement, pass its table().")
     if not change.exact:
         raise PlanRefused("it was counted over keys and holds no ranges")
     if table.epoch != change.before:
@@ -103,7 +110,20 @@ def handover(old: Placement, new: Placement, key: Key, *, replicas: int = 1) -> 
     >>> handover(ring, ring.on(ring.topology.add("c")), "tenant-1").both
     ('c', 'b')
     """
+    _check_placed("old", old)
+    _check_placed("new", new)
     return Handover(current=new.preference(key, replicas), previous=old.preference(key, replicas))
+
+
+def epoch_of(placed: Placed) -> Epoch:
+    """Return the epoch that plans compare: of the table where there is one, else of the topology. O(stretches)."""
+    table = _table(placed, 1)
+    return placed.topology.epoch if table is None else table.epoch
+
+
+def _check_placed(name: str, placed: Placed) -> None:
+    if not isinstance(placed, Table) and not callable(getattr(placed, "route_many", None)):
+        raise InvalidInput(name, placed, "a placement or a Table", "Build one, say Ring(topology).")
 
 
 def _table(placed: Placed, replicas: int) -> Table | None:
@@ -135,8 +155,8 @@ def _counted(old: Placed, new: Placed, keys: list[Key], replicas: int) -> Plan:
         raise InvalidInput("keys", "an empty list", "at least one key", "Pass the keys to count.")
     before, after = _owners(old, keys, replicas), _owners(new, keys, replicas)
     return Plan(
-        before=_epoch(old),
-        after=_epoch(new),
+        before=epoch_of(old),
+        after=epoch_of(new),
         old=old.topology,
         new=new.topology,
         hasher="",
@@ -157,8 +177,3 @@ def _owners(placement: Placement, keys: list[Key], replicas: int) -> list[Owners
 def _count(lists: list[Owners], topology: Topology) -> dict[str, int]:
     counts = Counter(node_id for owners in lists for node_id in owners)
     return {node_id: counts[node_id] for node_id in topology.ids}
-
-
-def _epoch(placement: Placement) -> Epoch:
-    table = placement.table()
-    return placement.topology.epoch if table is None else table.epoch

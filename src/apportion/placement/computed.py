@@ -13,7 +13,7 @@ from apportion.model.plan import Key
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys import key_bytes, listed
 from apportion.placement.spread import Spread, spread_rule
 
 
@@ -40,11 +40,11 @@ class Computed(ABC):
 
     def route_many(self, keys: Iterable[Key]) -> list[str]:
         """Return the node ids of many keys, in their order."""
-        return [self.route(key) for key in keys]
+        return [self.route(key) for key in listed(keys)]
 
     def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
-        indexes = (self._owner(self._hash(key_bytes(key))) for key in keys)
+        indexes = (self._owner(self._hash(key_bytes(key))) for key in listed(keys))
         return index_buffer(indexes, len(self.topology))
 
     def preference(

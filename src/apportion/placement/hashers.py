@@ -3,7 +3,8 @@
 `xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose: without a
 secret anyone can find keys that all go to one node. The others are there to match a system that uses them; MD5 and
 SHA-256 give the first 8 bytes of the digest, big-endian (the first 16 digits that `md5sum` prints), `murmur3` the first
-half of the 128-bit x64 variant, `crc16` the XMODEM polynomial, as Redis Cluster does.
+half of the 128-bit x64 variant, `crc16` the XMODEM polynomial, which Redis Cluster
+uses.
 
 Promises: fixed for ever, by stored vectors. Refuses: Python's `hash()`, which differs between processes.
 Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.
@@ -102,7 +103,7 @@ def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
         raise InvalidInput("hasher", hasher, "a name or a Hasher", "Call hashers.names() for the names.")
     if not least_bits <= found.bits <= 64:
         raise InvalidInput(
-            "hasher", found.label, f"a hash of {least_bits} .. 64 bits, not {found.bits}",
+            "hasher", found.label, f"a hash of {least_bits} bits or more, up to 64; it has {found.bits}",
             "Too few positions collide and balance badly here; use it with Slots, or take another hasher.",
         )  # fmt: skip
     return found

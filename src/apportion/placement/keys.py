@@ -6,6 +6,7 @@ before routing if yours can be spelt both ways.
 Refuses: what has no stable bytes (bool, float, mutable buffers, arbitrary objects), and more than 64 KiB.
 """
 
+from collections.abc import Iterable
 from typing import NoReturn
 from uuid import UUID
 
@@ -30,6 +31,13 @@ def key_bytes(key: Key) -> bytes:
         except UnicodeEncodeError:
             _refuse(key, "a str without unpaired surrogates", "Route the original bytes instead.")
     return _unusual_key_bytes(key)
+
+
+def listed(keys: Iterable[Key]) -> Iterable[Key]:
+    """Return `keys`; raise `InvalidInput` for a single str or bytes, whose parts nobody means by many keys."""
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        raise InvalidInput("keys", keys, "an iterable of keys", "Put a single key in a list, or route() it.")
+    return keys
 
 
 def _unusual_key_bytes(key: Key) -> bytes:

@@ -15,7 +15,7 @@ from apportion.model.token import Token
 from apportion.model.topology import Topology
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, position_of
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys import key_bytes, listed
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -52,11 +52,11 @@ class Tabular(ABC):
     def route_many(self, keys: Iterable[Key]) -> list[str]:
         """Return the node ids of many keys, in their order."""
         ids, ends, position = self._ids, self._ends, self._position
-        return [ids[bisect_right(ends, position(key_bytes(key)))] for key in keys]
+        return [ids[bisect_right(ends, position(key_bytes(key)))] for key in listed(keys)]
 
     def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
-        indexes = (self._indexes[self._stretch(key)] for key in keys)
+        indexes = (self._indexes[self._stretch(key)] for key in listed(keys))
         return index_buffer(indexes, len(self.topology))
 
     def _stretch(self, key: Key) -> int:

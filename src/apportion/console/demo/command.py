@@ -19,6 +19,7 @@ from apportion.placement.change import plan
 
 HERE = Path(__file__).parent
 CITIES = HERE / "cities.txt"
+TOPOLOGY = HERE / "topology.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,7 @@ class Method:
     stray_ratio: float
 
 
-def demo(*, keys: Path = CITIES, topology: Path = HERE / "topology.toml", json: bool = False) -> None:
+def demo(*, keys: Path | None = None, topology: Path | None = None, json: bool = False) -> None:
     """Route real keys, show the balance, plan a change, and set it beside what others would move.
 
     Parameters
@@ -39,21 +40,22 @@ def demo(*, keys: Path = CITIES, topology: Path = HERE / "topology.toml", json: 
     keys
         File with one key a line (default: 69 472 places of the world, from GeoNames, CC BY 4.0).
     topology
-        Topology file (TOML).
+        Topology file (default: nine nodes of unequal weight in three data centres).
     json
         Print one JSON object instead.
     """
     started = time.perf_counter()
-    listed = list(keys_of((), str(keys), None))
+    file = keys or CITIES
+    listed = list(keys_of((), str(file), None))
     if not listed:
-        raise InvalidInput("--keys", str(keys), "a file with at least one key", "Check the file.")
-    old = read_topology(topology)
+        raise InvalidInput("--keys", str(file), "a file with at least one key", "Check the file.")
+    old = read_topology(topology or TOPOLOGY)
     new, words = _changed(old)
     methods = list(_methods(old, new, listed))
     if json:
         print_json("demo", keys=len(listed), change=words, methods=[asdict(method) for method in methods])
         return
-    _tell_routing(old, keys, listed)
+    _tell_routing(old, file, listed)
     _tell_plan(old, new, words, listed)
     _tell_methods(methods, fair_bound(old, new))
     print(f"\nDone in {time.perf_counter() - started:.1f} s. On your keys and nodes:")

@@ -1,0 +1,65 @@
+"""`python -m bench`: run every figure, or the one of `--only`, and print one table (`--json`: one object).
+
+Exit status: 0, met or missed; 1 if a figure could not run or a contender failed its sanity check.
+"""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from time import monotonic
+from traceback import print_exc
+
+from bench import figures, machine
+from bench.contender import Contender
+from bench.report import Report
+from bench.row import Row
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the figures that were asked for; return the exit status."""
+    parser = ArgumentParser(prog="python -m bench", description="Measure every figure and print it with its goal.")
+    parser.add_argument("--only", metavar="NAME", choices=figures.names(), help=", ".join(figures.names()))
+    parser.add_argument("--json", action="store_true", help="print one JSON object in place of the table")
+    options = parser.parse_args(arguments)
+
+    others_cpus, start = machine.watch_others(), monotonic()
+    report = Report(machine.described())
+    _attempt(report, "contenders", partial(_check_contenders, report))
+    if not options.json:
+        print(report.heading(), end="\n\n", flush=True)
+    for name in [options.only] if options.only else figures.names():
+        print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        _attempt(report, name, partial(_measure, report, name))
+    report.seconds, report.others_cpus = monotonic() - start, others_cpus()
+    print(report.as_json() if options.json else report.table())
+    return 1 if report.failures else 0
+
+
+def _attempt(report: Report, name: str, step: Callable[[], object]) -> None:
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - one figure that cannot run, for whatever reason, must not hide the others
+        print_exc()
+        report.failures[name] = f"{type(error).__name__}: {error}"
+
+
+def _check_contenders(report: Report) -> None:
+    """Check each contender; imported here, so that a peer that is not installed fails only what needs it."""
+    for room in ("bench.ours", "bench.peers"):
+        found = (value for value in vars(import_module(room)).values() if isinstance(value, Contender))
+        for contender in found:
+            report.contenders[contender.name] = f"{contender.version}, NOT SANE"
+            _attempt(report, f"contender {contender.name}", contender.check)
+            if f"contender {contender.name}" not in report.failures:
+                report.contenders[contender.name] = f"{contender.version}, sane on 1 000 keys"
+
+
+def _measure(report: Report, name: str) -> None:
+    rows: Callable[[], list[Row]] = import_module(f"bench.figures.{name}").rows
+    report.rows += rows()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

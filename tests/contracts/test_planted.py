@@ -1,0 +1,238 @@
+"""Each check of `promises.py` can fail: for every promise a liar is planted, and the check must turn red on it."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from apportion import ApportionError, Jump, Modulo, Rendezvous, Ring, Slots, Table, placement
+from apportion.placement import PlacementSpec
+from tests.contracts import promises
+
+JUMP, MODULO, RENDEZVOUS, RING, SLOTS = map(placement.get, ("jump", "modulo", "rendezvous", "ring", "slots"))
+
+
+class ForgetfulRing(Ring):
+    """Throws its tokens away with each change, as rings do whose token labels hold a position in the list."""
+
+    __slots__ = ()
+
+    def on(self, topology):
+        return type(self)(topology, vnodes=self.vnodes + 1, hasher=self.hasher)
+
+
+class StubbornRing(Ring):
+    """Ignores every change."""
+
+    __slots__ = ()
+
+    def on(self, topology):
+        return self
+
+
+class UnweightedRing(Ring):
+    """Has room for weights and no use for them."""
+
+    __slots__ = ()
+
+    def __init__(self, nodes, **options):
+        topology = promises.Topology(promises.Node(node.id, weight=bool(node.weight)) for node in Ring(nodes).topology)
+        super().__init__(topology, **options)
+
+
+class CarelessModulo(Modulo):
+    """Takes unequal weights without a word."""
+
+    __slots__ = ()
+
+    def __init__(self, nodes, **options):
+        super().__init__([node.id for node in nodes], **options)
+
+
+class ShufflingRing(Ring):
+    """Sorts each preference list, so that a shorter one is not the beginning of a longer one."""
+
+    __slots__ = ()
+
+    def preference(self, key, count, **options):
+        return tuple(sorted(super().preference(key, count, **options)))
+
+
+class RepeatingRing(Ring):
+    """Names the owner again and again."""
+
+    __slots__ = ()
+
+    def preference(self, key, count, **options):
+        return (self.route(key),) * len(super().preference(key, count, **options))
+
+
+class GenerousModulo(Modulo):
+    """Ranks a second node after all."""
+
+    __slots__ = ()
+
+    def preference(self, key, count, **options):
+        return self.topology.ids[:count]
+
+
+class TablelessRing(Ring):
+    """Has no table to show."""
+
+    __slots__ = ()
+
+    def table(self, *_, **__):
+        return None
+
+
+class OffByOneRing(Ring):
+    """Shows a table whose rows are one stretch late."""
+
+    __slots__ = ()
+
+    def table(self, *_, **__):
+        table = self._leaders
+        rows = (*table.rows[1:], table.rows[0])
+        return Table(topology=table.topology, hasher=table.hasher, starts=table.starts, rows=rows)
+
+
+class UnsortedRing(Ring):
+    """Shows tables of replicas in which only the leader is in its place."""
+
+    __slots__ = ()
+
+    def table(self, replicas=1, **options):
+        table = super().table(replicas, **options)
+        rows = tuple((row[0], *row[:0:-1]) for row in table.rows)
+        return Table(topology=table.topology, hasher=table.hasher, starts=table.starts, rows=rows)
+
+
+class SecretTable(Modulo):
+    """Has a table although it says that it has none."""
+
+    __slots__ = ()
+
+    def table(self, *_, **__):
+        return Ring(self.topology).table()
+
+
+class PermissiveJump(Jump):
+    """Lets any node leave, and moves keys of the nodes after it."""
+
+    __slots__ = ()
+
+    def on(self, topology):
+        return type(self)(topology, hasher=self.hasher)
+
+
+class Anything:
+    """Takes a topology or an assignment, whatever it is given."""
+
+    def __new__(cls, first, **options):
+        return Slots(first, **options) if hasattr(first, "rows") else Ring(first, **options)
+
+
+class LinearRing(Ring):
+    """Finds the stretch by walking there."""
+
+    __slots__ = ()
+
+    def route(self, key):
+        position = self.explain(key).hash
+        for end, node_id in zip((*self._ends, 2**64), self._ids, strict=True):
+            if position < end:
+                return node_id
+        raise AssertionError
+
+
+class QuadraticRendezvous(Rendezvous):
+    """Looks at many nodes once for each node."""
+
+    __slots__ = ()
+
+    def route(self, key):
+        nodes = len(self.topology)
+        looks = sum(1 for _ in range(nodes) for _ in range(nodes // 8))
+        return super().route(key) if looks else ""
+
+
+class TwoMinds(Ring):
+    """Answers many keys otherwise than one."""
+
+    __slots__ = ()
+
+    def route_many(self, keys):
+        return [self.route((key, "")[0])[::-1] + "?" for key in keys]
+
+
+class WideIndexes(Ring):
+    """Wastes memory on indexes."""
+
+    __slots__ = ()
+
+    def route_indexes(self, keys):
+        return promises.array("Q", super().route_indexes(keys))
+
+
+PLANTED = {
+    "name": [replace(RING, name="rong"), replace(RING)],
+    "build": [replace(RING, build=TwoMinds), replace(RING, build=WideIndexes), replace(RING, name="hoop")],
+    "source": [replace(RING, source="folklore"), replace(RING, name="hoop")],
+    "minimal_disruption": [
+        replace(MODULO, minimal_disruption=True),
+        replace(RING, build=ForgetfulRing),
+        replace(RING, build=StubbornRing),
+        replace(JUMP, build=PermissiveJump, removes="any"),
+    ],
+    "weighted": [
+        replace(RING, build=UnweightedRing),
+        replace(MODULO, build=CarelessModulo),
+        replace(MODULO, build=CarelessModulo, weighted=True),
+        replace(RING, weighted=False),
+    ],
+    "ranked": [
+        replace(RING, build=ShufflingRing),
+        replace(RING, build=RepeatingRing),
+        replace(MODULO, build=GenerousModulo),
+        replace(RING, ranked=False),
+    ],
+    "tabular": [
+        replace(RING, build=TablelessRing),
+        replace(RING, build=OffByOneRing),
+        replace(RING, build=UnsortedRing),
+        replace(MODULO, build=SecretTable),
+        replace(RING, tabular=False),
+        replace(SLOTS, tabular=False),
+    ],
+    "lookup": [
+        replace(RING, build=LinearRing),
+        replace(RENDEZVOUS, lookup="O(log nodes)"),
+        replace(RENDEZVOUS, build=QuadraticRendezvous),
+        replace(JUMP, lookup="O(1)"),
+    ],
+    "removes": [
+        replace(JUMP, build=PermissiveJump),
+        replace(RING, removes="last"),
+        replace(RING, build=StubbornRing),
+    ],
+    "takes": [replace(RING, build=Anything), replace(SLOTS, build=Anything), replace(SLOTS, takes="topology")],
+}
+CASES = [(field, spec) for field, specs in PLANTED.items() for spec in specs]
+
+
+@pytest.mark.parametrize(("field", "spec"), CASES, ids=[f"{field}-{spec.build.__name__}" for field, spec in CASES])
+def test_a_planted_liar_turns_the_check_of_its_promise_red(field, spec):
+    with pytest.raises((AssertionError, ApportionError)):
+        promises.CHECKS[field](spec)
+
+
+def test_every_promise_has_a_planted_liar():
+    assert {field.name for field in fields(PlacementSpec)} == set(PLANTED)
+
+
+def test_a_page_that_does_not_name_the_source_turns_the_check_red(tmp_path):
+    page = tmp_path / "ring.md"
+    page.write_text("The ring, after Karger et al. 1997.")
+    promises.source_has_a_page(RING, docs=tmp_path)
+    page.write_text("The ring.")
+    with pytest.raises(AssertionError, match="does not mention"):
+        promises.source_has_a_page(RING, docs=tmp_path)

@@ -1,0 +1,103 @@
+"""The catalog finds every placement of this room and of other packages, and names the nearest to a misspelt one."""
+
+import importlib.metadata
+from dataclasses import replace
+
+import pytest
+
+from apportion import Ring, placement
+from apportion.errors import InvalidInput, UnknownOption
+
+RING = placement.get("ring")
+
+
+class Entry:
+    """An entry point of another package, as `importlib.metadata` presents it."""
+
+    def __init__(self, name, load):
+        self.name, self.load = name, load
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Let a test install entry points."""
+
+    def install(*entries):
+        def entry_points(*, group):
+            return entries if group == "apportion.placements" else ()
+
+        monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+
+    return install
+
+
+def test_every_file_of_the_room_that_ends_in_a_spec_is_listed():
+    assert ("jump", "modulo", "rendezvous", "ring", "slots") == placement.names()
+
+
+@pytest.mark.parametrize("name", placement.names())
+def test_a_spec_builds_what_its_class_would(name):
+    spec = placement.get(name)
+    assert name == spec.name
+    assert spec.source
+
+
+def test_calling_a_spec_passes_options_on():
+    assert Ring(["a"], vnodes=7, hasher="md5") == RING(["a"], vnodes=7, hasher="md5")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("rign", "ring"), ("Ring", "ring"), ("rendevous", "rendezvous"), ("slot", "slots"), ("", None)],
+)
+def test_an_unknown_name_is_refused_and_the_nearest_named(name, nearest):
+    with pytest.raises(UnknownOption, match="expected one of jump, modulo, rendezvous, ring, slots") as caught:
+        placement.get(name)
+    assert nearest == caught.value.nearest
+    assert (f"Did you mean {nearest!r}?" if nearest else "Pick one of them.") == caught.value.hint
+
+
+@pytest.mark.parametrize("name", [None, 5, ["ring"], b"ring"])
+def test_a_name_is_a_string(name):
+    with pytest.raises(UnknownOption, match="placement is"):
+        placement.get(name)
+
+
+def test_a_placement_of_another_package_is_found(installed):
+    hoop = replace(RING, name="hoop")
+    installed(Entry("hoop", lambda: hoop))
+    assert hoop is placement.get("hoop")
+    assert "hoop" in placement.names()
+
+
+def test_a_name_of_this_room_cannot_be_taken_over(installed):
+    installed(Entry("ring", lambda: replace(RING, source="elsewhere")))
+    assert RING is placement.get("ring")
+    assert 1 == placement.names().count("ring")
+
+
+def test_entry_points_are_not_asked_for_a_name_of_this_room(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "entry_points", None)
+    assert RING is placement.get("ring")
+
+
+@pytest.mark.parametrize("broken", [ImportError("no module named hoop"), AttributeError("no SPEC in hoop")], ids=repr)
+def test_a_package_that_does_not_import_is_named(installed, broken):
+    def load():
+        raise broken
+
+    installed(Entry("hoop", load))
+    for ask in (placement.names, lambda: placement.get("hoop"), lambda: placement.get("rign")):
+        with pytest.raises(InvalidInput, match=f"entry point 'hoop' of apportion.placements is '{broken}'") as caught:
+            ask()
+        assert broken is caught.value.__cause__
+        assert "uninstall" in caught.value.hint
+
+
+@pytest.mark.parametrize("thing", [Ring, None, "apportion"], ids=["class", "None", "str"])
+def test_an_entry_point_that_is_no_spec_is_refused(installed, thing):
+    installed(Entry("hoop", lambda: thing))
+    with pytest.raises(
+        InvalidInput, match="entry point 'hoop' of apportion.placements is .*, expected a PlacementSpec"
+    ):
+        placement.names()
