@@ -150,6 +150,7 @@ FORGED_BODIES = {
     "an integer of 4300 digits": b'{"cluster":"","number":' + b"9" * 4300 + b',"nodes":[]}',
     "an integer above 64 bits": b'{"cluster":"","number":%d,"nodes":[]}' % 2**64,
     "a negative number": b'{"cluster":"","number":-1,"nodes":[]}',
+    "true as a weight": b'{"cluster":"","number":1,"nodes":[["a",[],true]]}',
     "true as a number": b'{"cluster":"","number":true,"nodes":[]}',
     "a string as a number": b'{"cluster":"","number":"1","nodes":[]}',
     "no JSON": b"nodes",

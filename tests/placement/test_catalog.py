@@ -98,6 +98,6 @@ def test_a_package_that_does_not_import_is_named(installed, broken):
 def test_an_entry_point_that_is_no_spec_is_refused(installed, thing):
     installed(Entry("hoop", lambda: thing))
     with pytest.raises(
-        InvalidInput, match="entry point 'hoop' of apportion.placements is .*, expected a PlacementSpec"
+        InvalidInput, match=r"entry point 'hoop' of apportion\.placements is .*, expected a PlacementSpec"
     ):
         placement.names()

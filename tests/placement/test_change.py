@@ -65,10 +65,25 @@ def test_an_exact_plan_agrees_with_one_counted_over_random_keys(pair, change):
 
 @EACH_CHANGE
 @EACH_TABLE
-def test_nothing_strays_and_no_less_could_move(pair, change):
-    plan_of_one = plan(*pair(change))
-    invariants.nothing_strays(plan_of_one)
-    assert plan_of_one.lower_bound_ratio == plan_of_one.moved_ratio > 0
+def test_nothing_strays_however_much_changes_at_once(pair, change):
+    invariants.nothing_strays(plan(*pair(change)))
+
+
+@EACH_CHANGE
+def test_slots_move_the_lower_bound_however_much_changes_at_once(change):
+    moved = plan(*slots_and_next(change))
+    assert moved.lower_bound_ratio == moved.moved_ratio > 0
+
+
+@pytest.mark.parametrize("name", ["add", "without", "drain", "heavier", "lighter", "add two"])
+def test_a_ring_moves_the_lower_bound_when_shares_change_in_one_direction(name):
+    moved = plan(*ring_and_next(CHANGES[name]))
+    assert moved.lower_bound_ratio == moved.moved_ratio > 0
+
+
+def test_a_ring_moves_more_than_the_lower_bound_when_one_node_replaces_another():
+    moved = plan(*ring_and_next(CHANGES["replace"]))
+    assert moved.lower_bound_ratio < moved.moved_ratio
 
 
 @EACH_CHANGE

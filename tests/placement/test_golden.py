@@ -8,6 +8,7 @@ write them again; the same numbers follow from the formulas of the docstrings by
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from uuid import UUID
 
@@ -64,6 +65,7 @@ def placements():
     }
 
 
+@cache
 def answers():
     """Return all that is pinned: file by file, as JSON would hold it."""
     built = placements()

@@ -188,14 +188,15 @@ def check_name(field_name: str, name: object) -> str:
 def _sorted_nodes(nodes: "Iterable[Node | str]") -> tuple[Node, ...]:
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
         raise InvalidInput("nodes", nodes, "an iterable of Node or str", 'Put a single node in a list: ["a"].')
-    listed = [node if isinstance(node, Node) else Node(node) for node in islice(nodes, MAX_NODES + 1)]
-    if len(listed) > MAX_NODES:
+    given = list(islice(nodes, MAX_NODES + 1))
+    if len(given) > MAX_NODES:
         raise InvalidInput(
             "nodes",
-            len(listed),
-            f"at most MAX_NODES = {MAX_NODES} nodes",
+            f"{MAX_NODES} and more",
+            f"at most MAX_NODES = {MAX_NODES} of them",
             "Place keys on groups of nodes, then within a group.",
         )
+    listed = [node if isinstance(node, Node) else Node(node) for node in given]
     listed.sort(key=lambda node: node.id)
     for left, right in pairwise(listed):
         if left.id == right.id:

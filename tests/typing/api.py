@@ -1,0 +1,185 @@
+"""Public calls as users write them: checked by `mypy --strict`, never run."""
+
+from array import array
+from collections.abc import Mapping
+from typing import assert_type
+from uuid import UUID
+
+from apportion import (
+    ApportionError,
+    Assignment,
+    Epoch,
+    Jump,
+    KeyRange,
+    Modulo,
+    Move,
+    Node,
+    Plan,
+    Rendezvous,
+    Ring,
+    Slots,
+    Table,
+    Topology,
+    apply,
+    balance,
+    decode,
+    encode,
+    errors,
+    handover,
+    hashers,
+    placement,
+    plan,
+)
+
+
+def topologies() -> Topology:
+    topology = Topology(
+        [
+            Node("db-01", zone=("eu", "rack1")),
+            Node("db-02", zone=("eu", "rack2")),
+            Node("db-03", zone=("eu", "rack3"), weight=2),
+            "db-04",
+        ],
+        cluster="orders",
+        number=7,
+    )
+    assert_type(topology.nodes, tuple[Node, ...])
+    assert_type(topology.ids, tuple[str, ...])
+    assert_type(topology.epoch, Epoch)
+    assert_type(topology["db-01"].weight, float)
+    assert_type(topology.index("db-01"), int)
+    assert_type("db-01" in topology, bool)
+    assert_type([node.zone for node in topology], list[tuple[str, ...]])
+    return topology.add("db-05", Node("db-06")).without("db-05").reweight("db-06", 0.5).drain("db-06")
+
+
+def rings(topology: Topology, keys: list[str]) -> Ring:
+    ring = Ring(topology)
+    Ring(["a", "b", "c"], vnodes=150, hasher="xxh3-64")
+    Ring((name for name in ("a", "b")), hasher=hashers.get("siphash-2-4", key=bytes(16)))
+    assert_type(ring.route("tenant-42"), str)
+    assert_type(ring.route(b"tenant-42"), str)
+    assert_type(ring.route(42), str)
+    assert_type(ring.route(UUID(int=42)), str)
+    assert_type(ring.route_many(keys), list[str])
+    assert_type(ring.route_indexes(keys), array[int])
+    memoryview(ring.route_indexes(keys))
+    assert_type(ring.preference("tenant-42", 3), tuple[str, ...])
+    ring.preference("tenant-42", 3, spread_level=0, spread="best-effort")
+    explanation = ring.explain("tenant-42")
+    assert_type(explanation.range, KeyRange | None)
+    assert_type(explanation.next, tuple[str, ...])
+    assert_type(explanation.if_owner_left, str | None)
+    assert_type(ring.table(3), Table)
+    return ring.on(topology.add(Node("db-05", zone=("eu", "rack5"))))
+
+
+def functions(topology: Topology, keys: list[str]) -> None:
+    for function in (Rendezvous(topology), Jump(["c", "a"]), Modulo(topology, hasher="murmur3")):
+        assert_type(function.route("k"), str)
+        assert_type(function.route_many(keys), list[str])
+        assert_type(function.explain("k").why, str)
+    assert_type(Jump(["c", "a"]).order, tuple[str, ...])
+    assert_type(Rendezvous(topology).on(topology), Rendezvous)
+
+
+def slots(topology: Topology) -> Slots:
+    assignment = balance.slots(topology)
+    assert_type(assignment, Assignment)
+    before = Slots(assignment)
+    after = Slots(balance.slots(topology.without("db-01"), previous=before.assignment), hasher="crc16")
+    balance.slots(topology, count=16384)
+    assert_type(before.slot("k"), int)
+    assert_type(assignment[0], tuple[str, ...])
+    assert_type(assignment["0"], tuple[str, ...])
+    assert_type(assignment.preference_lists, dict[str, tuple[str, ...]])
+    assert_type(assignment.loads, dict[str, int])
+    assert_type(before.on(topology), Slots)
+    Slots.of_table(before.table())
+    return after
+
+
+def changes(ring: Ring, bigger: Ring, keys: list[str]) -> Table:
+    change = plan(ring, bigger)
+    assert_type(change, Plan)
+    assert_type(change.moved_ratio, float)
+    assert_type(change.lower_bound_ratio, float)
+    assert_type(change.fair_bound_ratio, float)
+    assert_type(change.stray_ratio, float)
+    assert_type(change.leader_moved_ratio, float)
+    assert_type(change.moves, tuple[Move, ...])
+    assert_type({node_id: node.gained_ratio for node_id, node in change.per_node.items()}, dict[str, float])
+    move = change.moves[0]
+    assert_type(move.source, str | None)
+    assert_type(move.target, str | None)
+    assert_type(move.width, int)
+    plan(Rendezvous(["a"]), Rendezvous(["a", "b"]), keys)
+    plan(ring, bigger, keys=(key for key in keys), replicas=3)
+    plan(ring.table(), bigger)
+    assert_type(handover(ring, bigger, "k", replicas=2).both, tuple[str, ...])
+    return apply(change, ring.table())
+
+
+def snapshots(topology: Topology, table: Table, change: Plan) -> None:
+    assert_type(encode(topology), bytes)
+    assert_type(decode(encode(topology), Topology), Topology)
+    assert_type(decode(encode(table), Table, cluster="orders"), Table)
+    assert_type(decode(encode(change), Plan), Plan)
+    table.owners(0)
+    for key_range, owners in table.ranges():
+        assert_type(key_range, KeyRange)
+        assert_type(owners, tuple[str, ...])
+
+
+def catalogs() -> None:
+    assert_type(placement.names(), tuple[str, ...])
+    assert_type(placement.get("ring"), placement.PlacementSpec)
+    built = placement.get("ring")(["a", "b"], vnodes=10)
+    assert_type(built, placement.Placement)
+    assert_type(built.table(), Table | None)
+    assert_type(hashers.get("md5")(b"data"), int)
+    assert_type(hashers.names(), tuple[str, ...])
+
+
+def any_placement(each: placement.Placement) -> str:
+    return each.on(each.topology.add("z")).route("k")
+
+
+def every_placement_is_one(topology: Topology) -> Mapping[str, str]:
+    built: dict[str, placement.Placement] = {
+        "ring": Ring(topology),
+        "rendezvous": Rendezvous(topology),
+        "jump": Jump(topology),
+        "modulo": Modulo(topology),
+        "slots": Slots(balance.slots(topology)),
+    }
+    return {name: any_placement(each) for name, each in built.items()}
+
+
+class Mine:
+    """A hasher of one's own."""
+
+    label = "mine"
+    bits = 64
+
+    @property
+    def digest(self) -> hashers.Digest:
+        return self.__call__
+
+    def __call__(self, data: bytes) -> int:
+        return len(data)
+
+
+def failures(ring: Ring) -> str:
+    Ring(["a"], hasher=Mine())
+    try:
+        return ring.route("k")
+    except errors.UnknownOption as error:
+        assert_type(error.nearest, str | None)
+    except errors.InvalidInput as error:
+        return error.field
+    except errors.StaleEpoch as error:
+        assert_type(error.retryable, bool)
+    except ApportionError as error:
+        return error.problem + error.hint
+    return ""
