@@ -1,0 +1,1 @@
+"""Readers: what other systems print of themselves, as topologies and assignments."""

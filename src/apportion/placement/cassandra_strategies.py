@@ -1,0 +1,162 @@
+"""Replication strategies of Cassandra: which of the nodes met clockwise hold the replicas of a token.
+
+- `SimpleStrategy(3)`: the next 3 distinct nodes, whatever their racks.
+- `NetworkTopologyStrategy({"dc1": 3, "dc2": 2})`: in one pass for all datacenters, so that the list is in the order of
+  the ring. A datacenter takes as many nodes as asked for, or all that it has. The first node of each rack is always
+  taken. A further node of a rack is taken only while repeats are left; a datacenter has as many as the replicas asked
+  for exceed its racks.
+
+Promises: Cassandra's own lists, in its order (releases 3.0 to 4.1). Refuses: datacenters without a node, nodes
+whose zone is not (datacenter, rack), transient replicas. Where replicas outnumber nodes Cassandra places fewer; so does
+this, and `ReplicaRule.missing` says how many are missing where.
+Source: `SimpleStrategy` and `NetworkTopologyStrategy` of Apache Cassandra.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.model.topology import Node, Topology, check_name
+
+Rack: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRule:
+    """A strategy on a topology. `racks[i]` is the (datacenter, rack) of node i, None where a node holds nothing.
+
+    `wanted` are the replicas asked for and `repeats` the nodes of known racks that are taken, by datacenter.
+    """
+
+    racks: tuple[Rack | None, ...]
+    wanted: Mapping[str, int]
+    nodes: Mapping[str, int]
+    repeats: Mapping[str, int]
+
+    @property
+    def count(self) -> int:
+        """The number of replicas of every key."""
+        return sum(self.placed.values())
+
+    @property
+    def placed(self) -> dict[str, int]:
+        """The number of replicas of every key in each datacenter."""
+        return {name: min(wanted, self.nodes[name]) for name, wanted in self.wanted.items()}
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """How many of the replicas asked for have no node, by datacenter, where any has none."""
+        short = {name: wanted - self.nodes[name] for name, wanted in self.wanted.items()}
+        return {name: count for name, count in short.items() if count > 0}
+
+    def pick(self, walk: Iterable[int]) -> tuple[int, ...]:
+        """Return the replicas among the nodes met clockwise, each of which `walk` names once. O(what is read of it)."""
+        left, repeats = self.placed, dict(self.repeats)
+        seen: set[Rack] = set()
+        chosen: list[int] = []
+        for index in walk:
+            rack = self.racks[index]
+            if rack is None or not left[rack[0]] or (rack in seen and repeats[rack[0]] <= 0):
+                continue
+            chosen.append(index)
+            left[rack[0]] -= 1
+            if rack in seen:
+                repeats[rack[0]] -= 1
+            seen.add(rack)
+            if not any(left.values()):
+                break
+        return tuple(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStrategy:
+    """The next `replicas` distinct nodes clockwise; racks and datacenters are not looked at.
+
+    >>> SimpleStrategy(3)
+    SimpleStrategy(replicas=3)
+    """
+
+    replicas: int
+
+    def __post_init__(self) -> None:
+        _check_replicas("replicas of SimpleStrategy", self.replicas, least=1)
+
+    def rule(self, topology: Topology) -> ReplicaRule:
+        """Return the rule on a topology: one rack of one datacenter, called `cluster`, of which all nodes are."""
+        racks = tuple(("cluster", "") if node.weight > 0 else None for node in topology)
+        return _rule(racks, {"cluster": self.replicas})
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class NetworkTopologyStrategy:
+    """So many replicas in each datacenter, on distinct racks as far as there are any; kept as sorted pairs.
+
+    >>> NetworkTopologyStrategy({"dc2": 2, "dc1": 3})
+    NetworkTopologyStrategy({'dc1': 3, 'dc2': 2})
+    """
+
+    replicas: tuple[tuple[str, int], ...]
+
+    def __init__(self, replicas: Mapping[str, int]) -> None:
+        if not isinstance(replicas, Mapping) or not replicas:
+            raise InvalidInput(
+                "replicas of NetworkTopologyStrategy",
+                replicas,
+                "a mapping of datacenters to replicas",
+                'Write NetworkTopologyStrategy({"dc1": 3}).',
+            )
+        for name, count in replicas.items():
+            _check_replicas(f"replicas in {check_name('datacenter', name)}", count, least=0)
+        if not any(replicas.values()):
+            raise InvalidInput("replicas of NetworkTopologyStrategy", 0, "at least 1 in all", "Drop the keyspace.")
+        object.__setattr__(self, "replicas", tuple(sorted(replicas.items())))
+
+    @property
+    def datacenters(self) -> tuple[str, ...]:
+        """The datacenters that hold replicas, sorted."""
+        return tuple(name for name, count in self.replicas if count > 0)
+
+    def rule(self, topology: Topology) -> ReplicaRule:
+        """Return the rule on a topology; raise `InvalidInput` for an unknown datacenter or a node without a rack."""
+        racks = [_rack(node) if node.weight > 0 else None for node in topology]
+        known = {rack[0] for rack in racks if rack}
+        for name in self.datacenters:
+            if name not in known:
+                raise UnknownOption("datacenter", name, known)
+        wanted = {name: count for name, count in self.replicas if count > 0}
+        return _rule(tuple(rack if rack and rack[0] in wanted else None for rack in racks), wanted)
+
+    def __reduce__(self) -> "tuple[type[NetworkTopologyStrategy], tuple[dict[str, int]]]":
+        return type(self), (dict(self.replicas),)
+
+    def __repr__(self) -> str:
+        return f"NetworkTopologyStrategy({dict(self.replicas)!r})"
+
+
+Strategy: TypeAlias = SimpleStrategy | NetworkTopologyStrategy
+
+
+def _rule(racks: tuple[Rack | None, ...], wanted: Mapping[str, int]) -> ReplicaRule:
+    distinct = Counter(name for name, _ in {rack for rack in racks if rack})
+    return ReplicaRule(
+        racks=racks,
+        wanted=wanted,
+        nodes=Counter(rack[0] for rack in racks if rack),
+        repeats={name: count - distinct[name] for name, count in wanted.items()},
+    )
+
+
+def _rack(node: Node) -> Rack:
+    if len(node.zone) != 2:
+        raise InvalidInput(
+            f"zone of node {node.id!r}", "/".join(node.zone) or None, "a datacenter and a rack",
+            'Write zone=("dc1", "rack1") for every node, or use SimpleStrategy, which needs none.',
+        )  # fmt: skip
+    return node.zone[0], node.zone[1]
+
+
+def _check_replicas(name: str, count: int, *, least: int) -> None:
+    if type(count) is not int or count < least:
+        raise InvalidInput(name, count, f"an int of at least {least}", "Transient replicas (3/1) are not known here.")

@@ -1,0 +1,181 @@
+"""Tokens of Cassandra: where its three partitioners put a key, and which tokens nodes may have.
+
+- `murmur3` (Murmur3Partitioner, the default): the hash as a signed 64-bit integer; -2**63 is given up to the empty key,
+  so a key that hashes to it stands at 2**63 - 1.
+- `random` (RandomPartitioner): MD5 as a signed 128-bit big-endian integer, without its sign: 0 .. 2**127; the empty key
+  stands at -1.
+- `byteordered` (ByteOrderedPartitioner): the bytes of the key.
+
+Promises: Cassandra's own token for the same bytes. A key becomes bytes as everywhere in this library (see `keys`),
+which is what Cassandra's `text`, `ascii` and `blob` are. Its other types differ, so pass their bytes: a `bigint` is 8
+bytes big-endian (`n.to_bytes(8, "big", signed=True)`; an int given here is little-endian), an `int` 4 of them, a `uuid`
+the 16 of `u.bytes`. Of a partition key of several columns each column is its length in two bytes, big-endian, its bytes
+and a zero byte.
+Refuses: tokens of the wrong kind or out of range, and one token at two nodes, of which Cassandra knows one owner only.
+Source: `Murmur3Partitioner`, `RandomPartitioner` and `ByteOrderedPartitioner` of Apache Cassandra.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, TypeAlias, TypeVar, overload
+
+from apportion.errors import InvalidInput, UnknownNode, UnknownOption
+from apportion.model.plan import Key
+from apportion.model.table import MAX_TOKENS
+from apportion.model.token import POSITIONS, Token
+from apportion.model.topology import Topology
+from apportion.placement.cassandra_murmur3 import murmur3
+from apportion.placement.hashers import Digest
+from apportion.placement.keys import key_bytes
+
+Partitioner: TypeAlias = Literal["murmur3", "random", "byteordered"]
+CassandraToken: TypeAlias = int | bytes
+TokenKind = TypeVar("TokenKind", int, bytes)
+
+LEAST_MURMUR3 = -(2**63)
+_MURMUR3_OF_LEAST = 2**63 - 1
+_MOST_RANDOM = 2**127
+
+
+@overload
+def token(key: Key, *, partitioner: Literal["murmur3", "random"] = "murmur3") -> int: ...
+@overload
+def token(key: Key, *, partitioner: Literal["byteordered"]) -> bytes: ...
+@overload
+def token(key: Key, *, partitioner: Partitioner) -> CassandraToken: ...
+def token(key: Key, *, partitioner: Partitioner = "murmur3") -> CassandraToken:
+    """Return Cassandra's token of a partition key. O(length).
+
+    >>> token(b"abc"), token("abc", partitioner="random"), token("abc", partitioner="byteordered")
+    (-5434086359492102041, 148866708576779697295343134153845407886, b'abc')
+    """
+    return _rules(partitioner).token(key_bytes(key))
+
+
+def position(data: bytes) -> Token:
+    """Return where the `murmur3` token of some bytes stands on the circle: 2**63 more, so that the least is 0."""
+    return _murmur3_token(data) - LEAST_MURMUR3
+
+
+@dataclass(frozen=True, slots=True)
+class Murmur3Positions:
+    """The hasher of tables made with Murmur3Partitioner: a position is the token and 2**63."""
+
+    label: str = "cassandra-murmur3"
+    bits: int = 64
+    digest: Digest = position
+
+    def __call__(self, data: bytes) -> Token:
+        """Return the position of `data`, 0 <= position < 2**64. O(length)."""
+        return position(data)
+
+
+def tokens_of_nodes(
+    tokens: Mapping[str, Iterable[TokenKind]], topology: Topology, *, partitioner: Partitioner
+) -> tuple[tuple[TokenKind, ...], ...]:
+    """Return the tokens of each node of a topology, sorted, in its order. O(tokens log tokens).
+
+    A draining node may have none. Raises `InvalidInput` for what no node can have, and for a token that two nodes have.
+    """
+    if not isinstance(tokens, Mapping):
+        raise InvalidInput("tokens", tokens, "a mapping of node ids to tokens", 'Write tokens={"a": [-3, 42]}.')
+    for node_id in tokens:
+        if node_id not in topology:
+            raise UnknownNode(node_id, topology.ids)
+    rules = _rules(partitioner)
+    held: dict[TokenKind, str] = {}
+    for node in topology:
+        own = _listed(node.id, tokens.get(node.id, ()), room=MAX_TOKENS - len(held))
+        if not own and node.weight > 0:
+            raise _no_tokens(node.id)
+        for value in own:
+            rules.check(f"token of node {node.id!r}", value)
+            if value in held:
+                raise _shared(value, held[value], node.id)
+            held[value] = node.id
+    own_by_id: dict[str, list[TokenKind]] = {node_id: [] for node_id in topology.ids}
+    for value, node_id in sorted(held.items()):
+        own_by_id[node_id].append(value)
+    return tuple(map(tuple, own_by_id.values()))
+
+
+def check_key_token(value: CassandraToken, partitioner: Partitioner) -> None:
+    """Raise `InvalidInput` for what no key has as its token."""
+    rules = _rules(partitioner)
+    # The empty key of `random` stands at -1, where no node can.
+    if type(value) is not int or value != rules.token(b""):
+        rules.check("token", value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What a partitioner makes of keys, and the tokens that a node can have: `least` .. `most`, or bytes."""
+
+    token: Callable[[bytes], CassandraToken]
+    least: int | None
+    most: int
+
+    def check(self, name: str, value: CassandraToken) -> None:
+        """Raise `InvalidInput` that names what no node can have as its token."""
+        if self.least is None:
+            fits, expected = isinstance(value, bytes) and len(value) <= self.most, f"at most {self.most} bytes"
+        else:
+            fits = type(value) is int and self.least <= value <= self.most
+            expected = f"an int in {self.least} .. {self.most}"
+        if not fits:
+            raise InvalidInput(name, value, expected, "Pass tokens as `nodetool ring` prints them, made ints or bytes.")
+
+
+def _rules(partitioner: Partitioner) -> _Rules:
+    if not isinstance(partitioner, str) or partitioner not in _PARTITIONERS:
+        raise UnknownOption("partitioner", partitioner, _PARTITIONERS)
+    return _PARTITIONERS[partitioner]
+
+
+def _murmur3_token(data: bytes) -> int:
+    if not data:
+        return LEAST_MURMUR3
+    value = (murmur3(data) - LEAST_MURMUR3) % POSITIONS + LEAST_MURMUR3
+    return _MURMUR3_OF_LEAST if value == LEAST_MURMUR3 else value
+
+
+def _random_token(data: bytes) -> int:
+    from hashlib import md5  # noqa: PLC0415 - loaded when first asked for, as in `hashers`
+
+    if not data:
+        return -1
+    return abs(int.from_bytes(md5(data, usedforsecurity=False).digest(), "big", signed=True))
+
+
+_PARTITIONERS: dict[str, _Rules] = {
+    "murmur3": _Rules(_murmur3_token, LEAST_MURMUR3, 2**63 - 1),
+    "random": _Rules(_random_token, 0, _MOST_RANDOM),
+    "byteordered": _Rules(bytes, None, 65_536),
+}
+
+
+def _listed(node_id: str, own: Iterable[TokenKind], *, room: int) -> list[TokenKind]:
+    if isinstance(own, (str, bytes)) or not isinstance(own, Iterable):
+        raise InvalidInput(
+            f"tokens of node {node_id!r}", own, "an iterable of tokens", "Put a single token in a list: [42]."
+        )
+    listed = list(islice(own, room + 1))
+    if len(listed) > room:
+        raise InvalidInput(
+            "tokens", f"more than {MAX_TOKENS}", f"at most MAX_TOKENS = {MAX_TOKENS}", "Give nodes fewer tokens."
+        )
+    return listed
+
+
+def _no_tokens(node_id: str) -> InvalidInput:
+    return InvalidInput(
+        f"tokens of node {node_id!r}", None, "at least one", "Pass tokens= for each node that does not drain."
+    )
+
+
+def _shared(value: CassandraToken, one: str, other: str) -> InvalidInput:
+    owners = f"node {one!r} twice" if one == other else f"nodes {one!r} and {other!r}"
+    return InvalidInput(
+        f"token of {owners}", value, "a token that is listed once", "A token has one owner: drop it at one of them."
+    )

@@ -1,0 +1,150 @@
+"""The table of Envoy's load balancer `maglev`, to the bit: hosts take turns to fill slots; a key's hash picks one.
+
+Promises: the host that Envoy would take for a hash policy of one value, while all hosts of one priority are healthy;
+with equal weights, shares that are even to one slot.
+Refuses: preference lists (Envoy hashes anew for a retry, and may meet the same host), fractional weights, locality
+weights, `hash_balance_factor`, and more hosts than slots.
+It does not promise minimal disruption: a change of one host moves some slots of the others too, the fewer the larger
+the table. Take `ring` or `rendezvous` if you are free.
+
+Turns: hosts are sorted by id. With M slots, a host's offset is XXH64(id) % M and its skip XXH64(id, seed 1) % (M - 1)
+plus 1. It prefers the slots offset, offset + skip, offset + 2 * skip, … modulo M. In round i = 1, 2, … every host in
+order takes the first free slot it prefers, unless i * s < t: s is its share of the weights, t is 0 at first and grows
+by the largest share each time it takes a slot. The table may be full in the middle of a round. Shares are IEEE 754
+doubles, as in Envoy, each operation rounded by itself.
+Key: the slot is its XXH64 % M.
+
+Source: Envoy, source/extensions/load_balancing_policies/maglev; after Eisenbud et al. 2016.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heapreplace
+from math import isqrt
+from typing import Self
+
+from apportion.errors import InvalidInput
+from apportion.model.plan import Key
+from apportion.model.topology import Node, Topology
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.computed import Computed
+from apportion.placement.envoy import host_shares
+from apportion.placement.explanation import Explanation
+from apportion.placement.foreign import owning_nodes
+from apportion.placement.hashers import get
+from apportion.placement.keys import key_bytes
+
+DEFAULT_SLOTS = 65_537
+MOST_SLOTS = 5_000_011
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class EnvoyMaglev(Computed):
+    """The hosts of a cluster over `table_size` slots. Build: O(slots · log slots). Lookup: O(1).
+
+    Memory: 4 bytes a slot. A node's id is the text that Envoy hashes for a host, as in `envoy`.
+    A draining node is no host.
+
+    >>> cluster = EnvoyMaglev(["10.0.0.1:80", "10.0.0.2:80"])
+    >>> cluster.route("tenant-42"), cluster.slot("tenant-42")
+    ('10.0.0.1:80', 2973)
+    """
+
+    table_size: int
+    _slots: "array[int]" = field(compare=False)
+
+    def __init__(self, nodes: Nodes, *, table_size: int = DEFAULT_SLOTS) -> None:
+        _check_size(table_size)
+        topology = topology_of(nodes)
+        hosts = owning_nodes(topology, "Envoy")
+        if len(hosts) > table_size:
+            raise InvalidInput("hosts", len(hosts), f"at most table_size = {table_size}", "Raise table_size.")
+        self._fill(topology, get("xxh64"))
+        object.__setattr__(self, "table_size", table_size)
+        indexes = array("I", (topology.index(host.id) for host in hosts))
+        object.__setattr__(self, "_slots", array("I", (indexes[turn] for turn in _turns(hosts, table_size))))
+
+    def slot(self, key: Key) -> int:
+        """Return the slot of a key; it depends on the key and the size of the table only. O(length)."""
+        return self._hash(key_bytes(key)) % self.table_size
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the slot of a key, and who would have the key in the table without its owner. O(slots)."""
+        owner, rest = self.route(key), self.topology.without(self.route(key))
+        return Explanation(
+            key=key,
+            placement="envoy_maglev",
+            hasher=self.hasher.label,
+            hash=self._hash(key_bytes(key)),
+            range=None,
+            owner=owner,
+            why=f"hash % {self.table_size} = slot {self.slot(key)}, which {owner} took when the table was filled",
+            next=(),
+            if_owner_left=self.on(rest).route(key) if any(node.weight for node in rest) else None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return the table of other hosts, of the same size."""
+        return type(self)(topology, table_size=self.table_size)
+
+    def _owner(self, key_hash: int) -> int:
+        return self._slots[key_hash % self.table_size]
+
+    def __reduce__(self) -> "tuple[partial[EnvoyMaglev], tuple[Topology]]":
+        return partial(type(self), table_size=self.table_size), (self.topology,)
+
+    def __repr__(self) -> str:
+        return f"EnvoyMaglev({self.topology!r}, table_size={self.table_size}, hasher={self.hasher.label!r})"
+
+
+def _turns(hosts: Sequence[Node], size: int) -> "array[int]":
+    """Return which host takes each slot. Who is not due in a round is not looked at: a heap holds the next turns."""
+    from xxhash import xxh64_intdigest  # noqa: PLC0415 - loaded when first asked for, like every hash function
+
+    places = [xxh64_intdigest(host.id.encode()) % size for host in hosts]
+    skips = [xxh64_intdigest(host.id.encode(), seed=1) % (size - 1) + 1 for host in hosts]
+    shares, targets = host_shares(hosts), [0.0] * len(hosts)
+    largest = max(shares)
+    taken = array("i", [-1]) * size
+    due = [(1, turn) for turn in range(len(hosts))]
+    for _ in range(size):
+        number, turn = due[0]
+        place, skip = places[turn], skips[turn]
+        while taken[place] >= 0:
+            place = (place + skip) % size
+        taken[place] = turn
+        places[turn] = (place + skip) % size
+        targets[turn] += largest
+        heapreplace(due, (_next_round(number, shares[turn], targets[turn]), turn))
+    return taken
+
+
+def _next_round(number: int, share: float, target: float) -> int:
+    """Return the first round after `number` in which a host of a share has its turn."""
+    later = max(number + 1, int(target / share) - 1)  # the quotient may be rounded: begin one before it
+    while later * share < target:
+        later += 1
+    return later
+
+
+def _check_size(table_size: int) -> None:
+    is_size = type(table_size) is int and 1 < table_size <= MOST_SLOTS
+    if not is_size or any(table_size % divisor == 0 for divisor in range(2, isqrt(table_size) + 1)):
+        raise InvalidInput(
+            "table_size", table_size, f"a prime number in 2 .. {MOST_SLOTS}",
+            f"Envoy takes {DEFAULT_SLOTS} by default; more than 100 slots a host keep disruption low.",
+        )  # fmt: skip
+
+
+SPEC = PlacementSpec(
+    name="envoy_maglev",
+    build=EnvoyMaglev,
+    source="Envoy, source/extensions/load_balancing_policies/maglev",
+    minimal_disruption=False,
+    weighted=True,
+    ranked=False,
+    tabular=False,
+    lookup="O(1)",
+)

@@ -1,0 +1,113 @@
+"""Circles as other systems lay them: their own hash, whole weights, and nodes that got no token.
+
+The base of `ketama`, `nginx` and `envoy`. What they add is where each server's tokens stand.
+
+Promises: what the other system would answer, also where it leaves a light server without a token: that one owns
+nothing, and a preference list that would need it is refused by name.
+Refuses: another hasher and weights that the other system could not hold. Of servers that share a token the smaller id
+owns it; the other systems leave that to their sort.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from apportion.errors import BadWeight, InvalidInput, NoNodes
+from apportion.model.plan import Key
+from apportion.model.table import MAX_TOKENS, Table
+from apportion.model.topology import Node, Topology
+from apportion.placement.circle import Circle
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import Digest, Hasher
+from apportion.placement.spread import Spread, spread_rule
+
+
+@dataclass(frozen=True, slots=True)
+class FixedHasher:
+    """The hash that a layout prescribes; `digest` is a function of a module, so that it pickles by its name."""
+
+    label: str
+    bits: int
+    digest: Digest = field(repr=False)
+
+    def __call__(self, data: bytes) -> int:
+        """Return the hash of `data`, 0 <= hash < 2**bits. O(length)."""
+        return self.digest(data)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Foreign(Circle):
+    """A circle of which some nodes may hold no token; lists, tables and explanations know of those only that do."""
+
+    _reachable: Topology = field(compare=False)
+
+    @abstractmethod
+    def on(self, topology: Topology) -> "Foreign":
+        """Return the same layout of another topology."""
+
+    def _fill_foreign(self, topology: Topology, hasher: Hasher) -> None:
+        """Lay the circle, and drain whoever got no token from the topology that preference lists are picked by."""
+        self._fill_circle(topology, hasher)
+        reached = set(self._indexes)
+        tokenless = [node.id for index, node in enumerate(topology) if index not in reached]
+        object.__setattr__(self, "_reachable", topology.drain(*tokenless) if tokenless else topology)
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the owner and the nodes met after it on the circle, each zone once. O(nodes + tokens walked)."""
+        rule = spread_rule(self._reachable, count, level=spread_level, spread=spread)
+        return tuple(self.topology.ids[index] for index in rule.pick(self._walk(self._stretch(key))))
+
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
+        """Return the circle as a table of the preference lists of `replicas` nodes. O(tokens · tokens walked)."""
+        rule = spread_rule(self._reachable, replicas, level=spread_level, spread=spread)
+        if replicas == 1:
+            return self._leaders
+        rows = tuple(rule.pick(self._walk(stretch)) for stretch in range(len(self._indexes)))
+        return Table(topology=self.topology, hasher=self.hasher.label, starts=self._leaders.starts, rows=rows)
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the token a key falls to, and who would own it in the layout without its owner. O(tokens)."""
+        # Not super(): a dataclass with slots is another class than the one its methods were written in.
+        explained = Circle.explain(self, key)
+        rest = self.topology.without(explained.owner)
+        takeover = self.on(rest).route(key) if any(node.weight for node in rest) else None
+        return replace(explained, if_owner_left=takeover)
+
+
+def owning_nodes(topology: Topology, kind: str) -> list[Node]:
+    """Return the nodes that are servers of the layout; raise `BadWeight` for a weight that is not whole.
+
+    Draining nodes are no servers of it: a server list has no way to write them down.
+    """
+    owning = [node for node in topology if node.weight > 0]
+    if not owning:
+        raise NoNodes(kind)
+    for node in owning:
+        if node.millionths % 1_000_000:
+            raise BadWeight(
+                f"weight of node {node.id!r}", node.weight, f"a whole number, as {kind} has it",
+                "Multiply all weights by one factor, or take Ring, Rendezvous or Slots.",
+            )  # fmt: skip
+    return owning
+
+
+def check_distinct(nodes: Sequence[Node], names: Sequence[object], kind: str) -> None:
+    """Raise `InvalidInput` if two ids are spellings of one server, whose tokens would be the same."""
+    first: dict[object, str] = {}
+    for node, name in zip(nodes, names, strict=True):
+        other = first.setdefault(name, node.id)
+        if other != node.id:
+            raise InvalidInput(
+                "node id", node.id, f"another server than {other!r}, which {kind} takes it for", "Drop one of the two."
+            )
+
+
+def check_tokens(tokens: int, kind: str) -> None:
+    """Raise `InvalidInput` before more tokens are made than a table holds."""
+    if tokens > MAX_TOKENS:
+        raise InvalidInput(
+            f"tokens of {kind}", tokens, f"at most MAX_TOKENS = {MAX_TOKENS}",
+            "Divide all weights by one factor: their ratios count.",
+        )  # fmt: skip

@@ -1,0 +1,85 @@
+"""The consistent hash of nginx (`hash KEY consistent;` in an upstream block), to the byte.
+
+Promises: the server that nginx would pass a request to while all are up; when a server comes, goes or changes weight,
+only keys that it gains or loses move, because its points depend on nothing but its own line.
+Refuses: fractional weights, which nginx has none of; `hash KEY;` without `consistent`, which is another rule.
+
+Points: a server of weight w has 160 * w. Each is the CRC-32 (that of zlib) of the host, a NUL, the port, and the point
+before it as 4 little-endian bytes, four NULs for the first. Host and port are the text of the `server` line, split at
+its last colon where only digits follow; without such a colon, and after `unix:`, there is no port.
+Key: its CRC-32. It belongs to the first point at or after it.
+
+Source: nginx 1.22, ngx_http_upstream_hash_module.
+"""
+
+from binascii import crc32
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from apportion.model.token import Token
+from apportion.model.topology import Topology
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.circle import position_of_token
+from apportion.placement.foreign import FixedHasher, Foreign, check_distinct, check_tokens, owning_nodes
+
+POINTS_PER_WEIGHT = 160
+_DIGITS = frozenset("0123456789")
+HASHER = FixedHasher("crc32", 32, crc32)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Nginx(Foreign):
+    """The servers of an upstream block. Build: O(tokens log tokens). Lookup: O(log tokens).
+
+    A node's id is the address as the `server` line has it, its weight that of the line. A draining node has no line.
+
+    >>> upstream = Nginx(["10.0.0.1:8080", "10.0.0.2:8080", "unix:/run/app.sock"])
+    >>> upstream.route("/index.html")
+    '10.0.0.1:8080'
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        topology = topology_of(nodes)
+        servers = owning_nodes(topology, "nginx")
+        check_distinct(servers, [_label(server.id) for server in servers], "nginx")
+        check_tokens(sum(POINTS_PER_WEIGHT * server.millionths // 1_000_000 for server in servers), "nginx")
+        self._fill_foreign(topology, HASHER)
+
+    def on(self, topology: Topology) -> Self:
+        """Return the layout of another upstream block."""
+        return type(self)(topology)
+
+    def _tokens_of(self, index: int) -> Iterator[Token]:
+        node = self.topology.nodes[index]
+        server, point = crc32(_label(node.id)), 0
+        for _ in range(POINTS_PER_WEIGHT * node.millionths // 1_000_000):
+            point = crc32(point.to_bytes(4, "little"), server)
+            yield position_of_token(point, 32)
+
+    def __reduce__(self) -> "tuple[type[Nginx], tuple[Topology]]":
+        return type(self), (self.topology,)
+
+    def __repr__(self) -> str:
+        return f"Nginx({self.topology!r}, hasher={self.hasher.label!r})"
+
+
+def _label(node_id: str) -> bytes:
+    """Return host, NUL and port of a server, as its points begin."""
+    if node_id[:5].lower() == "unix:":
+        return node_id[5:].encode() + b"\0"
+    host, colon, digits = node_id.rpartition(":")
+    has_port = colon and set(digits) <= _DIGITS
+    return f"{host}\0{digits}".encode() if has_port else node_id.encode() + b"\0"
+
+
+SPEC = PlacementSpec(
+    name="nginx",
+    build=Nginx,
+    source="nginx 1.22, ngx_http_upstream_hash_module",
+    minimal_disruption=True,
+    weighted=True,
+    ranked=True,
+    tabular=True,
+    lookup="O(log tokens)",
+)

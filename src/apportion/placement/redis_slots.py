@@ -1,0 +1,134 @@
+"""Redis Cluster's 16 384 slots, to the bit: CRC16 of the key's hash tag picks the slot, an assignment says who owns it.
+
+Promises: the slot that `CLUSTER KEYSLOT` answers, for every key; owners change only where the assignment does.
+Refuses: another number of slots, another hash, and to assign (see `slots`, which this is a kind of).
+
+Hash tag: the bytes between the first `{` and the first `}` after it, if there are any; else the whole key. So keys with
+one tag share a slot. The slot is CRC16 (polynomial 0x1021, from 0, no reflection: XMODEM) of the tag, modulo 16 384.
+An `int` is hashed as its 8 bytes, as everywhere here; where Redis stores it as digits, pass `str(number)`.
+
+Source: Redis Cluster specification, section "Hash tags" and appendix A.
+"""
+
+from binascii import crc_hqx
+from dataclasses import dataclass, replace
+from typing import Self
+
+from apportion.errors import InvalidInput
+from apportion.model.assignment import Assignment
+from apportion.model.plan import Key
+from apportion.model.table import Table
+from apportion.model.token import Slot
+from apportion.placement.api import PlacementSpec
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import Digest, Hasher
+from apportion.placement.keys import key_bytes
+from apportion.placement.slots import Slots
+
+SLOTS = 16_384
+
+
+def slot(key: Key) -> Slot:
+    """Return the slot of a key in Redis Cluster, 0 <= slot < 16384. O(length).
+
+    >>> slot("{user1}.name") == slot("user1"), slot("123456789") == 0x31c3, slot("{}a") == slot("a")
+    (True, True, False)
+    """
+    return slot_of_bytes(key_bytes(key))
+
+
+def hash_tag(key: bytes) -> bytes:
+    """Return the part of a key that is hashed.
+
+    >>> hash_tag(b"{user1}.name"), hash_tag(b"a{{b}}c"), hash_tag(b"{}a"), hash_tag(b"a{b")
+    (b'user1', b'{b', b'{}a', b'a{b')
+    """
+    start = key.find(b"{") + 1
+    end = key.find(b"}", start) if start else -1
+    return key[start:end] if end > start else key
+
+
+def slot_of_bytes(key: bytes) -> Slot:
+    """Return the slot of the bytes of a key, of any length. O(length)."""
+    return crc_hqx(hash_tag(key), 0) % SLOTS
+
+
+@dataclass(frozen=True, slots=True)
+class RedisSlotHasher:
+    """The slot as a hash of 14 bits; there is one such hasher, and every copy is equal to it."""
+
+    @property
+    def label(self) -> str:
+        """The name that tables carry."""
+        return "redis-slot"
+
+    @property
+    def bits(self) -> int:
+        """14: a hash is a slot."""
+        return 14
+
+    @property
+    def digest(self) -> Digest:
+        """The function itself, free of this wrapper."""
+        return slot_of_bytes
+
+    def __call__(self, data: bytes) -> int:
+        """Return the slot of the bytes of a key. O(length)."""
+        return slot_of_bytes(data)
+
+
+HASHER = RedisSlotHasher()
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class RedisSlots(Slots):
+    """The slots of a Redis Cluster over an assignment of all of them. Build: O(slots). Lookup: O(log slots).
+
+    >>> from apportion import Topology, balance
+    >>> cluster = RedisSlots(balance.slots(Topology(["a", "b", "c"]), count=SLOTS))
+    >>> cluster.slot("{user1}.name"), cluster.route("{user1}.name") == cluster.route("{user1}.mail")
+    (8106, True)
+    """
+
+    def __init__(self, assignment: Assignment, *, hasher: str | Hasher = HASHER) -> None:
+        if hasher != HASHER:
+            label = hasher if isinstance(hasher, str) else getattr(hasher, "label", hasher)
+            raise InvalidInput(
+                "hasher", label, "none: Redis Cluster prescribes its own", "Leave it out, or take Slots with a hasher."
+            )
+        if isinstance(assignment, Assignment) and len(assignment.rows) != SLOTS:
+            raise InvalidInput(
+                "slots of the assignment", len(assignment.rows), f"{SLOTS}, as Redis Cluster has",
+                f"Make one: balance.slots(topology, count={SLOTS}).",
+            )  # fmt: skip
+        # Not super(): a dataclass with slots is another class than the one its methods were written in.
+        Slots.__init__(self, assignment, hasher=HASHER)
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the hash tag and the slot of a key, and who owns it."""
+        data = key_bytes(key)
+        explained, tag = Slots.explain(self, key), hash_tag(data)
+        hashed = "of the whole key" if tag == data else f"of the {len(tag)} bytes of its hash tag"
+        return replace(explained, placement="redis_slots", why=f"CRC16 {hashed}: {explained.why}")
+
+    @classmethod
+    def of_table(cls, table: Table, *, hasher: str | Hasher = HASHER) -> Self:
+        """Return the slots that a saved table was made of; `InvalidInput` if it was not made of these. O(slots)."""
+        assigned = Slots.of_table(table, hasher=hasher).assignment
+        return cls(assigned, hasher=hasher)
+
+    def __repr__(self) -> str:
+        return f"RedisSlots({SLOTS} slots over {self.topology!r}, hasher={self.hasher.label!r})"
+
+
+SPEC = PlacementSpec(
+    name="redis_slots",
+    build=RedisSlots,
+    source="Redis Cluster specification",
+    minimal_disruption=True,
+    weighted=True,
+    ranked=False,
+    tabular=True,
+    lookup="O(log tokens)",
+    takes="assignment",
+)
