@@ -287,3 +287,10 @@ def test_while_data_moves_both_owners_are_known():
         assert both.current == both.both[:2]
         assert {*both.current, *both.previous} == set(both.both)
         assert len(set(both.both)) == len(both.both)
+
+
+def test_replicas_are_not_asked_of_a_table_which_has_what_it_has():
+    table = Ring(["a", "b", "c"]).table(2)
+    with pytest.raises(InvalidInput, match="replicas is 2"):
+        plan(table, table, replicas=2)
+    assert not plan(table, table).is_pending

@@ -49,8 +49,6 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
             "Compare placements of one cluster; check the files passed.",
         )
     if keys is not None:
-        if isinstance(keys, (str, bytes)):
-            raise InvalidInput("keys", keys, "an iterable of keys", "Put a single key in a list: [key].")
         return _counted(old, new, list(listed(keys)), replicas)
     before, after = _table(old, replicas), _table(new, replicas)
     if before is None or after is None:
@@ -127,7 +125,12 @@ def _check_placed(name: str, placed: Placed) -> None:
 
 
 def _table(placed: Placed, replicas: int) -> Table | None:
-    return placed if isinstance(placed, Table) else placed.table(replicas)
+    if not isinstance(placed, Table):
+        return placed.table(replicas)
+    if replicas != 1:
+        hint = "Pass the placements, or tables made with that many replicas and leave it out."
+        raise InvalidInput("replicas", replicas, "1 beside a Table, whose rows are what they are", hint)
+    return placed
 
 
 def _exact(before: Table, after: Table) -> Plan:
