@@ -120,11 +120,11 @@ def owners(port, name, asked):
 
 
 def keys(count=KEYS_OF_A_CASE, seed=51):
-    """Return what a header can hold: bytes of every length up to 64, texts outside ASCII, 64-bit integers."""
+    """Return what a header can hold: bytes of every length in 1 .. 64, texts outside ASCII, 64-bit integers."""
     random, allowed = Random(seed), bytes(byte for byte in range(0x21, 0x100) if byte != 0x7F)
     for number in range(count // 3):
-        yield bytes(random.choices(allowed, k=number % 65))
-        yield "".join(random.choices(LETTERS, k=random.randint(0, 30))).strip().encode()
+        yield bytes(random.choices(allowed, k=number % 64 + 1))
+        yield "".join(random.choices(LETTERS, k=random.randint(1, 30))).strip().encode() or b"-"
         yield str(random.getrandbits(64)).encode()
 
 
@@ -143,6 +143,11 @@ def test_a_server_is_the_one_that_nginx_passes_a_key_to(nginx, name):
     ours, asked = Nginx([Node(address, weight=weight) for address, weight in blocks[name]]), list(keys())
     assert owners(port, name, asked) == ours.route_many(asked)
     assert KEYS_OF_A_CASE == len(asked)
+
+
+def test_nginx_hands_an_empty_key_round(nginx):
+    port, blocks = nginx
+    assert {address for address, _ in blocks["equal"]} == set(owners(port, "equal", [b""] * 20))
 
 
 def stored_cases(ports, asked):

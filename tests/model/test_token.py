@@ -29,11 +29,6 @@ def test_what_is_no_range_is_refused(start, end):
         KeyRange(start, end)
 
 
-def test_ranges_sort_by_start_then_end():
-    first, second, third = KeyRange(0, 1), KeyRange(0, 2), KeyRange(1, 2)
-    assert [first, second, third] == sorted([third, second, first])
-
-
 def test_a_range_prints_its_bounds_as_sixteen_digits():
     assert "[0000000000000000, 10000000000000000)" == str(KeyRange(0, POSITIONS))
 

@@ -119,14 +119,21 @@ def _from_csv(data: bytes) -> list[tuple[KeyRange, tuple[str, ...]]]:
         raise InvalidInput(
             "heading of the CSV file", ",".join(rows[0]) if rows else "", ",".join(HEADING), "Write it first."
         )
-    return [_range(number, row) for number, row in enumerate(rows[1:], 2) if row]
+    ranges = []
+    for number, row in enumerate(rows[1:], 2):
+        try:
+            ranges += [_range(row)] if row else []
+        except InvalidInput as error:
+            error.within(f"line {number} of the CSV file")
+            raise
+    return ranges
 
 
-def _range(number: int, row: list[str]) -> tuple[KeyRange, tuple[str, ...]]:
+def _range(row: list[str]) -> tuple[KeyRange, tuple[str, ...]]:
     start = position_of_text(row[0])
     if len(row) < 3 or start is None:
         expected = "start, end (both hexadecimal) and at least one owner"
-        raise InvalidInput(f"line {number} of the CSV file", ",".join(row), expected, "Mend the line.")
+        raise InvalidInput("range", ",".join(row), expected, "Mend the line.")
     return KeyRange(start, position_of_text(row[1])), tuple(row[2:])
 
 

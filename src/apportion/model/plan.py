@@ -102,6 +102,10 @@ class Plan:
         if self.exact and not (in_order and len(ranges) == len(self.changes)):
             expected = "ranges, sorted, without an overlap"
             raise InvalidInput("changes of the plan", len(self.changes), expected, "Make plans with plan().")
+        if self.span == 0 and any(change.width for change in self.changes):
+            raise InvalidInput(
+                "span of the plan", 0, "more than 0, because its ranges have widths", "Make plans with plan()."
+            )
 
     @property
     def is_pending(self) -> bool:

@@ -1,7 +1,8 @@
 """The consistent hash of nginx (`hash KEY consistent;` in an upstream block), to the byte.
 
 Promises: the server that nginx would pass a request to while all are up; when a server comes, goes or changes weight,
-only keys that it gains or loses move, because its points depend on nothing but its own line.
+only keys that it gains or loses move, because its points depend on nothing but its own line. One key is another matter:
+the empty one, which nginx hands round in turn and which has an owner here like any other.
 Refuses: fractional weights, which nginx has none of; `hash KEY;` without `consistent`, which is another rule.
 
 Points: a server of weight w has 160 * w. Each is the CRC-32 (that of zlib) of the host, a NUL, the port, and the point
