@@ -39,12 +39,13 @@ def groups_of(placement):
     return [len(list(placement._tokens_of(index))) // 4 for index in range(len(placement.topology))]
 
 
+@settings(max_examples=60)
 @given(st.sampled_from(LAYOUTS), weight_lists)
 def test_groups_are_rounded_as_single_precision_rounds(layout, listed):
     assert GROUPS[layout](listed) == groups_of(Ketama(numbered(listed), layout=layout))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.fractions(Fraction(1, 2), 10**6, max_denominator=10**9))
 def test_the_small_addition_of_libmemcached_changes_no_group(steps):
     single = twins.rounded(steps, 24)

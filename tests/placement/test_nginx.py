@@ -75,7 +75,7 @@ def test_a_server_is_split_where_only_digits_follow_its_last_colon(node_id, host
     assert [(point + 1 << 32) - 1 for point in expected] == list(Nginx([node_id])._tokens_of(0))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(owning_upstreams, owning_upstreams)
 def test_any_change_of_an_upstream_moves_only_with_cause(old, new):
     change = plan(Nginx(old), Nginx(new))

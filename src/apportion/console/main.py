@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "Route real keys and plan a change, in plain words.",
     "doctor": "Check that this installation gives the answers of every other one.",
     "explain": "Say why a node handles a key.",
+    "hotkeys": "List the keys that come most often, with proven bounds.",
     "plan": "Show what a change of nodes would move, before it moves.",
     "route": "Print which node handles each key.",
 }

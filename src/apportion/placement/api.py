@@ -8,12 +8,14 @@ the contract tests hold it to.
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Literal, Protocol, Self, TypeAlias
 
 from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.topology import Node, Topology
 from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import DEFAULT
 from apportion.placement.spread import Spread
 
 Nodes: TypeAlias = Topology | Iterable[Node | str]
@@ -87,6 +89,15 @@ class PlacementSpec:
     def __call__(self, *args: object, **options: object) -> Placement:
         """Build the placement, as calling its class would."""
         return self.build(*args, **options)
+
+    @property
+    def takes_hasher(self) -> bool:
+        """Whether `build` takes any hasher; else the layout prescribes its own, and has no such option or one value.
+
+        Read off the option's default, so that no spec can say otherwise than its placement does.
+        """
+        option = signature(self.build).parameters.get("hasher")
+        return option is not None and option.default == DEFAULT
 
 
 def topology_of(nodes: Nodes) -> Topology:

@@ -71,8 +71,8 @@ class EnvoyMaglev(Computed):
         return self._hash(key_bytes(key)) % self.table_size
 
     def explain(self, key: Key) -> Explanation:
-        """Return the slot of a key, and who would have the key in the table without its owner. O(slots)."""
-        owner, rest = self.route(key), self.topology.without(self.route(key))
+        """Return the slot of a key. Who would have it without its owner takes a new table: ask `on`. O(length)."""
+        slot, owner = self.slot(key), self.route(key)
         return Explanation(
             key=key,
             placement="envoy_maglev",
@@ -80,9 +80,9 @@ class EnvoyMaglev(Computed):
             hash=self._hash(key_bytes(key)),
             range=None,
             owner=owner,
-            why=f"hash % {self.table_size} = slot {self.slot(key)}, which {owner} took when the table was filled",
+            why=f"hash % {self.table_size} = slot {slot}, which {owner} took; if it left, all would be dealt anew",
             next=(),
-            if_owner_left=self.on(rest).route(key) if any(node.weight for node in rest) else None,
+            if_owner_left=None,
         )
 
     def on(self, topology: Topology) -> Self:

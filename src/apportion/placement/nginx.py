@@ -21,7 +21,7 @@ from typing import Self
 from apportion.model.token import Token
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.circle import position_of_token
+from apportion.placement.circle import Circle, position_of_token
 from apportion.placement.foreign import FixedHasher, Foreign, check_distinct, check_tokens, owning_nodes
 
 POINTS_PER_WEIGHT = 160
@@ -46,6 +46,9 @@ class Nginx(Foreign):
         check_distinct(servers, [_label(server.id) for server in servers], "nginx")
         check_tokens(sum(POINTS_PER_WEIGHT * server.millionths // 1_000_000 for server in servers), "nginx")
         self._fill_foreign(topology, HASHER)
+
+    # When a server leaves, the points of the others stay where they are: the next one on the circle takes over.
+    explain = Circle.explain
 
     def on(self, topology: Topology) -> Self:
         """Return the layout of another upstream block."""

@@ -14,12 +14,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Self
 
-from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.errors import BadRange, CannotPlace, InvalidInput, NotEnoughNodes, shown
 from apportion.model.plan import Key
 from apportion.model.table import Owners, Table
-from apportion.model.token import KeyRange, Position
+from apportion.model.token import KeyRange, Position, is_before
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, index_buffer, topology_of
 from apportion.placement.explanation import Explanation
@@ -35,8 +36,8 @@ _FIRST_INT = -(2**63)
 class Ranges:
     """Key ranges and their owners: `owners[i]` holds the keys from `bounds[i - 1]` up to, not including, `bounds[i]`.
 
-    Boundaries are all ints, or all str and bytes, ascending. An owner is an id, or a tuple of them, leader first.
-    Build: O(ranges). Lookup: O(log ranges).
+    Boundaries are all ints, or all text (str, bytes, UUID), ascending. An owner is an id, or a tuple of ids, the leader
+    first. Build: O(ranges). Lookup: O(log ranges).
 
     >>> ranges = Ranges(["a", "b", "c"], bounds=["g", "p"], owners=["a", "b", "c"])
     >>> ranges.route("delta"), ranges.route("golf"), ranges.route("zulu")
@@ -50,20 +51,14 @@ class Ranges:
     _ends: tuple[Position, ...] = field(compare=False)
 
     def __init__(self, nodes: Nodes, *, bounds: Sequence[Key], owners: Sequence[str | Owners]) -> None:
-        if isinstance(bounds, (str, bytes)) or isinstance(owners, (str, bytes)):
-            raise InvalidInput("bounds and owners", bounds, "two lists", "Put a single boundary in a list.")
-        if len(owners) != len(bounds) + 1:
-            hint = "n boundaries make n + 1 ranges: name the owner of each."
-            raise InvalidInput("owners", f"{len(owners)} of them", f"{len(bounds) + 1}, one more than bounds", hint)
-        counted = bool(bounds) and all(type(bound) is int for bound in bounds)
-        first: Position = 0 if counted else b""
-        starts = (first, *(_position(bound, counted=counted) for bound in bounds))
+        _check_lists(bounds, owners)
+        counted = bool(bounds) and all(isinstance(bound, int) for bound in bounds)
         topology = topology_of(nodes)
-        rows = [(row,) if isinstance(row, str) else tuple(row) for row in owners]
+        rows = [(row,) if isinstance(row, str) else row for row in owners]
         table = Table(
             topology=topology,
             hasher=_INTS if counted else _BYTES,
-            starts=starts,
+            starts=_starts(bounds, counted=counted),
             rows=tuple(tuple(map(topology.index, row)) for row in rows),
         )
         self._fill(table)
@@ -107,11 +102,14 @@ class Ranges:
     def scan(self, start: Key | None = None, end: Key | None = None) -> list[tuple[KeyRange, Owners]]:
         """Return what to read, from whom, and in which order, to see all keys from `start` up to, not including, `end`.
 
-        None stands for the first key, or for the end of all. O(ranges met + log ranges). Raises `BadRange`.
+        Ranges are of positions; `keys_of` turns one into the keys it runs between. None stands for the first key, or
+        for the end of all. O(ranges met + log ranges). Raises `BadRange`.
         """
         low = self._table.starts[0] if start is None else self._position(start)
         high = self._table.end if end is None else self._position(end)
-        KeyRange(low, high)  # refuses a scan that ends before it starts
+        if high is not None and not is_before(low, high):
+            begin = "the first of all keys" if start is None else shown(start)
+            raise BadRange("end of the scan", end, f"more than its start, {begin}", "Swap the two, or scan nothing.")
         first = bisect_right(self._ends, low)
         last = len(self._ends) if high is None else bisect_left(self._ends, high)
         lows = (low, *self._ends[first:last])
@@ -119,10 +117,28 @@ class Ranges:
         owners = (self._owners(row) for row in self._table.rows[first : last + 1])
         return [(KeyRange(left, right), names) for left, right, names in zip(lows, highs, owners, strict=True)]
 
+    def keys_of(self, key_range: KeyRange) -> tuple[int | bytes, int | bytes | None]:
+        """Return the keys that a range of positions runs between: from the first up to, not including, the second.
+
+        None is the end of all.
+
+        >>> ranges = Ranges(["a", "b"], bounds=[0], owners=["a", "b"])
+        >>> [(ranges.keys_of(key_range), owners) for key_range, owners in ranges.scan(-5, 7)]
+        [((-5, 0), ('a',)), ((0, 7), ('b',))]
+        """
+        start, end = key_range.start, key_range.end
+        if isinstance(start, int) is not self._table.is_measurable:
+            kind = "of ints" if self._table.is_measurable else "of bytes"
+            raise BadRange("range", str(key_range), f"one {kind}, like the boundaries", "Pass a range that scan named.")
+        last = None if end == self._table.end else end
+        return _key_at(start), None if last is None else _key_at(last)
+
     def explain(self, key: Key) -> Explanation:
         """Return the range of a key and who owns it."""
         key_range = self._table.range_at(self._position(key))
         owner, *others = self._owners(self._row(key))
+        first, last = self.keys_of(key_range)
+        span = f"[{shown(first)}, {'end' if last is None else shown(last)})"
         return Explanation(
             key=key,
             placement="ranges",
@@ -130,7 +146,7 @@ class Ranges:
             hash=None,
             range=key_range,
             owner=owner,
-            why=f"the key lies in {key_range}, which is given to {owner}",
+            why=f"the key lies in {span}, which is given to {owner}",
             next=tuple(others),
             if_owner_left=others[0] if others else None,
         )
@@ -173,12 +189,40 @@ def _of_table(kind: type[Ranges], table: Table) -> Ranges:
     return ranges
 
 
-def _position(key: Key, *, counted: bool) -> Position:
-    if counted is not (type(key) is int):
+def _check_lists(bounds: Sequence[Key], owners: Sequence[str | Owners]) -> None:
+    """Refuse what has no order, above all sets: their order differs from process to process, and so would owners."""
+    for name, values in (("bounds", bounds), ("owners", owners)):
+        if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+            raise InvalidInput(name, values, "a list or tuple", "A range is known by its place: list them in order.")
+    if len(owners) != len(bounds) + 1:
+        hint = "n boundaries make n + 1 ranges: name the owner of each."
+        raise InvalidInput("owners", f"{len(owners)} of them", f"{len(bounds) + 1}, one more than bounds", hint)
+    for row in owners:
+        if not isinstance(row, (str, list, tuple)):
+            raise InvalidInput("owners of a range", row, "an id, or a tuple of ids", "Name the leader first.")
+
+
+def _starts(bounds: Sequence[Key], *, counted: bool) -> tuple[Position, ...]:
+    """Return where ranges start: at the first position, then at each boundary; `BadRange` unless they ascend."""
+    first: Position = 0 if counted else b""
+    starts = (first, *(_position(bound, counted=counted, name="boundary") for bound in bounds))
+    before = ("the first of all keys", *(f"{shown(bound)}, the one before" for bound in bounds))
+    for (start, end), left, bound in zip(pairwise(starts), before, bounds, strict=False):
+        if not is_before(start, end):
+            raise BadRange("boundary", bound, f"more than {left}", "Sort the boundaries and drop repeated ones.")
+    return starts
+
+
+def _position(key: Key, *, counted: bool, name: str = "key") -> Position:
+    if counted is not isinstance(key, int):
         expected = "an int, like the boundaries" if counted else "str or bytes, like the boundaries"
-        raise InvalidInput("key", key, expected, "Ints and text have no common order: use one of them throughout.")
+        raise InvalidInput(name, key, expected, "Ints and text have no common order: use one of them throughout.")
     data = key_bytes(key)
     return int.from_bytes(data, "little", signed=True) - _FIRST_INT if counted else data
+
+
+def _key_at(position: Position) -> int | bytes:
+    return position + _FIRST_INT if isinstance(position, int) else position
 
 
 SPEC = PlacementSpec(

@@ -27,9 +27,9 @@ from apportion.placement.redis_slots import SLOTS
 
 MAX_BYTES = 16 * 2**20
 
-_FLAGS = (
-    "myself", "master", "slave", "fail?", "fail", "handshake", "noaddr", "nofailover", "noflags",
-)  # fmt: skip
+# The words of the output: what they mean is said in ours everywhere else.
+_LEADER, _REPLICA = "master", "slave"
+_FLAGS = ("myself", _LEADER, _REPLICA, "fail?", "fail", "handshake", "noaddr", "nofailover", "noflags")
 _UNUSABLE = frozenset(("fail", "handshake", "noaddr", "noflags"))
 _ID = re.compile(r"[0-9a-f]{40}")
 _ADDRESS = re.compile(r"(?P<address>[^,@\s]*:[0-9]{1,5})(?:@[0-9]{1,5})?(?:,\S*)?")
@@ -66,7 +66,7 @@ class _Line:
 
     @property
     def is_replica(self) -> bool:
-        return "slave" in self.flags
+        return _REPLICA in self.flags
 
     def is_usable(self, *, accept_suspected: bool) -> bool:
         return not self.flags & _UNUSABLE and (accept_suspected or "fail?" not in self.flags)
@@ -158,8 +158,8 @@ def _flags(number: int, text: str) -> frozenset[str]:
     for flag in sorted(flags):
         if flag not in _FLAGS:
             raise UnknownOption(f"flag in line {number} of cluster nodes", flag, _FLAGS)
-    if len(flags & {"master", "slave"}) != 1 and not flags & {"handshake", "noflags"}:
-        _refuse(number, text, "one of master and slave", "Pass the output as it is.")
+    if len(flags & {_LEADER, _REPLICA}) != 1 and not flags & {"handshake", "noflags"}:
+        _refuse(number, text, f"one of {_LEADER} and {_REPLICA}", "Pass the output as it is.")
     return flags
 
 

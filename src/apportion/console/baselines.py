@@ -1,0 +1,107 @@
+"""Baselines: what the literature on consistent hashing starts from, and why it goes on from there.
+
+For `compare` to set beside the placements. They are functions and not in the catalog, so that nobody routes by one:
+each takes a topology and keys and returns the owner of every key; called with the topology before a change and with the
+one after it, it says what the change would move. All but `random_node` ignore weights.
+
+Source: the methods that Karger et al. 1997 and Thaler and Ravishankar 1998 argue against.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import TypeAlias
+
+from apportion.errors import NoNodes
+from apportion.model.token import POSITIONS
+from apportion.model.topology import Topology
+from apportion.placement import hashers
+
+Owners: TypeAlias = Callable[[Topology, Sequence[bytes]], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A method by name, how it places keys on a topology, and one line on why that is not enough."""
+
+    name: str
+    owners: Owners
+    why_not: str
+
+
+def baselines(random: Random) -> tuple[Baseline, ...]:
+    """Return every baseline, sorted by name; `random` makes the choices of the one that chooses at random."""
+    return (
+        Baseline(
+            "key ranges",
+            key_ranges,
+            "keys that begin alike lie on one node, and one node more or less shifts every boundary but the outer two",
+        ),
+        Baseline(
+            "random",
+            partial(random_node, random),
+            "nobody can say where a key is: asked again it is elsewhere, so every lookup asks every node",
+        ),
+        Baseline(
+            "single node",
+            single_node,
+            "all others idle, it holds no more than one node can, and when it leaves every key moves",
+        ),
+        Baseline(
+            "static modulo",
+            static_modulo,
+            "the remainder of nearly every hash is another one when the number of nodes changes",
+        ),
+    )
+
+
+def random_node(random: Random, topology: Topology, keys: Sequence[bytes]) -> list[str]:
+    """Return for each key a node drawn with odds in proportion to weight. The next call draws anew. O(keys log nodes).
+
+    >>> topology = Topology(["a", "b"])
+    >>> random_node(Random(1), topology, [b"k"] * 4) == random_node(Random(1), topology, [b"k"] * 4)
+    True
+    """
+    owning = _owning(topology)
+    weights = [topology[node_id].millionths for node_id in owning]
+    return random.choices(owning, weights, k=len(keys))
+
+
+def single_node(topology: Topology, keys: Sequence[bytes]) -> list[str]:
+    """Return the first node by id, for every key. O(keys).
+
+    >>> single_node(Topology(["a", "b"]), [b"x", b"y"])
+    ['a', 'a']
+    """
+    return _owning(topology)[:1] * len(keys)
+
+
+def key_ranges(topology: Topology, keys: Sequence[bytes]) -> list[str]:
+    """Return for each key the node whose equal part of all 8-byte beginnings the key begins with. O(keys).
+
+    Shorter keys are filled up with zero bytes. Nodes have their parts in the order of their ids.
+
+    >>> key_ranges(Topology(["a", "b"]), [b"apple", bytes([255]), b""])
+    ['a', 'b', 'a']
+    """
+    owning = _owning(topology)
+    starts = (int.from_bytes(key[:8].ljust(8, b"\0"), "big") for key in keys)
+    return [owning[start * len(owning) // POSITIONS] for start in starts]
+
+
+def static_modulo(topology: Topology, keys: Sequence[bytes]) -> list[str]:
+    """Return for each key the node whose number is the key's hash modulo the number of nodes, by id. O(keys).
+
+    >>> static_modulo(Topology(["a", "b", "c"]), [b"tenant-42"])
+    ['a']
+    """
+    owning, digest = _owning(topology), hashers.get().digest
+    return [owning[digest(key) % len(owning)] for key in keys]
+
+
+def _owning(topology: Topology) -> list[str]:
+    owning = [node.id for node in topology if node.weight > 0]
+    if not owning:
+        raise NoNodes("a baseline")
+    return owning

@@ -1,0 +1,116 @@
+"""`apportion hotkeys`: which keys of a file come most often, counted in bounded memory.
+
+The counting is that of Apache DataSketches (frequent items), an extra. It keeps a table of candidates and throws the
+rare ones out when it is full, so counts come as bounds: a key occurs at least and at most so often, and one that is not
+listed at most as often as the last line says. Up to KEYS_COUNTED_EXACTLY different keys both bounds are the count.
+
+Promises: every bound holds; the same file gives the same output in every process. `share` is the lower bound over all
+keys read. Refuses: to guess between the bounds.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+from apportion.console.key_stream import KeysFile, keys_of
+from apportion.console.output import key_member, print_columns, print_json
+from apportion.errors import ApportionError, InvalidInput, shown
+
+MOST_LISTED = 10_000
+KEYS_COUNTED_EXACTLY = 12_288
+_TABLE_BITS = 14  # of which three quarters are used
+
+# Keys are bytes, but only the sketch of strings hashes alike in every process: each byte becomes the character of its
+# number. This one is none of them, and stands for every key that is not in the table.
+_NO_KEY = "\u0100"
+
+
+class MissingExtra(ApportionError):
+    """A package that a command needs is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what} is an extra that is not installed.", f"Install it with: pip install 'apportion[{extra}]'"
+        )
+
+
+class Sketch(Protocol):
+    """What is asked of `datasketches.frequent_strings_sketch`."""
+
+    @property
+    def total_weight(self) -> int: ...
+    def update(self, item: str, /) -> None: ...
+    def get_upper_bound(self, item: str, /) -> int: ...
+    def get_frequent_items(self, err_type: object, /) -> list[tuple[str, int, int, int]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HotKey:
+    """A key and the bounds of how often it occurs."""
+
+    key: bytes
+    at_least: int
+    at_most: int
+
+
+def hotkeys(*, keys: KeysFile = None, column: str | None = None, top: int = 10, json: bool = False) -> None:
+    """Print the keys that come most often, with proven bounds.
+
+    Parameters
+    ----------
+    keys
+        File with one key a line, or - for standard input.
+    column
+        Take the keys from this column of a CSV file with a header.
+    top
+        How many keys to list.
+    json
+        Print one JSON object instead.
+    """
+    if not 0 < top <= MOST_LISTED:
+        raise InvalidInput("--top", top, f"an int in 1 .. {MOST_LISTED}", "The hottest few decide.")
+    sketch, no_false_negatives = _empty_sketch()
+    for key in keys_of((), keys, column):
+        sketch.update(key.decode("latin-1"))
+    if not sketch.total_weight:
+        raise InvalidInput("--keys", keys, "a file with at least one key", "Check the file.")
+    candidates = [
+        HotKey(item.encode("latin-1"), at_least, at_most)
+        for item, _, at_least, at_most in sketch.get_frequent_items(no_false_negatives)
+    ]
+    candidates.sort(key=lambda hot: (-hot.at_most, hot.key))
+    unseen = sketch.get_upper_bound(_NO_KEY)
+    others_at_most = max((unseen, *(hot.at_most for hot in candidates[top : top + 1])))
+    _print(candidates[:top], sketch.total_weight, others_at_most, json=json)
+
+
+def _empty_sketch() -> tuple[Sketch, object]:
+    """Return a sketch, and its name for the answer that leaves out no key that may be frequent."""
+    try:
+        package = import_module("datasketches")
+    except ImportError as error:
+        raise MissingExtra("the counter of hot keys, datasketches,", "hotkeys") from error
+    sketch: Sketch = package.frequent_strings_sketch(_TABLE_BITS)
+    return sketch, package.frequent_items_error_type.NO_FALSE_NEGATIVES
+
+
+def _print(hot: list[HotKey], total: int, others_at_most: int, *, json: bool) -> None:
+    if json:
+        members = [
+            {**key_member(each.key), "at_least": each.at_least, "at_most": each.at_most,
+             "share_ratio": each.at_least / total}
+            for each in hot
+        ]  # fmt: skip
+        print_json("hotkeys", keys=total, hot=members, others_at_most=others_at_most)
+        return
+    rows = [(_shown(each.key), f"{each.at_least}", f"{each.at_most}", f"{each.at_least / total:.2%}") for each in hot]
+    print_columns(("key", "at least", "at most", "share"), rows)
+    print()
+    print(f"hotkeys: {total} keys read, any that is not listed came at most {others_at_most} times")
+
+
+def _shown(key: bytes) -> str:
+    try:
+        return shown(key.decode())
+    except UnicodeDecodeError:
+        return shown(key)

@@ -1,0 +1,242 @@
+"""Bounded loads: no node holds more than its fair share and a little, over any placement that ranks nodes.
+
+A key goes to its owner; if that is full, to the next node of the key's preference list that is not. The cap of a node
+is its weighted fair share of the keys held, times 1 + headroom, rounded up: with a headroom of 50 thousandths and equal
+weights, 1.05 times the mean.
+
+Promises: no node is given a key above its cap, which is computed in integers; a key always tries the same nodes in the
+same order; `assign` depends on the set of keys alone, not on their order, and reports who is displaced.
+Refuses: placements that do not rank all nodes; a headroom of 0, which would leave no room; to route a key without
+knowing the loads. So this is no placement of the catalog: what it answers depends on the other keys. In `assign`, one
+more key may displace others; online, an answer depends on the loads of its moment.
+
+Order of `assign`: by the placement's hash of the key, then by the key's bytes. A preference list is that of
+`preference(key, n, spread="best-effort")`: after the owner come nodes of other zones first.
+
+Source: Mirrokni, Thorup and Zadimoghaddam 2018.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from typing import Protocol, Self
+
+from apportion.errors import InvalidInput, InvariantBroken, NotEnoughNodes
+from apportion.model.plan import Key
+from apportion.model.topology import Topology
+from apportion.placement.api import Placement
+from apportion.placement.hashers import Hasher
+from apportion.placement.keys import key_bytes, listed
+
+DEFAULT_HEADROOM = 250
+MOST_HEADROOM = 1_000_000
+
+
+class Ranking(Placement, Protocol):
+    """A placement whose preference lists go on to the last node, such as `Ring` and `Rendezvous`."""
+
+    @property
+    def hasher(self) -> Hasher:
+        """The hash that orders the keys of `assign`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loads:
+    """How many keys each node holds: `counts[i]` those of node i of the topology. A change makes another value.
+
+    >>> Loads.none(Topology(["a", "b"])).counts
+    (0, 0)
+    """
+
+    topology: Topology
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.counts) != len(self.topology) or any(type(load) is not int or load < 0 for load in self.counts):
+            raise InvalidInput(
+                "loads", str(self.counts)[:60], f"{len(self.topology)} counts, one a node", "Start with Loads.none()."
+            )
+
+    @classmethod
+    def none(cls, topology: Topology) -> Self:
+        """Return the loads of nodes that hold nothing."""
+        return cls(topology=topology, counts=(0,) * len(topology))
+
+    @property
+    def total(self) -> int:
+        """How many keys are held. O(nodes)."""
+        return sum(self.counts)
+
+    def on(self, topology: Topology) -> Self:
+        """Return the same loads on another topology; keys of nodes that left are held no more. O(nodes)."""
+        old = dict(zip(self.topology.ids, self.counts, strict=True))
+        return replace(self, topology=topology, counts=tuple(old.get(node_id, 0) for node_id in topology.ids))
+
+    def changed(self, node_id: str, by: int) -> Self:
+        """Return the loads after a node got `by` keys more. O(nodes)."""
+        index = self.topology.index(node_id)
+        return replace(self, counts=(*self.counts[:index], self.counts[index] + by, *self.counts[index + 1 :]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Displaced:
+    """A key that its own node had no room for."""
+
+    key: Key
+    preferred: str
+    owner: str
+
+
+# Without slots: a cached property keeps its value in the object's own dictionary.
+@dataclass(frozen=True, kw_only=True)
+class BoundedAssignment:
+    """Who holds each key of a set: `owners[i]` holds `keys[i]`, `preferred[i]` would without a cap."""
+
+    loads: Loads
+    keys: tuple[Key, ...] = field(repr=False)
+    owners: tuple[str, ...] = field(repr=False)
+    preferred: tuple[str, ...] = field(repr=False)
+
+    @cached_property
+    def displaced(self) -> tuple[Displaced, ...]:
+        """The keys that are not where they would be without a cap, in the order of `keys`."""
+        pairs = zip(self.keys, self.preferred, self.owners, strict=True)
+        return tuple(Displaced(key=key, preferred=was, owner=now) for key, was, now in pairs if was != now)
+
+    @cached_property
+    def _owners_by_key(self) -> dict[bytes, str]:
+        return dict(zip(map(key_bytes, self.keys), self.owners, strict=True))
+
+    def route(self, key: Key) -> str:
+        """Return who holds a key of the set; `InvalidInput` for any other key. O(length)."""
+        owner = self._owners_by_key.get(key_bytes(key))
+        if owner is None:
+            raise InvalidInput("key", key, "one of the keys that were assigned", "Assign it with the others.")
+        return owner
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Bounded loads over a ranking placement. The headroom is in thousandths: 50 caps a load at 1.05 times its share.
+
+    >>> from apportion import Ring
+    >>> bounded = Bounded(Ring(["a", "b", "c"]), headroom_thousandths=50)
+    >>> assigned = bounded.assign(range(100))
+    >>> assigned.loads.counts, bounded.caps(100), len(assigned.displaced)
+    ((35, 30, 35), (35, 35, 35), 6)
+    >>> bounded.acquire("tenant-42", Loads.none(bounded.topology))
+    ('c', Loads(topology=Topology(3 nodes in 3 zones, epoch 1:618cb04a), counts=(0, 0, 1)))
+    """
+
+    placement: Ranking
+    _: KW_ONLY
+    headroom_thousandths: int = DEFAULT_HEADROOM
+
+    def __post_init__(self) -> None:
+        headroom = self.headroom_thousandths
+        if type(headroom) is not int or not 0 < headroom <= MOST_HEADROOM:
+            raise InvalidInput(
+                "headroom_thousandths", headroom, f"an int in 1 .. {MOST_HEADROOM}", "50 caps loads at 1.05 times fair."
+            )
+        if not callable(getattr(self.placement, "preference", None)) or not hasattr(self.placement, "hasher"):
+            raise InvalidInput("placement", self.placement, "a placement", "Build one, say Ring(topology).")
+        eligible = sum(node.weight > 0 for node in self.topology)
+        try:
+            self.placement.preference(b"", eligible, spread="best-effort")
+        except NotEnoughNodes as error:
+            kind = type(self.placement).__name__
+            raise InvalidInput("placement", kind, "one that ranks all nodes", "Take Ring or Rendezvous.") from error
+
+    @property
+    def topology(self) -> Topology:
+        """The nodes that the caps are for."""
+        return self.placement.topology
+
+    def caps(self, total: int) -> tuple[int, ...]:
+        """Return how many of `total` keys each node may hold, in the order of the topology. O(nodes).
+
+        The cap is ceil((1 + headroom) * total * weight / sum of weights), so all caps together have room for `total`.
+        """
+        if type(total) is not int or total < 0:
+            raise InvalidInput("total of keys", total, "an int, not negative", "Count the keys that are held.")
+        weights = [node.millionths for node in self.topology]
+        share = total * (1000 + self.headroom_thousandths)
+        return tuple(-(-share * weight // (1000 * sum(weights))) for weight in weights)
+
+    def assign(self, keys: Iterable[Key]) -> BoundedAssignment:
+        """Return who holds each key of a set, no two of the same bytes. O(keys log keys + nodes tried)."""
+        given = tuple(listed(keys))
+        data = [key_bytes(key) for key in given]
+        last = {each: place for place, each in enumerate(data)}
+        if len(last) < len(data):
+            twice = next(given[place] for place, each in enumerate(data) if last[each] != place)
+            raise InvalidInput("keys", twice, "different keys", "Drop what is listed twice; text is its UTF-8 bytes.")
+        digest, caps, preferred = self.placement.hasher.digest, self.caps(len(given)), self.placement.route_many(data)
+        counts, owners = [0] * len(caps), [""] * len(given)
+        for place in sorted(range(len(given)), key=lambda place: (digest(data[place]), data[place])):
+            owners[place] = self._first_with_room(data[place], preferred[place], counts, caps)
+            counts[self.topology.index(owners[place])] += 1
+        return BoundedAssignment(
+            loads=Loads(topology=self.topology, counts=tuple(counts)),
+            keys=given,
+            owners=tuple(owners),
+            preferred=tuple(preferred),
+        )
+
+    def acquire(self, key: Key, loads: Loads) -> tuple[str, Loads]:
+        """Return who is to hold one more key, and the loads after it. O(nodes + nodes tried).
+
+        Its load is then at most its cap for the keys held then, this one included. A node that is above its cap,
+        because keys were released elsewhere, gets no key until it is below.
+        """
+        self._check(loads)
+        data, caps = key_bytes(key), self.caps(loads.total + 1)
+        node_id = self._first_with_room(data, self.placement.route(data), loads.counts, caps)
+        return node_id, loads.changed(node_id, 1)
+
+    def release(self, node_id: str, loads: Loads) -> Loads:
+        """Return the loads after a node gave up a key; `InvalidInput` if it holds none. O(nodes)."""
+        self._check(loads)
+        if loads.counts[self.topology.index(node_id)] == 0:
+            raise InvalidInput(
+                "node id", node_id, "a node that holds a key", "Release each key once, where it is held."
+            )
+        return loads.changed(node_id, -1)
+
+    def excess(self, loads: Loads) -> dict[str, int]:
+        """Return which nodes hold more than their caps now allow, and how many keys too many. O(nodes).
+
+        Only a release or a change of topology makes any. To mend it, release that many and acquire them again.
+        """
+        self._check(loads)
+        over = zip(self.topology.ids, loads.counts, self.caps(loads.total), strict=True)
+        return {node_id: load - cap for node_id, load, cap in over if load > cap}
+
+    def on(self, topology: Topology) -> Self:
+        """Return the same bounds over the placement on another topology."""
+        return replace(self, placement=self.placement.on(topology))
+
+    def _first_with_room(self, data: bytes, owner: str, counts: Sequence[int], caps: Sequence[int]) -> str:
+        for node_id in self._ranking(data, owner):
+            index = self.topology.index(node_id)
+            if counts[index] < caps[index]:
+                return node_id
+        raise InvariantBroken(f"no node has room: loads {counts}, caps {caps}")
+
+    def _ranking(self, data: bytes, owner: str) -> Iterator[str]:
+        """Yield the nodes in the key's order of preference, asking for longer lists only as they are needed."""
+        yield owner
+        eligible = sum(node.weight > 0 for node in self.topology)
+        done = 1
+        while done < eligible:
+            count = min(4 * done, eligible)
+            yield from self.placement.preference(data, count, spread="best-effort")[done:]
+            done = count
+
+    def _check(self, loads: Loads) -> None:
+        if not isinstance(loads, Loads):
+            raise InvalidInput("loads", loads, "Loads", "Start with Loads.none(topology).")
+        if loads.topology != self.topology:
+            raise InvalidInput(
+                "loads", repr(loads.topology), f"those of {self.topology!r}", "Bring them over: loads.on(topology)."
+            )

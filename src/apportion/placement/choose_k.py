@@ -1,0 +1,192 @@
+"""Consistent choose-k: every key ranks the numbers of the nodes, lazily; the first number with a live node owns it.
+
+Promises: when any node comes or goes, only keys that it gains or loses move, in preference lists too; equal shares; no
+tokens; the answer depends on who lives and on `order`, never on the changes that led there: a node that comes back
+finds its number, and all its keys.
+Refuses: weights; hashes of fewer than 64 bits; and to forget `order`, the list of numbers: keep it with the topology.
+
+Numbers: node i of `order` has number i. `on(topology)` leaves a departed node's number vacant; a new node takes the
+lowest vacant number whose node is not back, or the next one at the end. A draining node (weight 0) keeps its own.
+Ranking: a shuffle of 2**L numbers is drawn by a tree of merges. At level l and place p of the tree stand the numbers
+from p << l up to p + 1 << l, not included; at level 0 a single number. Draw t there, from 0, comes from the right half
+if u * (left + right) >> 64 >= left, else from the left one: left and right are how many each half has yet to give, u is
+the hash of `b"choose-k/1"`, l (4 bytes), p (4 bytes), the key's hash (8 bytes), t (4 bytes), integers little-endian.
+L is the least with 2**L >= the length of `order`. A larger L only puts further numbers in between.
+
+Cost: a lookup draws until a live number comes: 1 + (2**L - live) / (live + 1) draws on average, each of at most L
+hashes. No ranking that gives equal shares to any set of live nodes has fewer: each other number comes before all live
+ones with probability 1 / (live + 1). While half the numbers live that is below 4; to shrink further, build anew.
+
+Source: the node map of consistent-choose-k, github/rust-gems. The ranking is drawn by another rule, our own: a shuffle
+of two halves is a random merge of their shuffles (as in MergeShuffle, Bacher et al. 2015).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice, repeat
+from typing import Self
+
+from apportion.errors import DuplicateNode, InvalidInput
+from apportion.model.plan import Key
+from apportion.model.topology import MAX_NODES, Topology, check_name
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.computed import Computed, equal_weights
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
+from apportion.placement.keys import key_bytes
+from apportion.placement.spread import Spread, spread_rule
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ChooseK(Computed):
+    """Choose-k over nodes in the order given (a topology gives its own, by id). Lookup: O(log nodes) while most live.
+
+    >>> nodes = ChooseK(["a", "b", "c"])
+    >>> nodes.route("tenant-42"), nodes.preference("tenant-42", 3)
+    ('b', ('b', 'c', 'a'))
+    >>> fewer = nodes.on(nodes.topology.without("b"))
+    >>> fewer.route("tenant-42"), fewer.order, fewer.on(fewer.topology.add("d")).order
+    ('c', ('a', 'b', 'c'), ('a', 'd', 'c'))
+    """
+
+    order: tuple[str, ...]
+    _tree: "_Tree" = field(compare=False)
+
+    def __init__(self, nodes: Nodes, *, order: Iterable[str] | None = None, hasher: str | Hasher = DEFAULT) -> None:
+        if isinstance(nodes, (set, frozenset)):
+            raise InvalidInput(
+                "nodes", nodes, "nodes in an order", "A set has none and choose-k keeps it: pass a list or a topology."
+            )
+        # A generator can be read once only, and both the order and the topology are wanted of it.
+        listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
+        topology = topology_of(listed)
+        known = [node if isinstance(node, str) else node.id for node in listed] if order is None else _checked(order)
+        self._fill_in_order(topology, known, resolve(hasher, least_bits=64))
+
+    def _fill_in_order(self, topology: Topology, known: Iterable[str], hasher: Hasher) -> None:
+        live = [node.id for node in equal_weights(topology, "choose-k")]
+        self._fill(topology, hasher)
+        object.__setattr__(self, "order", _numbered(known, topology))
+        numbers = {node_id: number for number, node_id in enumerate(self.order)}
+        indexes = {numbers[node_id]: topology.index(node_id) for node_id in live}
+        object.__setattr__(self, "_tree", _Tree(indexes, len(self.order)))
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the first `count` live nodes of the key's ranking, each zone once. O(nodes + draws · log nodes)."""
+        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
+        ranking = self._tree.ranking(self._hash, self._hash(key_bytes(key)))
+        return tuple(self.topology.ids[index] for index in rule.pick(ranking))
+
+    def explain(self, key: Key) -> Explanation:
+        """Return how many numbers were drawn until a live one came, and who comes next."""
+        key_hash = self._hash(key_bytes(key))
+        drawn = self._tree.drawn(self._hash, key_hash)
+        draws = next(count for count, index in enumerate(drawn, start=1) if index is not None)
+        owner, *others = (self.topology.ids[index] for index in self._tree.ranking(self._hash, key_hash))
+        return Explanation(
+            key=key,
+            placement="choose_k",
+            hasher=self.hasher.label,
+            hash=key_hash,
+            range=None,
+            owner=owner,
+            why=f"draw {draws} is the first with a live node: number {self.order.index(owner)}, {owner}",
+            next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
+            if_owner_left=others[0] if others else None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return choose-k over another topology: known nodes keep their numbers, new ones take vacant ones."""
+        return self._in_order(topology, self.order, self.hasher)
+
+    def _owner(self, key_hash: int) -> int:
+        return next(self._tree.ranking(self._hash, key_hash))
+
+    @classmethod
+    def _in_order(cls, topology: Topology, known: tuple[str, ...], hasher: Hasher) -> Self:
+        placement = object.__new__(cls)
+        placement._fill_in_order(topology, known, hasher)
+        return placement
+
+    def __reduce__(self) -> "tuple[Callable[..., ChooseK], tuple[Topology, tuple[str, ...], Hasher]]":
+        return self._in_order, (self.topology, self.order, self.hasher)
+
+    def __repr__(self) -> str:
+        return f"ChooseK({self.topology!r}, {len(self.order)} numbers, hasher={self.hasher.label!r})"
+
+
+class _Tree:
+    """The tree of merges over all numbers; a half without a live number is counted and never entered."""
+
+    __slots__ = ("_indexes", "_live")
+
+    def __init__(self, indexes: dict[int, int], numbers: int) -> None:
+        """Take the topology's index of each live number, and how many numbers there are."""
+        self._indexes = indexes
+        self._live = [set(indexes)]  # by level, the places under which a live number stands
+        for _ in range((numbers - 1).bit_length()):
+            self._live.append({place >> 1 for place in self._live[-1]})
+
+    def ranking(self, digest: Digest, key_hash: int) -> Iterator[int]:
+        """Yield the topology's index of every live number, in the order of the key's shuffle."""
+        return (index for index in self.drawn(digest, key_hash) if index is not None)
+
+    def drawn(self, digest: Digest, key_hash: int) -> Iterator[int | None]:
+        """Yield what each draw brings: the index of a live number, or None."""
+        return self._draws(digest, key_hash.to_bytes(8, "little"), len(self._live) - 1, 0)
+
+    def _draws(self, digest: Digest, data: bytes, level: int, place: int) -> Iterator[int | None]:
+        if place not in self._live[level]:
+            return repeat(None)
+        return self._merged(digest, data, level, place) if level else iter((self._indexes[place],))
+
+    def _merged(self, digest: Digest, data: bytes, level: int, place: int) -> Iterator[int | None]:
+        """Yield the draws of two halves, merged at random: a shuffle of the whole if each half is one."""
+        label = b"choose-k/1" + level.to_bytes(4, "little") + place.to_bytes(4, "little") + data
+        halves = [self._draws(digest, data, level - 1, 2 * place + side) for side in (0, 1)]
+        left = right = 1 << level - 1
+        for draw in range(1 << level):
+            is_right = digest(label + draw.to_bytes(4, "little")) * (left + right) >> 64 >= left
+            left, right = left - (not is_right), right - is_right
+            yield next(halves[is_right])
+
+
+def _checked(order: Iterable[str]) -> list[str]:
+    """Return the ids that a caller numbered; refuse what is no list of different names."""
+    if isinstance(order, (str, bytes, set, frozenset)) or not isinstance(order, Iterable):
+        raise InvalidInput("order", order, "a list of node ids", "Pass the `order` of the placement before.")
+    known = list(islice(order, MAX_NODES + 1))
+    if len(known) > MAX_NODES:
+        raise InvalidInput("order", len(known), f"at most MAX_NODES = {MAX_NODES} ids", "Build anew, without order=.")
+    first: set[str] = set()
+    for node_id in known:
+        if check_name("node id in order", node_id) in first:
+            raise DuplicateNode(node_id)
+        first.add(node_id)
+    return known
+
+
+def _numbered(known: Iterable[str], topology: Topology) -> tuple[str, ...]:
+    """Return the order in which every node of the topology has a number, those that had one the same."""
+    order = list(known)
+    numbered = set(order)
+    vacant = iter([number for number, node_id in enumerate(order) if node_id not in topology])
+    for node_id in topology.ids:
+        if node_id not in numbered:
+            number = next(vacant, len(order))
+            order[number : number + 1] = [node_id]
+    return tuple(order)
+
+
+SPEC = PlacementSpec(
+    name="choose_k",
+    build=ChooseK,
+    source="consistent-choose-k, github/rust-gems",
+    minimal_disruption=True,
+    weighted=False,
+    ranked=True,
+    tabular=False,
+    lookup="O(log nodes)",
+)

@@ -1,0 +1,196 @@
+"""Hot keys: what to do about a key that is asked for more than one node can bear.
+
+No placement spreads the load of a single key; it can only be cut up or copied. Salting cuts its writes up into several
+keys, which reads must gather; popular keys are copied to several nodes, each of which answers reads.
+
+Promises: salts can be raised at any time without moving what is written, since fewer salts are the beginning of more
+and salt 0 is the key itself; nodes of a popular key are the beginning of its preference list, its owner among them.
+Refuses: to be a placement (which node answers is drawn anew each time) and to draw: the random source is an argument.
+
+Salted keys: salt 0 is the key's bytes; salt n > 0 is the key's bytes, the byte 0x1f, `salt` and n in decimal digits. So
+a text stays a text. A key that ends like that is refused, and no two of the others have a salted key in common.
+
+Source: random suffixes of DynamoDB's write sharding; copies of popular items as in Hong and Thottethodi 2013.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, Self
+
+from apportion.errors import CannotPlace, InvalidInput, shown
+from apportion.model.plan import Key
+from apportion.model.table import Owners
+from apportion.model.topology import Topology
+from apportion.placement.api import Placement
+from apportion.placement.key_by_key import check_base
+from apportion.placement.keys import key_bytes
+from apportion.placement.spread import Spread
+
+MAX_SALTS = 4096
+MAX_POPULAR = 2**20
+_SALT = b"\x1fsalt"
+_SALTED = re.compile(rb"\x1fsalt[0-9]+\Z")
+
+
+class RandomSource(Protocol):
+    """What draws: `random.Random`, or anything that draws like it."""
+
+    def randrange(self, stop: int, /) -> int:
+        """Return a number, 0 <= number < stop, each as likely as the others."""
+
+
+def salted(key: Key, salts: int) -> tuple[bytes, ...]:
+    """Return all salted keys of a key, to gather reads from. O(salts).
+
+    >>> salted("views", 3)
+    (b'views', b'views\\x1fsalt1', b'views\\x1fsalt2')
+    """
+    return tuple(_with_salt(_salting(key, salts), number) for number in range(salts))
+
+
+def salt(key: Key, salts: int, rng: RandomSource) -> bytes:
+    """Return one of the salted keys of a key, for a write: each with the same probability. O(length).
+
+    >>> from random import Random
+    >>> salt("views", 3, Random(7)) in salted("views", 3)
+    True
+    """
+    return _with_salt(_salting(key, salts), _drawn(rng, salts))
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PopularKeys:
+    """Popular keys on k nodes each: the first k of their preference list. Every other key is on one node.
+
+    Write a popular key to all of `nodes(key)`, read it from `route(key, rng)`. By default zones are used again when
+    there are fewer than k (`spread`).
+
+    >>> from random import Random
+    >>> from apportion import Ring
+    >>> popular = PopularKeys(Ring(["a", "b", "c"]), popular={"news": 2})
+    >>> popular.nodes("news"), popular.nodes("other")
+    (('c', 'b'), ('b',))
+    >>> popular.route("news", Random(7)) in popular.nodes("news")
+    True
+    """
+
+    base: Placement
+    popular: tuple[tuple[bytes, int], ...]
+    spread: Spread
+    _counts: dict[bytes, int] = field(compare=False)
+
+    def __init__(self, base: Placement, *, popular: Mapping[Key, int], spread: Spread = "best-effort") -> None:
+        check_base(base)
+        counts = _counts_of(popular)
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "popular", tuple(sorted(counts.items())))
+        object.__setattr__(self, "spread", spread)
+        object.__setattr__(self, "_counts", counts)
+        for key in counts:
+            self.nodes(key)  # refuses more nodes than there are before the first question
+
+    @property
+    def topology(self) -> Topology:
+        """The nodes of the base."""
+        return self.base.topology
+
+    def nodes(self, key: Key) -> Owners:
+        """Return the nodes that hold a key, its owner first."""
+        return self.base.preference(key, self._counts.get(key_bytes(key), 1), spread=self.spread)
+
+    def route(self, key: Key, rng: RandomSource) -> str:
+        """Return one of the nodes that hold a key, each with the same probability."""
+        nodes = self.nodes(key)
+        return nodes[0] if len(nodes) == 1 else nodes[_drawn(rng, len(nodes))]
+
+    def on(self, topology: Topology) -> Self:
+        """Return the same popular keys over the base on another topology; `NotEnoughNodes` if it has too few."""
+        return type(self)(self.base.on(topology), popular=dict(self.popular), spread=self.spread)
+
+    def __reduce__(self) -> "tuple[partial[PopularKeys], tuple[Placement]]":
+        return partial(type(self), popular=dict(self.popular), spread=self.spread), (self.base,)
+
+    def __repr__(self) -> str:
+        return f"PopularKeys({self.base!r}, {len(self.popular)} popular, spread={self.spread!r})"
+
+
+def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: int) -> dict[Key, int]:
+    """Return which keys need more than one node, and how many: `popular=` of `PopularKeys`, the hottest first.
+
+    `counts` are requests of single keys within some time, `total` those of all keys, `capacity` those that one node
+    bears: leave room in it, since other keys are not spread as evenly as is assumed. k is the least for which a k-th
+    part of the key's requests and an even part of all other requests are within capacity. O(counts log counts). Raises
+    `CannotPlace` if all nodes together bear too little.
+
+    >>> popular_of({"news": 600, "cats": 150, "dogs": 50}, total=1000, nodes=5, capacity=250)
+    {'news': 4, 'cats': 2}
+    """
+    for name, value in (("total", total), ("nodes", nodes), ("capacity", capacity)):
+        if type(value) is not int or value < 1:
+            raise InvalidInput(name, value, "an int of at least 1", "Count over one and the same time.")
+    if total > nodes * capacity:
+        raise CannotPlace(
+            f"{total} requests are more than {nodes} nodes bear, at {capacity} each.",
+            "Add nodes, or raise what one bears; no placement can help here.",
+        )
+    needs: list[tuple[int, bytes, Key, int]] = []
+    for key, count in _checked(counts, total).items():
+        room = nodes * capacity - (total - count)  # on all nodes together, beside the other keys
+        needs.append((-count, key_bytes(key), key, -(-count * nodes // room) if count else 0))
+    return {key: need for _, _, key, need in sorted(needs, key=lambda each: each[:2]) if need > 1}
+
+
+def _salting(key: Key, salts: int) -> bytes:
+    """Return the bytes of a key that can be salted so many times; raise `InvalidInput` otherwise."""
+    if type(salts) is not int or not 0 < salts <= MAX_SALTS:
+        hint = "Some salts a node are enough; 1 is the key as it is."
+        raise InvalidInput("salts", salts, f"an int in 1 .. {MAX_SALTS}", hint)
+    data = key_bytes(key)
+    if _SALTED.search(data):
+        raise InvalidInput("key", key, "one that is not salted yet", "Salt the key that it was made of.")
+    key_bytes(_with_salt(data, salts - 1))  # refuses what would be too long
+    return data
+
+
+def _with_salt(data: bytes, number: int) -> bytes:
+    return data + _SALT + str(number).encode() if number else data
+
+
+def _drawn(rng: RandomSource, stop: int) -> int:
+    number = rng.randrange(stop)
+    if type(number) is not int or not 0 <= number < stop:
+        raise InvalidInput("number that rng.randrange drew", number, f"one below {stop}", "Pass a random.Random.")
+    return number
+
+
+def _counts_of(popular: Mapping[Key, int]) -> dict[bytes, int]:
+    if not isinstance(popular, Mapping) or len(popular) > MAX_POPULAR:
+        expected = f"a mapping from at most {MAX_POPULAR} keys to numbers of nodes"
+        raise InvalidInput("popular", popular, expected, 'Write popular={"news": 3}.')
+    counts: dict[bytes, int] = {}
+    for key, count in popular.items():
+        data = key_bytes(key)
+        if data in counts:
+            raise InvalidInput(
+                "popular key", key, "each key once", "Two spellings of a key are the same bytes: keep one."
+            )
+        if type(count) is not int or count < 1:
+            raise InvalidInput(f"nodes of {shown(key)}", count, "an int of at least 1", "1 is the owner alone.")
+        counts[data] = count
+    return counts
+
+
+def _checked(counts: Mapping[Key, int], total: int) -> Mapping[Key, int]:
+    if not isinstance(counts, Mapping):
+        raise InvalidInput("counts", counts, "a mapping from keys to numbers of requests", 'Write {"news": 600}.')
+    for key, count in counts.items():
+        if type(count) is not int or not 0 <= count <= total:
+            expected = f"an int in 0 .. {total}, the total"
+            raise InvalidInput(
+                f"count of {shown(key)}", count, expected, "Count keys and total over the same requests."
+            )
+    if len({key_bytes(key) for key in counts}) < len(counts):
+        raise InvalidInput("counts", len(counts), "each key once", "Two spellings of a key are the same bytes: add up.")
+    return counts

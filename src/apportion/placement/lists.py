@@ -1,0 +1,163 @@
+"""Lists of values: each node is given the values it handles, by name. Explicit list partitioning.
+
+For few values that mean something: countries, tenants, kinds. Where values are many, or nobody cares which node has
+which, take `slots` or `ring`; where neighbours belong together, `ranges`; for a few exceptions only, `directory`.
+
+Promises: a value is in one list, or the lists are refused; a key moves only when its value is put into another list; an
+unlisted key goes to `default` or, without one, is refused. Refuses: to choose owners, weights, second owners, and to go
+on without a node that has a list.
+
+Values are keys: compared by their bytes (see `keys`), so `"de"` and `b"de"` are one value, and `7` and `"7"` two.
+
+Source: list partitioning of SQL databases, as in PostgreSQL's PARTITION BY LIST.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes, shown
+from apportion.model.plan import Key
+from apportion.model.topology import Topology
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.explanation import Explanation
+from apportion.placement.key_by_key import AS_THEY_ARE, KeyByKey, check_owns
+from apportion.placement.keys import key_bytes
+from apportion.placement.spread import Spread, spread_rule
+
+MAX_VALUES = 2**20
+_MOVE_FIRST = "Put its values into the list of a node that stays, then remove or drain it."
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Lists(KeyByKey):
+    """The values of each node; `default` handles what is in no list.
+
+    `values` are pairs of a node's id and the bytes of its values, both sorted; empty lists are dropped.
+    Build: O(values log values). Lookup: O(1). Memory: about 150 bytes a value.
+
+    >>> lists = Lists(["db-eu", "db-us"], values={"db-eu": ["de", "fr"], "db-us": ["us"]})
+    >>> lists.route("fr"), lists.route(b"us")
+    ('db-eu', 'db-us')
+    >>> Lists(lists.topology, values={"db-eu": ["de"]}, default="db-us").route("jp")
+    'db-us'
+    """
+
+    values: tuple[tuple[str, tuple[bytes, ...]], ...]
+    default: str | None
+    _owners: dict[bytes, str] = field(compare=False)
+
+    def __init__(self, nodes: Nodes, *, values: Mapping[str, Iterable[Key]], default: str | None = None) -> None:
+        topology = topology_of(nodes)
+        if not isinstance(values, Mapping):
+            hint = 'Write values={"db-eu": ["de", "fr"], "db-us": ["us"]}.'
+            raise InvalidInput("values", values, "a mapping from node ids to lists of values", hint)
+        for node_id in values:
+            check_owns(node_id, topology, "a list", _MOVE_FIRST)
+        if default is not None:
+            check_owns(default, topology, "the default", "Take a node with a weight above 0 for it.")
+        self._fill(topology, _owners_of(values), default)
+
+    def _fill(self, topology: Topology, owners: dict[bytes, str], default: str | None) -> None:
+        lists: dict[str, list[bytes]] = {}
+        for value in sorted(owners):
+            lists.setdefault(owners[value], []).append(value)
+        object.__setattr__(self, "topology", topology)
+        object.__setattr__(self, "values", tuple((node_id, tuple(lists[node_id])) for node_id in sorted(lists)))
+        object.__setattr__(self, "default", default)
+        object.__setattr__(self, "_owners", owners)
+
+    def route(self, key: Key) -> str:
+        """Return the id of the node that handles a key; `CannotPlace` if no list has it and there is no default."""
+        owner = self._owners.get(key_bytes(key), self.default)
+        if owner is None:
+            raise CannotPlace(
+                f"{shown(key)} is in no list, and there is no default.",
+                "Put it into the list of a node, or pass default= the node that handles what is listed nowhere.",
+            )
+        return owner
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the owner as a list of one; a list names nobody after it, so more raise `NotEnoughNodes`."""
+        spread_rule(self.topology, count, level=spread_level, spread=spread)
+        owner = self.route(key)
+        if count > 1:
+            raise NotEnoughNodes(count, [owner], "from Lists, which name one node for a value")
+        return (owner,)
+
+    def explain(self, key: Key) -> Explanation:
+        """Return whose list a key is in."""
+        owner = self.route(key)
+        where = f"in the list of {owner}" if key_bytes(key) in self._owners else f"in no list; {owner} is the default"
+        return Explanation(
+            key=key,
+            placement="lists",
+            hasher=AS_THEY_ARE,
+            hash=None,
+            range=None,
+            owner=owner,
+            why=f"the value is {where}; if it left, whoever writes the lists would decide",
+            next=(),
+            if_owner_left=None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return the same lists on another topology; `CannotPlace` if a node that has one, or the default, left."""
+        owning = {node.id for node in topology if node.weight > 0}
+        for node_id, values in self.values:
+            if node_id not in owning:
+                more = f" and {len(values) - 1} more" if len(values) > 1 else ""
+                raise CannotPlace(f"{shown(values[0])}{more} would have no owner without {node_id!r}.", _MOVE_FIRST)
+        if self.default is not None and self.default not in owning:
+            raise CannotPlace(
+                f"what is in no list would have no owner without {self.default!r}, the default.",
+                "Build the lists with another default, then remove or drain it.",
+            )
+        moved = object.__new__(type(self))
+        moved._fill(topology, self._owners, self.default)
+        return moved
+
+    def __reduce__(self) -> "tuple[partial[Lists], tuple[Topology]]":
+        return partial(type(self), values=dict(self.values), default=self.default), (self.topology,)
+
+    def __repr__(self) -> str:
+        return f"Lists({len(self._owners)} values over {self.topology!r}, default={self.default!r}, {AS_THEY_ARE})"
+
+
+def _owners_of(values: Mapping[str, Iterable[Key]]) -> dict[bytes, str]:
+    """Return whose each value is, by its bytes; `InvalidInput` names a value that is given twice."""
+    owners: dict[bytes, str] = {}
+    for node_id, value in _pairs(values):
+        data = key_bytes(value)
+        if data in owners:
+            where = f"that of {owners[data]!r}" + ("" if owners[data] == node_id else f" and that of {node_id!r}")
+            raise InvalidInput("value", value, f"in one list, once; it is in {where}", "Drop it where it is wrong.")
+        if len(owners) == MAX_VALUES:
+            hint = "Group the values, or place them by hash: Slots."
+            raise InvalidInput("values", f"{MAX_VALUES} and more", f"at most MAX_VALUES = {MAX_VALUES}", hint)
+        owners[data] = node_id
+    return owners
+
+
+def _pairs(values: Mapping[str, Iterable[Key]]) -> Iterator[tuple[str, Key]]:
+    for node_id, listed in values.items():
+        if isinstance(listed, (str, bytes)) or not isinstance(listed, Iterable):
+            hint = "Put a single value in a list: [value]."
+            raise InvalidInput(f"values of {node_id!r}", listed, "a list of values", hint)
+        yield from ((node_id, value) for value in listed)
+
+
+SPEC = PlacementSpec(
+    name="lists",
+    build=Lists,
+    source="PARTITION BY LIST",
+    minimal_disruption=True,
+    weighted=False,
+    ranked=False,
+    tabular=False,
+    lookup="O(1)",
+    takes="explicit",
+)

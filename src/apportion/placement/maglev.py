@@ -1,0 +1,222 @@
+"""Maglev hashing: nodes take turns to fill a table of fixed size; a key's hash picks an entry of it.
+
+Promises: a lookup of one memory access, however many nodes; with equal weights, shares that are even to one entry; with
+others, after r rounds a node of weight w owns r * w / W entries, rounded up (W is the largest weight; the last round is
+cut short), so that none of a weight above 0 owns nothing; plans are exact.
+Refuses: more nodes than entries. It does not promise minimal disruption: a change of one node moves some entries of
+the others too, which a plan shows exactly as `stray_ratio`. They are the fewer the larger the table: the loss of one
+of 60 nodes moves some 2.2 times the bound with 100 entries a node, 1.3 times with 1000. `entries_per_node` says how
+many there are; below 100 take a larger `table_size`. The size is part of the format: choose it for the largest fleet.
+
+Entries: with table size M, a prime, a node's label is `b"maglev/1"`, the length of its id (4 bytes), the id. With h0
+and h1 the hashes of the label and 0 or 1 (4 bytes), integers little-endian, its offset is h0 * M >> 64 and its skip
+1 + (h1 * (M - 1) >> 64). It prefers the entries offset, offset + skip, offset + 2 * skip, … modulo M.
+Turns: in round r = 1, 2, … each node in order of id takes the first free entry it prefers, if it has had fewer turns
+than r * w / W, for its weight w and the largest weight W. It ends when the table is full, in the middle of a round.
+Key: its entry is hash * M >> 64, so that entry e is one stretch of the circle. Preference lists walk the entries on.
+
+Source: Eisenbud et al. 2016.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heapreplace
+from math import isqrt
+from typing import Self
+
+from apportion.errors import InvalidInput, NoNodes
+from apportion.model.plan import Key
+from apportion.model.table import MAX_TOKENS, Table
+from apportion.model.token import POSITIONS, KeyRange, slot_start
+from apportion.model.topology import Node, Topology
+from apportion.placement.api import Nodes, PlacementSpec, index_buffer, topology_of
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
+from apportion.placement.keys import key_bytes, listed
+from apportion.placement.spread import Spread, spread_rule
+
+DEFAULT_ENTRIES = 65_537
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Maglev:
+    """A table of `table_size` entries. Build: O(entries · log entries). Lookup: O(1). Memory: 4 bytes an entry.
+
+    >>> maglev = Maglev(["a", "b", "c"])
+    >>> maglev.route("tenant-42"), maglev.preference("tenant-42", 2), maglev.entries_per_node
+    ('a', ('a', 'b'), 21845)
+    """
+
+    topology: Topology
+    hasher: Hasher
+    table_size: int
+    _hash: Digest = field(compare=False)
+    _entries: "array[int]" = field(compare=False)
+
+    def __init__(self, nodes: Nodes, *, table_size: int = DEFAULT_ENTRIES, hasher: str | Hasher = DEFAULT) -> None:
+        _check_size(table_size)
+        topology, chosen = topology_of(nodes), resolve(hasher, least_bits=64)
+        _check_nodes(topology, table_size)
+        values = {
+            "topology": topology,
+            "hasher": chosen,
+            "table_size": table_size,
+            "_hash": chosen.digest,
+            "_entries": _filled(topology, table_size, chosen.digest),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def entries_per_node(self) -> int:
+        """Entries for each node that owns any, rounded down: the fewer, the more keys stray in a change."""
+        return self.table_size // sum(node.weight > 0 for node in self.topology)
+
+    def route(self, key: Key) -> str:
+        """Return the id of the node that handles a key."""
+        return self.topology.ids[self._entries[self._entry(key)]]
+
+    def route_many(self, keys: Iterable[Key]) -> list[str]:
+        """Return the node ids of many keys, in their order."""
+        return [self.route(key) for key in listed(keys)]
+
+    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
+        """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        return index_buffer((self._entries[self._entry(key)] for key in listed(keys)), len(self.topology))
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the owner and the nodes met after it in the table, each zone once. O(nodes + entries walked).
+
+        It is no forecast: when a node leaves, the table is filled anew.
+        """
+        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
+        return tuple(self.topology.ids[index] for index in rule.pick(self._walk(self._entry(key))))
+
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
+        """Return the entries as a table of the preference lists of `replicas` nodes. O(entries · entries walked)."""
+        rule = spread_rule(self.topology, replicas, level=spread_level, spread=spread)
+        walked = (rule.pick(self._walk(entry)) for entry in range(self.table_size))
+        return Table(
+            topology=self.topology,
+            hasher=self.hasher.label,
+            starts=tuple(slot_start(entry, self.table_size) for entry in range(self.table_size)),
+            rows=tuple(((index,) for index in self._entries) if replicas == 1 else walked),
+        )
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the entry of a key, whose it is, and who is met after it. O(nodes + entries walked)."""
+        entry = self._entry(key)
+        owner, *others = (self.topology.ids[index] for index in self._walk(entry))
+        return Explanation(
+            key=key,
+            placement="maglev",
+            hasher=self.hasher.label,
+            hash=self._hash(key_bytes(key)),
+            range=self._range(entry),
+            owner=owner,
+            why=f"entry {entry} of {self.table_size} ({self.entries_per_node} a node) went to {owner}; if it left, "
+            "all would be filled anew",
+            next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
+            if_owner_left=None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return the table of another topology, of the same size."""
+        return type(self)(topology, table_size=self.table_size, hasher=self.hasher)
+
+    def _entry(self, key: Key) -> int:
+        return self._hash(key_bytes(key)) * self.table_size >> 64
+
+    def _walk(self, entry: int) -> Iterator[int]:
+        """Yield every owner once, in the order of their entries from one on."""
+        waiting = {index for index, node in enumerate(self.topology) if node.weight > 0}
+        for place in range(entry - self.table_size, entry):  # negative places count from the end: one full turn
+            index = self._entries[place]
+            if index in waiting:
+                yield index
+                waiting.remove(index)
+                if not waiting:
+                    return
+
+    def _range(self, entry: int) -> KeyRange:
+        """Return the stretch around an entry that has one owner, as the table has it."""
+        owner, first, after = self._entries[entry], entry, entry + 1
+        while first > 0 and self._entries[first - 1] == owner:
+            first -= 1
+        while after < self.table_size and self._entries[after] == owner:
+            after += 1
+        end = POSITIONS if after == self.table_size else slot_start(after, self.table_size)
+        return KeyRange(slot_start(first, self.table_size), end)
+
+    def __reduce__(self) -> "tuple[partial[Maglev], tuple[Topology]]":
+        return partial(type(self), table_size=self.table_size, hasher=self.hasher), (self.topology,)
+
+    def __repr__(self) -> str:
+        return f"Maglev({self.topology!r}, table_size={self.table_size}, hasher={self.hasher.label!r})"
+
+
+def _filled(topology: Topology, size: int, digest: Digest) -> "array[int]":
+    """Return the index of the node that takes each entry. Who is not due in a round is not looked at: a heap holds the
+    next turns."""
+    owning = [(index, node) for index, node in enumerate(topology) if node.weight > 0]
+    places, skips = _preferences([node for _, node in owning], size, digest)
+    weights = [node.millionths for _, node in owning]
+    largest, turns = max(weights), [0] * len(owning)
+    entries = array("l", [-1]) * size
+    due = [(1, taker) for taker in range(len(owning))]
+    for _ in range(size):
+        _, taker = due[0]
+        place, skip = places[taker], skips[taker]
+        while entries[place] >= 0:
+            place = (place + skip) % size
+        entries[place] = owning[taker][0]
+        places[taker] = (place + skip) % size
+        turns[taker] += 1
+        # The first round r with turns < r * weight / largest.
+        heapreplace(due, (turns[taker] * largest // weights[taker] + 1, taker))
+    return array("I", entries)
+
+
+def _preferences(nodes: Sequence[Node], size: int, digest: Digest) -> tuple[list[int], list[int]]:
+    """Return the offset and the skip of each node."""
+    names = [node.id.encode() for node in nodes]
+    labels = [b"maglev/1" + len(name).to_bytes(4, "little") + name for name in names]
+    offsets = [digest(label + bytes(4)) * size >> 64 for label in labels]
+    skips = [1 + (digest(label + b"\1\0\0\0") * (size - 1) >> 64) for label in labels]
+    return offsets, skips
+
+
+def _check_size(table_size: int) -> None:
+    is_size = type(table_size) is int and 1 < table_size <= MAX_TOKENS
+    if not is_size or any(table_size % divisor == 0 for divisor in range(2, isqrt(table_size) + 1)):
+        raise InvalidInput(
+            "table_size", table_size, f"a prime number in 2 .. {MAX_TOKENS}",
+            f"The default is {DEFAULT_ENTRIES}; 655373 and 6553621 are prime too. Take 100 entries a node or more.",
+        )  # fmt: skip
+
+
+def _check_nodes(topology: Topology, table_size: int) -> None:
+    owning = sum(node.weight > 0 for node in topology)
+    if owning == 0:
+        raise NoNodes("Maglev hashing")
+    if owning > table_size:
+        raise InvalidInput(
+            "nodes of the table", owning, f"at most table_size = {table_size}",
+            "Raise table_size to a prime of 100 entries a node or more.",
+        )  # fmt: skip
+
+
+SPEC = PlacementSpec(
+    name="maglev",
+    build=Maglev,
+    source="Eisenbud et al. 2016",
+    minimal_disruption=False,
+    weighted=True,
+    ranked=True,
+    tabular=True,
+    lookup="O(1)",
+)

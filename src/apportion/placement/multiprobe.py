@@ -1,0 +1,175 @@
+"""Multi-probe consistent hashing: one token a node, several probes a key; the probe nearest before a token decides.
+
+Promises: when a node comes or goes, only keys that it gains or loses move (exact, not on average); one token a node;
+with 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
+Refuses: weights (shares are equal on average only), hashes of fewer than 64 bits, and an even lower end: **probes cap
+the peak and nothing else**. A node that stands close behind another is nearly idle. With 10, 100, 1000 nodes the least
+share is typically some 0.8, 0.2, 0.02 of the mean, in bad fleets of any size below that; and of fewer than 30 nodes one
+may own much more than its share. `shares()` says how it is with yours. For shares that are even at both ends take
+`slots`, `rendezvous` or `maglev`.
+
+Tokens: node `id` stands at the hash of `b"multiprobe/1"`, the length of the id (4 bytes), the id. Probe j of a key,
+from 0, is the hash of `b"multiprobe/1"`, a length of 0 (4 bytes), the key's hash (8 bytes), j (4 bytes), integers
+little-endian. The probe with the least clockwise distance to the first token at or after it wins, of two the smaller j.
+A token that two nodes share belongs to the smaller id. Preference: nodes in order of the least distance from any probe.
+
+Source: Appleton and O'Reilly 2015.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import merge
+from itertools import pairwise
+from typing import Self
+
+from apportion.errors import InvalidInput
+from apportion.model.plan import Key
+from apportion.model.token import POSITIONS, Token
+from apportion.model.topology import Topology
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.computed import Computed, equal_weights
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import DEFAULT, Hasher, resolve
+from apportion.placement.keys import key_bytes
+from apportion.placement.spread import Spread, spread_rule
+
+DEFAULT_PROBES = 21
+MOST_PROBES = 1024
+_LAST = POSITIONS - 1
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class MultiProbe(Computed):
+    """One token a node, `probes` probes a key. Build: O(nodes log nodes). Lookup: O(probes · log nodes).
+
+    >>> multiprobe = MultiProbe(["a", "b", "c"])
+    >>> multiprobe.route("tenant-42"), multiprobe.preference("tenant-42", 3)
+    ('c', ('c', 'b', 'a'))
+    >>> multiprobe.on(multiprobe.topology.without("c")).route("tenant-42")
+    'b'
+    """
+
+    probes: int
+    _tokens: tuple[Token, ...] = field(compare=False)
+    _indexes: tuple[int, ...] = field(compare=False)
+
+    def __init__(self, nodes: Nodes, *, probes: int = DEFAULT_PROBES, hasher: str | Hasher = DEFAULT) -> None:
+        if type(probes) is not int or not 0 < probes <= MOST_PROBES:
+            raise InvalidInput(
+                "probes",
+                probes,
+                f"an int in 1 .. {MOST_PROBES}",
+                f"The default is {DEFAULT_PROBES}; 1 is a plain ring.",
+            )
+        topology = topology_of(nodes)
+        owning = equal_weights(topology, "multi-probe hashing")
+        self._fill(topology, resolve(hasher, least_bits=64))
+        names = [node.id.encode() for node in owning]
+        tokens = [self._hash(_label(len(name)) + name) for name in names]
+        # Of nodes with one token the smaller index, which is the smaller id, comes first and owns it.
+        placed = sorted(zip(tokens, (topology.index(node.id) for node in owning), strict=True))
+        object.__setattr__(self, "probes", probes)
+        object.__setattr__(self, "_tokens", tuple(token for token, _ in placed))
+        object.__setattr__(self, "_indexes", tuple(index for _, index in placed))
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the nodes nearest after any probe of the key, each zone once. O(nodes + probes · nodes walked)."""
+        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
+        return tuple(self.topology.ids[index] for index in rule.pick(self._ranking(self._hash(key_bytes(key)))))
+
+    def shares(self) -> dict[str, float]:
+        """Return the part of all keys that each node owns, to rounding: computed from the tokens, not sampled.
+
+        A probe at distance x before its token wins if all others are farther, each with probability 1 - F(x), where
+        F(x) is the part of the circle that lies within x before a token. So a token with a gap of g behind it owns the
+        integral of probes * (1 - F(x)) ** (probes - 1) from 0 to g. F is made of straight pieces. O(nodes log nodes).
+        """
+        share_of, share, nearer, start, covered = {}, 0.0, 1.0, 0, 0
+        for narrower, gap in enumerate(sorted(self._gaps())):
+            count = len(self._tokens) - narrower
+            covered += (gap - start) * count
+            farther = (1 - covered / POSITIONS) ** self.probes
+            share += (nearer - farther) / count
+            nearer, start, share_of[gap] = farther, gap, share
+        shares = dict.fromkeys(self.topology.ids, 0.0)
+        for gap, index in zip(self._gaps(), self._indexes, strict=True):
+            shares[self.topology.ids[index]] = share_of[gap]
+        return shares
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the probe that is nearest before a token, whose that is, and who comes next."""
+        key_hash = self._hash(key_bytes(key))
+        distance, number, place = min(self._landings(key_hash))
+        owner, *others = (self.topology.ids[index] for index in self._ranking(key_hash))
+        return Explanation(
+            key=key,
+            placement="multiprobe",
+            hasher=self.hasher.label,
+            hash=key_hash,
+            range=None,
+            owner=owner,
+            why=f"probe {number} of {self.probes} is nearest before a token: {distance / POSITIONS:.2%} of the circle "
+            f"before {self._tokens[place]:#018x}, of {owner}",
+            next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
+            if_owner_left=others[0] if others else None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Return multi-probe hashing over another topology, with the same token for every node that is in both."""
+        return type(self)(topology, probes=self.probes, hasher=self.hasher)
+
+    def _owner(self, key_hash: int) -> int:
+        return self._indexes[min(self._landings(key_hash))[2]]
+
+    def _landings(self, key_hash: int) -> Iterator[tuple[int, int, int]]:
+        """Yield of each probe: the distance to the first token at or after it, the probe's number, the token's."""
+        label, digest, tokens = _label(0) + key_hash.to_bytes(8, "little"), self._hash, self._tokens
+        for number in range(self.probes):
+            probe = digest(label + number.to_bytes(4, "little"))
+            place = bisect_left(tokens, probe) % len(tokens)
+            yield tokens[place] - probe & _LAST, number, place
+
+    def _ranking(self, key_hash: int) -> Iterator[int]:
+        """Yield the index of every node with a token once, in the order of the least distance from any probe."""
+        seen: set[int] = set()
+        for _, _, place in merge(*map(self._walk, *zip(*self._landings(key_hash), strict=True))):
+            if place not in seen:
+                seen.add(place)
+                yield self._indexes[place]
+
+    def _walk(self, distance: int, number: int, place: int) -> Iterator[tuple[int, int, int]]:
+        """Yield every token clockwise from where a probe landed, with its distance from the probe."""
+        first = self._tokens[place]
+        for other in (*range(place, len(self._tokens)), *range(place)):
+            yield distance + (self._tokens[other] - first & _LAST), number, other
+
+    def _gaps(self) -> list[int]:
+        """Return how far behind each token the one before it is; the whole circle where there is no other."""
+        first, last = self._tokens[0], self._tokens[-1]
+        return [first + POSITIONS - last, *(right - left for left, right in pairwise(self._tokens))]
+
+    def __reduce__(self) -> "tuple[partial[MultiProbe], tuple[Topology]]":
+        return partial(type(self), probes=self.probes, hasher=self.hasher), (self.topology,)
+
+    def __repr__(self) -> str:
+        return f"MultiProbe({self.topology!r}, probes={self.probes}, hasher={self.hasher.label!r})"
+
+
+def _label(length: int) -> bytes:
+    return b"multiprobe/1" + length.to_bytes(4, "little")
+
+
+SPEC = PlacementSpec(
+    name="multiprobe",
+    build=MultiProbe,
+    source="Appleton and O'Reilly 2015",
+    minimal_disruption=True,
+    weighted=False,
+    ranked=True,
+    tabular=False,
+    lookup="O(log nodes)",
+)
