@@ -55,6 +55,23 @@ def test_no_even_assignment_moves_fewer_slots_nor_strays_less(old, new, count):
     invariants.slots_moved_fewest(before, balance.slots(new, previous=before))
 
 
+@settings(max_examples=200)
+@given(topologies("abcde"), topologies("abcde"), st.data())
+def test_from_any_assignment_no_even_one_moves_fewer_slots_nor_strays_less(old, new, data):
+    rows = data.draw(st.lists(st.integers(0, len(old) - 1), min_size=1, max_size=40))
+    before = Assignment(topology=old, rows=tuple((index,) for index in rows))
+    invariants.slots_moved_fewest(before, balance.slots(new, previous=before))
+
+
+def test_a_slot_without_a_cause_to_leave_goes_to_a_new_node_while_others_fill_the_old_ones():
+    old = Topology(["a", "b", "d"])
+    before = Assignment(topology=old, rows=tuple((old.index(name),) for name in "aaaadd"))
+    after = Slots(balance.slots(old.without("d").add("z"), previous=before))
+    moves = sorted((move.source, move.target) for move in plan(Slots(before), after).moves)
+    assert [("a", "z"), ("d", "b")] == sorted(set(moves))
+    assert {"a": 2, "b": 2, "z": 2} == after.assignment.loads
+
+
 @given(topologies("abcde"), st.integers(1, 60), st.randoms())
 def test_an_even_assignment_stays_as_it_is(topology, count, random):
     loads = random.choice(twins.even_loads(topology, count))

@@ -52,6 +52,14 @@ def twin(key, buckets):
     return b
 
 
+@pytest.mark.parametrize(
+    ("number", "buckets"), [(10694699611962700905, 2**18), (6810253099116715026, 2**20), (1291161085659593728, 2**21)]
+)
+def test_doubles_round_as_published_where_exact_division_would_give_another_bucket(number, buckets):
+    # Found by turning the generator back: the second jump is 49 * (2**31 / (49 * 2**k)), just below a power of two.
+    assert buckets - 1 == twin(number, buckets) == bucket(number, buckets)
+
+
 @given(st.integers(0, 2**64 - 1), st.integers(1, 2**31 - 1))
 def test_a_bucket_is_that_of_the_paper(number, buckets):
     assert twin(number, buckets) == bucket(number, buckets)

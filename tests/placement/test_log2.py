@@ -1,12 +1,17 @@
 """Logarithms in fixed point are those of exact mathematics, rounded down, and never out of order."""
 
+import ast
 from decimal import Decimal, localcontext
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import apportion
 from apportion.placement.log2 import FRACTION_BITS, log2_fixed
+
+SOURCE = Path(apportion.__file__).parent
 
 values = st.one_of(
     st.integers(1, 2**64),
@@ -66,6 +71,24 @@ def test_no_intermediate_value_is_above_2_to_the_126(value):
     Watched.largest = 0
     assert log2_fixed(value) == log2_fixed(Watched(value))
     assert 2**61 < Watched.largest <= 2**126
+
+
+def test_no_file_of_the_pure_rooms_imports_a_maths_library():
+    imported = {
+        (path.name, name.split(".")[0])
+        for room in ("model", "placement", "balance")
+        for path in (SOURCE / room).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _imported(node)
+    }
+    assert [] == [(file, name) for file, name in sorted(imported) if name in ("math", "cmath", "numpy", "decimal")]
+    assert ("slots.py", "fractions") in imported, "the scan sees nothing"
+
+
+def _imported(node):
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
 
 
 def test_the_largest_intermediate_value_is_reached_so_the_bound_is_tight():

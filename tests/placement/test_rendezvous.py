@@ -10,6 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 from apportion import Node, Rendezvous, Topology, plan
 from apportion.errors import InvalidInput
+from apportion.placement.rendezvous import _WeightClass
 from tests import invariants, twins, worlds
 
 KEYS = [f"tenant-{number}" for number in range(2000)]
@@ -50,6 +51,14 @@ def test_extreme_weights_rank_as_exact_logarithms_do(drawn, key):
 def test_any_change_of_topology_moves_only_with_cause(old, new, keys):
     invariants.keys_move_only_with_cause(Rendezvous(old), Rendezvous(new), keys)
     invariants.nothing_strays(plan(Rendezvous(old), Rendezvous(new), keys))
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 10**15))
+def test_a_score_is_the_integer_of_the_docstring(u, millionths):
+    with localcontext(prec=80):
+        logarithm = int(Decimal(u + 1).ln() / Decimal(2).ln() * 2**48 + Decimal("1e-40"))
+    score = _WeightClass(millionths, (), ()).score(u)
+    assert score in [((64 << 48) - lower << 64) // millionths for lower in (logarithm, logarithm - 1)]
 
 
 def test_shares_are_proportional_to_weights():

@@ -66,9 +66,7 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     _check_size(data)
     head = _HEAD.match(data)
     if head is None:
-        raise BadSnapshot(
-            "snapshot", data[:40], "bytes that apportion saved", "Check that it is the right file, and whole."
-        )
+        raise BadSnapshot("snapshot", data, "bytes that apportion saved", "Check that it is the right file, and whole.")
     if int(head["version"]) != FORMAT_VERSION:
         raise BadSnapshot(
             "format_version",
@@ -123,7 +121,7 @@ def _parsed(body: bytes) -> object:
     except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise BadSnapshot("snapshot body", body[:40], "the JSON that apportion writes", "Take a fresh copy.") from error
+        raise BadSnapshot("snapshot body", body, "the JSON that apportion writes", "Take a fresh copy.") from error
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
