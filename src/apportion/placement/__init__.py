@@ -1,4 +1,11 @@
-"""Key to node, without I/O: algorithms, hash functions, preference lists, plans."""
+"""Key to node, without I/O: algorithms, hash functions, preference lists, plans.
+
+The files of the algorithms that few programs use are loaded when first asked for: there are many, and the first route
+of a process should not wait for them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from apportion.placement import hashers, jump, modulo, rendezvous, ring, slots
 from apportion.placement.api import Placement, PlacementSpec
@@ -12,6 +19,33 @@ from apportion.placement.rendezvous import Rendezvous
 from apportion.placement.ring import Ring
 from apportion.placement.slots import Slots
 
+if TYPE_CHECKING:
+    from apportion.placement import (
+        bounded,
+        cassandra,
+        choose_k,
+        composite,
+        directory,
+        envoy,
+        envoy_maglev,
+        hotkeys,
+        kafka,
+        ketama,
+        lists,
+        maglev,
+        multiprobe,
+        nginx,
+        ranges,
+        redis_slots,
+    )
+
+_LOADED_WHEN_USED = frozenset(
+    (
+        "bounded", "cassandra", "choose_k", "composite", "directory", "envoy", "envoy_maglev", "hotkeys", "kafka",
+        "ketama", "lists", "maglev", "multiprobe", "nginx", "ranges", "redis_slots",
+    )
+)  # fmt: skip
+
 __all__ = [
     "Explanation",
     "Handover",
@@ -24,14 +58,36 @@ __all__ = [
     "Ring",
     "Slots",
     "apply",
+    "bounded",
+    "cassandra",
+    "choose_k",
+    "composite",
+    "directory",
+    "envoy",
+    "envoy_maglev",
     "get",
     "handover",
     "hashers",
+    "hotkeys",
     "jump",
+    "kafka",
+    "ketama",
+    "lists",
+    "maglev",
     "modulo",
+    "multiprobe",
     "names",
+    "nginx",
     "plan",
+    "ranges",
+    "redis_slots",
     "rendezvous",
     "ring",
     "slots",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LOADED_WHEN_USED:
+        raise AttributeError(f"module 'apportion.placement' has no attribute {name!r}")
+    return import_module(f"apportion.placement.{name}")
