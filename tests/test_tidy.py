@@ -26,6 +26,8 @@ BANNED = {
     r"\bNotImplementedError\b": "an abstract method",
     r"\bpickle\.loads?\b|\byaml\.load\b|\beval\(": "the codec",
 }
+# What other systems call them is what their output says, and readers read.
+FOREIGN = {"leader", "replica"}
 NESTING = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
 
 
@@ -40,6 +42,8 @@ def violations(path: Path, text: str) -> Iterator[str]:
     if path.stem in DRAWERS:
         yield "a drawer, not an idea"
     for pattern, better in BANNED.items():
+        if "readers" in path.parts and better in FOREIGN:
+            continue
         yield from (f"says {found!r}; say {better}" for found in re.findall(pattern, text))
     for node in ast.walk(tree):
         yield from _of_node(node)

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,10 @@ def installed(monkeypatch):
 
 
 def test_every_file_of_the_room_that_ends_in_a_spec_is_listed():
-    assert ("jump", "modulo", "rendezvous", "ring", "slots") == placement.names()
+    room = Path(placement.__file__).parent
+    ending = {path.stem for path in room.glob("*.py") if "\nSPEC = " in path.read_text()}
+    assert ending == set(placement.names())
+    assert {"jump", "modulo", "rendezvous", "ring", "slots"} <= ending
 
 
 @pytest.mark.parametrize("name", placement.names())
@@ -51,7 +55,7 @@ def test_calling_a_spec_passes_options_on():
     [("rign", "ring"), ("Ring", "ring"), ("rendevous", "rendezvous"), ("slot", "slots"), ("", None)],
 )
 def test_an_unknown_name_is_refused_and_the_nearest_named(name, nearest):
-    with pytest.raises(UnknownOption, match="expected one of jump, modulo, rendezvous, ring, slots") as caught:
+    with pytest.raises(UnknownOption, match="expected one of .*jump.*, kafka, ") as caught:
         placement.get(name)
     assert nearest == caught.value.nearest
     assert (f"Did you mean {nearest!r}?" if nearest else "Pick one of them.") == caught.value.hint

@@ -1,10 +1,12 @@
 """Ranges answer every key once, keep keys in order, read neighbours together, and differ by exactly what differs."""
 
+import json
 import pickle
 from collections import OrderedDict
 from enum import IntEnum
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -18,6 +20,7 @@ from apportion.placement.keys import key_bytes
 from apportion.placement.ranges import SPEC, Ranges
 from tests import invariants
 
+VECTORS = json.loads((Path(__file__).parent / "vectors" / "ranges.json").read_text())
 ABC = Topology(["a", "b", "c"])
 FIRST, LAST = -(2**63), 2**63 - 1
 TEXT = Ranges(ABC, bounds=["g", "p"], owners=["a", "b", "c"])
@@ -84,6 +87,15 @@ def test_bytes_are_where_the_dumb_twin_finds_them(drawn, keys):
     assert [row[0] for row in expected] == ranges.route_many(asked) == ranges.route_many(iter(asked))
     assert [row[0] for row in expected] == [ABC.ids[index] for index in ranges.route_indexes(asked)]
     assert expected == [ranges.preference(key, len(row)) for key, row in zip(asked, expected, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["ints", "texts", "blobs"])
+def test_a_key_is_in_the_range_that_sqlite_named(kind):
+    read = {"ints": int, "texts": lambda digits: bytes.fromhex(digits).decode(), "blobs": bytes.fromhex}[kind]
+    bounds, keys = (list(map(read, VECTORS[kind][name])) for name in ("bounds", "keys"))
+    owners = [f"n{number:02}" for number in range(len(bounds) + 1)]
+    expected = [owners[number] for number in VECTORS[kind]["ranges"]]
+    assert expected == Ranges(owners, bounds=bounds, owners=owners).route_many(keys)
 
 
 @FEW

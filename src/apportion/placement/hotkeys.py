@@ -47,7 +47,8 @@ def salted(key: Key, salts: int) -> tuple[bytes, ...]:
     >>> salted("views", 3)
     (b'views', b'views\\x1fsalt1', b'views\\x1fsalt2')
     """
-    return tuple(_with_salt(_salting(key, salts), number) for number in range(salts))
+    data = _salting(key, salts)
+    return tuple(_with_salt(data, number) for number in range(salts))
 
 
 def salt(key: Key, salts: int, rng: RandomSource) -> bytes:
