@@ -242,7 +242,7 @@ def test_no_bar_and_no_mark_leaves_the_chart(values, mark):
     for piece in picture.find("rect"):
         end = float(piece.attributes["x"].rstrip("%"))
         end += 0 if piece.attributes["class"] == "mark" else float(piece.attributes["width"].rstrip("%"))
-        assert 35 <= end <= 73.01
+        assert 35 <= end <= 69.01
 
 
 def test_columns_are_as_high_as_their_counts_and_an_empty_one_is_none():

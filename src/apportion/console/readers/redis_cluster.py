@@ -66,9 +66,11 @@ class _Line:
 
     @property
     def is_replica(self) -> bool:
+        """Whether the line is about a node that follows another and owns no slots."""
         return _REPLICA in self.flags
 
     def is_usable(self, *, accept_suspected: bool) -> bool:
+        """Whether the node may own slots: it has an address, and is not failing."""
         return not self.flags & _UNUSABLE and (accept_suspected or "fail?" not in self.flags)
 
 
