@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from apportion import Topology, hashers
+from apportion.console import compare
 from apportion.console.charts import LABEL_CELLS, Bar, bars, columns, shortened
 from apportion.console.compare_page import page_of
 from apportion.console.comparison import Row, Trial
@@ -207,16 +208,20 @@ def test_a_page_that_cannot_be_written_is_refused_and_leaves_nothing(where, tmp_
     assert [] == list(tmp_path.iterdir())
 
 
-def test_a_page_is_replaced_whole(tmp_path, monkeypatch):
-    from apportion.console import compare as command
-
-    written(tmp_path, "page.html", "old")
-    monkeypatch.setattr(command, "page_of", lambda *_, **__: 1 / 0)
-    monkeypatch.setattr(command.catalog, "names", lambda: ("ring",))
+def test_a_page_is_replaced_by_another_file_or_not_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(catalog, "names", lambda: ("jump",))
+    written(tmp_path, "keys", "a\n")
+    page_file = written(tmp_path, "page.html", "old")
+    options = ("compare", "--nodes", "a,b", "--keys", "keys", "--html", "page.html")
+    with page_file.open() as reader:
+        assert 0 == run(*options, folder=tmp_path).returncode
+        assert "old" == reader.read()
+    whole = page_file.read_bytes()
+    monkeypatch.setattr(compare, "page_of", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run("compare", "--nodes", "a,b", "--html", "page.html", folder=tmp_path)
-    assert "old" == (tmp_path / "page.html").read_text()
-    assert ["page.html"] == [path.name for path in tmp_path.iterdir()]
+        run(*options, folder=tmp_path)
+    assert whole == page_file.read_bytes()
+    assert ["keys", "page.html"] == sorted(path.name for path in tmp_path.iterdir())
 
 
 def rects(picture):

@@ -54,9 +54,8 @@ def test_lists_keep_zones_apart_as_the_dumb_twin_does(topology, key, data):
     node_id, level = data.draw(st.sampled_from(owning)), data.draw(st.sampled_from([None, 0, 1]))
     base = Rendezvous(topology)
     directory = Directory(base, exceptions={key: node_id})
-    # With every node a zone of its own the list of the base is its bare ranking.
-    bare = Rendezvous([Node(node.id, weight=node.weight) for node in topology]).preference(key, len(owning))
-    ranking = [topology.index(each) for each in (node_id, *(each for each in bare if each != node_id))]
+    listed = base.preference(key, len(owning), spread_level=level, spread="best-effort")
+    ranking = [topology.index(each) for each in (node_id, *(each for each in listed if each != node_id))]
     domains = [node.fault_domain(level) for node in topology]
     for count in range(1, len(owning) + 1):
         expected = tuple(topology.ids[index] for index in twins.spread(ranking, domains, count))

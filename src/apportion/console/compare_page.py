@@ -15,19 +15,19 @@ from apportion.console.charts import PATTERNS, Bar, bars, columns, swatch
 from apportion.console.comparison import Row, Trial, refusals
 from apportion.console.page_style import STYLE
 
-MOST_BARS = 300
+MOST_BARS = 3000
 """Bars and marks of single nodes on the page: a node has a bar in each placement, and its fair share."""
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _LESS = "\N{MINUS SIGN}"
 _EDGES = tuple(tenths / 10 for tenths in range(5, 16))
 _COLUMN_NAMES = ("below 0.5", *(f"{edge:.1f} to {edge + 0.1:.1f}" for edge in _EDGES[:-1]), "1.5 or more")
-_HEADINGS = ("max/mean", "variation", "moved on add", "on remove", "needless")
+_HEADINGS = ("max/mean", "variation", "moved on add", "on remove", "stray")
 _READING = (
     ("max/mean", "The keys of the fullest node over its fair share: at 1.20 it is 20% fuller than meant."),
     ("variation", "How far nodes lie from their fair shares, as standard deviation over mean."),
     ("moved on add, on remove", "Keys that change nodes when one joins, or leaves. Compare with the last line."),
-    ("needless", "Keys that move between two nodes that stay as they are: the larger share of both changes."),
+    ("stray", "Keys that move between two nodes that stay as they are: the larger share of both changes."),
     ("ns/key, bytes", "Time of one lookup of many, in one thread, on one machine; memory that the placement keeps."),
 )
 
@@ -94,7 +94,9 @@ def _figures(trial: Trial, rows: Sequence[Row]) -> str:
 
 def _movement(trial: Trial, rows: Sequence[Row]) -> str:
     legend = _legend(
-        ("plain", "moved with a cause"), ("striped", "moved needlessly"), ("mark", "the least that must move")
+        ("plain", "moved with a cause"),
+        ("striped", "stray: moved without a cause"),
+        ("mark", "the least that must move"),
     )
     joins, leaves = _name(trial.joining.id), _name(trial.leaving.id)
     words = (
@@ -117,7 +119,7 @@ def _movement_figure(trial: Trial, rows: Sequence[Row]) -> str:
     ]  # fmt: skip
     one = _times(1, 1)
     bound = ("the least", f"{trial.add_bound:.2%}", one, "0.00%", f"{trial.remove_bound:.2%}", one, "0.00%")
-    headings = ("placement", "on add", "of the least", "needless", "on remove", "of the least", "needless")
+    headings = ("placement", "on add", "of the least", "stray", "on remove", "of the least", "stray")
     return _figure(bars(listed, most=most, name=name), _table("Keys that move", headings, [*cells, bound]))
 
 
