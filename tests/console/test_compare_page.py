@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -96,10 +97,31 @@ def shapes(root):
     return [(e.tag, len(e.children)) for e in root.all() if e.tag not in ("title", "text")]
 
 
-def test_a_hostile_placement_is_text_too():
-    root, _ = page(Topology(["a", "b"]), placements=[HOSTILE], baselines=[HOSTILE])
+@dataclass(frozen=True)
+class OddHasher:
+    """A hash function of another package, with a label of its liking."""
+
+    label: str
+    bits: int = 64
+
+    def digest(self, data):
+        return len(data)
+
+    __call__ = digest
+
+
+@pytest.mark.parametrize("hostile", [HOSTILE, "\" onload='alert(1)"])
+def test_names_of_placements_and_hash_functions_are_text_too(hostile):
+    topology = Topology(["a", "b"])
+    trial = Trial.of(topology, [b"k"], OddHasher(hostile))
+    rows = [row_of(hostile, topology), Row(placement=hostile, refused=hostile)]
+    below = [Row(placement=hostile, **FIGURES, why_not=hostile)]
+    root = parsed(page_of(trial, rows, below, source="keys", command="c"))
     assert [] == list(root.find("img"))
-    assert HOSTILE in root.text
+    assert {"class", "role", "aria-label", "width", "height"} == {
+        name for svg in root.find("svg", role="img") for name in svg.attributes
+    }
+    assert 5 == sum(hostile in svg.attributes["aria-label"] for svg in root.find("svg", role="img"))
 
 
 @pytest.mark.parametrize("nodes", [3, 1000])
@@ -203,7 +225,8 @@ def test_a_file_name_that_is_no_text_does_not_break_the_page():
 
 
 @pytest.mark.parametrize("where", ["no-such-folder/page.html", "."])
-def test_a_page_that_cannot_be_written_is_refused_and_leaves_nothing(where, tmp_path):
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(where, tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, "measured", lambda *_: 1 / 0)
     assert "--html" in refused(run("compare", "--nodes", "a,b", "--html", where, folder=tmp_path))
     assert [] == list(tmp_path.iterdir())
 

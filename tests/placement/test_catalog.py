@@ -55,7 +55,7 @@ def test_calling_a_spec_passes_options_on():
     [("rign", "ring"), ("Ring", "ring"), ("rendevous", "rendezvous"), ("slot", "slots"), ("", None)],
 )
 def test_an_unknown_name_is_refused_and_the_nearest_named(name, nearest):
-    with pytest.raises(UnknownOption, match="expected one of .*jump.*, kafka, ") as caught:
+    with pytest.raises(UnknownOption, match=r"expected one of .*jump.*, kafka, ") as caught:
         placement.get(name)
     assert nearest == caught.value.nearest
     assert (f"Did you mean {nearest!r}?" if nearest else "Pick one of them.") == caught.value.hint

@@ -15,7 +15,7 @@ from apportion.console.charts import PATTERNS, Bar, bars, columns, swatch
 from apportion.console.comparison import Row, Trial, refusals
 from apportion.console.page_style import STYLE
 
-MOST_BARS = 3000
+MOST_BARS = 300
 """Bars and marks of single nodes on the page: a node has a bar in each placement, and its fair share."""
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -55,7 +55,7 @@ def encode(value: Topology | Table | Assignment | Plan) -> bytes:
 def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> Snapshot:
     """Return the value of type `kind` that `data` is the snapshot of, for any cluster or just the named one.
 
-    O(size). Raises `BadSnapshot` for everything that is not exactly what `encode` of some release wrote.
+    O(size). Raises `BadSnapshot` for bytes that were damaged, or that say what no value can.
 
     >>> decode(encode(Topology(["b", "a"])), Topology).ids
     ('a', 'b')

@@ -130,7 +130,7 @@ class Table:
         return widths
 
     def diff(self, new: "Table") -> tuple[Change, ...]:
-        """Return exactly the ranges whose ordered owners differ in `new`, joined where neighbours change alike.
+        """Return exactly the ranges whose ordered owners differ in `new`, none divided without need.
 
         Order: by position. O(stretches of both). Raises `InvalidInput` when the positions mean different hashes.
         """
@@ -144,7 +144,8 @@ class Table:
         cuts = sorted({*self.starts, *new.starts})
         ends = (*cuts[1:], self.end)
         stretches = zip(cuts, ends, self._owners_at(cuts), new._owners_at(cuts), strict=True)
-        return tuple(_joined(stretches))
+        # Neighbours never change alike: where they meet, one of the tables has a boundary, and other owners beyond it.
+        return tuple(Change(KeyRange(start, end), was, now) for start, end, was, now in stretches if was != now)
 
     def changed(self, changes: Sequence[Change], topology: Topology, *, slots: int | None = None) -> Self:
         """Return the table of `topology` in which exactly `changes` (sorted, disjoint) have happened.
@@ -202,26 +203,6 @@ class Table:
         return (
             f"Table({len(self.starts)} ranges over {len(self.topology)} nodes, {self.hasher}{grid}, epoch {self.epoch})"
         )
-
-
-def _joined(stretches: Iterable[tuple[Position, Position | None, Owners, Owners]]) -> Iterator[Change]:
-    """Yield a change for each maximal run of stretches with the same owners before and the same other owners after."""
-    differing = (stretch for stretch in stretches if stretch[2] != stretch[3])
-    run: tuple[Position, Position | None, Owners, Owners] | None = None
-    for start, end, before, after in differing:
-        if run is not None and run[1:] == (start, before, after):
-            run = (run[0], end, before, after)
-            continue
-        if run is not None:
-            yield _change(run)
-        run = (start, end, before, after)
-    if run is not None:
-        yield _change(run)
-
-
-def _change(run: tuple[Position, Position | None, Owners, Owners]) -> Change:
-    start, end, before, after = run
-    return Change(KeyRange(start, end), before, after)
 
 
 def _start_parts(starts: tuple[Position, ...]) -> list[bytes]:
