@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ENGINES := chromium gcc g++ libmemcached11 libhashkit2 nginx-light redis-server
 SOAK_MINUTES ?= 5
 SOAK_SEED ?=
 DEMO_KEYS ?=
@@ -26,7 +27,7 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
 	$(BIN)/pytest -q -n auto -m 'not live'
 
-live: .venv/dev.stamp ## The tests that kill processes
+live: .venv/dev.stamp .venv/engines.stamp ## The tests that kill processes, and those that ask real programs
 	$(BIN)/pytest -q -m live tests/live
 
 bench: .venv/dev.stamp ## Print every measured figure, against named peers in one interleaved run
@@ -43,6 +44,14 @@ lock: .venv/dev.stamp ## Resolve the pinned versions again
 
 clean: ## Remove the virtual environment and what tools left behind
 	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak
+
+# As root the programs come from Debian's packages; otherwise tests of an absent one are skipped by name.
+.venv/engines.stamp: Makefile
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg -s $(ENGINES) >/dev/null 2>&1; then \
+	  echo "Installing $(ENGINES) ..."; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(ENGINES) >/dev/null; \
+	fi
+	@mkdir -p .venv && touch $@
 
 .venv/%.stamp: requirements/%.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -11,8 +11,8 @@ from apportion.model.token import KeyRange
 class Explanation:
     """Each step from a key to its owner, and what follows it.
 
-    `hash` is what the hasher gave (None where keys are compared as they are); `range` the stretch of positions that has
-    the same owner (None where the owner is computed); `why` the rule in words; `next` the nodes after the owner in order
+    `hash` is what the hasher gave (None where keys are compared as they are); `range` the stretch of positions with
+    the same owner (None where the owner is computed); `why` the rule in words; `next` the nodes after it in order
     of preference; `if_owner_left` who would take over, None where that is another's decision (the balancer's, or
     nobody's).
     """
