@@ -5,7 +5,6 @@ import os
 import subprocess
 from collections import Counter
 from importlib import import_module
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -17,7 +16,6 @@ pytestmark = pytest.mark.live
 
 KEYS = 200_000
 LETTERS = "az09 .é\u0301ßñ節点ひ🙂𝄞"
-PAGE = Path(__file__).parents[2] / "docs" / "hot-keys.md"
 
 
 @pytest.fixture(autouse=True)
@@ -81,12 +79,3 @@ def test_every_process_prints_the_same_whatever_its_hash_seed(tmp_path):
         for seed in ("0", "1", "2")
     }
     assert 1 == len(printed)
-
-
-def test_the_page_shows_what_the_command_prints(tmp_path):
-    head, _, rest = PAGE.read_text().partition("$ apportion hotkeys --keys hits.txt --top 3\n")
-    expected, _, _ = rest.partition("```")
-    script = head.rpartition("$ ")[2]
-    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, timeout=60)
-    done = run("hotkeys", "--keys", "hits.txt", "--top", "3", folder=tmp_path)
-    assert expected == done.stdout.decode()

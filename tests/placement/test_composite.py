@@ -23,7 +23,7 @@ DAYS = Composite(BASE)
 MINUTES = Composite(BASE, width=3, period_seconds=60)
 ENTITIES = [f"meter-{number}" for number in range(300)]
 FIRST, LAST = -(2**63), 2**63 - 1
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=25)
 seconds = st.one_of(st.integers(-500, 500), st.integers(FIRST, LAST), st.sampled_from([FIRST, LAST]))
 entities = st.one_of(worlds.keys, st.integers(FIRST, LAST))
 

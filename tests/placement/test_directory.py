@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from apportion import Jump, Node, Rendezvous, Ring, Slots, Topology, balance, handover, plan
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes, UnknownNode
 from apportion.placement import directory as module
+from apportion.placement.composite import Composite
 from apportion.placement.directory import SPEC, Directory
 from apportion.placement.keys import key_bytes
 from apportion.placement.lists import Lists
@@ -19,7 +20,7 @@ ABCDE = Topology(Node(name, zone=(name,)) for name in "abcde")
 RING = Ring(ABCDE, vnodes=8)
 DIRECTORY = Directory(RING, exceptions={"vip": "e", b"raw": "a"})
 KEYS = [f"tenant-{number}" for number in range(500)]
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=25)
 
 
 @FEW
@@ -85,6 +86,9 @@ def test_a_key_that_the_base_has_no_node_for_can_have_an_exception():
     assert "the base has no node for it" in directory.explain("jp").why
     with pytest.raises(CannotPlace, match="'us' is in no list"):
         directory.route("us")
+    by_time = Directory(Composite(RING), exceptions={"vip": "b"})
+    assert ("b", ()) == (by_time.route("vip"), by_time.explain("vip").next)
+    assert RING.preference("x", 4)[1] == by_time.route("x|86400")
 
 
 def test_an_explanation_says_that_it_is_an_exception_and_what_the_base_would_do():

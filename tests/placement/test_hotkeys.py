@@ -22,7 +22,7 @@ from tests import worlds
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "hotkeys.json").read_text())
 ABCDE = Topology(["a", "b", "c", "d", "e"])
 RING = Ring(ABCDE, vnodes=8)
-FEW = settings(max_examples=50)
+FEW = settings(max_examples=30)
 
 
 class Drawn:

@@ -18,7 +18,7 @@ from tests import invariants, worlds
 ABC = Topology(["a", "b", "c"])
 VALUES = {"a": ["de", "fr"], "b": ["us"]}
 LISTS = Lists(ABC, values=VALUES)
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=25)
 values = st.one_of(worlds.keys, st.integers(-(2**63), 2**63 - 1))
 
 

@@ -94,7 +94,7 @@ def shortened(names: Iterable[str], cells: int = LABEL_CELLS) -> dict[str, str]:
     >>> list(shortened(["the-same-beginning-1", "the-same-beginning-2", "db"]).values())
     ['the-same-beg…1', 'the-same-beg…2', 'db']
     """
-    distinct = set(names)
+    distinct = dict.fromkeys(names)
     tries = [{name: _cut(name, cells, tail) for name in distinct} for tail in range(cells)]
     return max(tries, key=lambda tried: len(set(tried.values())))
 

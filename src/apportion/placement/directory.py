@@ -104,7 +104,7 @@ class Directory(KeyByKey):
     def _base_says(self, key: Key) -> str:
         try:
             return f"the base would take {self.base.route(key)}"
-        except CannotPlace:
+        except (CannotPlace, InvalidInput):  # the key is one; the base may want another form
             return "the base has no node for it"
 
     def _followers(self, key: Key) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class Directory(KeyByKey):
         for count in range(min(3, owning), 1, -1):
             try:
                 return self.preference(key, count, spread="best-effort")[1:]
-            except CannotPlace:
+            except (CannotPlace, InvalidInput):
                 continue
         return ()
 
