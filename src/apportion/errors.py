@@ -107,15 +107,19 @@ class NoNodes(CannotPlace):
         )
 
 
+_WAY_OUT = {
+    "in distinct zones": "Add zones, ask for fewer replicas, or relax the rule with spread='best-effort'.",
+    "on distinct nodes": "Add nodes, or ask for fewer replicas.",
+}
+
+
 class NotEnoughNodes(CannotPlace):
     """More replicas wanted than the rule allows to place."""
 
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
         super().__init__(
             f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({_listed(eligible)}).",
-            "Add zones, ask for fewer replicas, or relax the rule with spread='best-effort'."
-            if "zone" in rule
-            else "Add nodes, or ask for fewer replicas.",
+            _WAY_OUT.get(rule, "Ask for fewer; Ring and Rendezvous rank all nodes, an assignment the owners it holds."),
         )
         self.wanted, self.eligible, self.rule = wanted, tuple(eligible), rule
 
@@ -206,5 +210,8 @@ def _cut(text: str, length: int) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    some = ", ".join(names[:8])
+    """List some names in one line; what no name may hold is shown as values are."""
+    some = ", ".join(
+        name if name.isprintable() and "://" not in name and len(name) < 256 else shown(name) for name in names[:8]
+    )
     return f"{some}, … {len(names) - 8} more" if len(names) > 8 else some or "none"

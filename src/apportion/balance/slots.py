@@ -44,7 +44,8 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
     else:
         _check_previous(topology, previous, count)
         old, owners = previous.topology, _kept(topology, previous)
-    gains = [node.weight - (old[node.id].weight if node.id in old else 0) for node in topology]
+    # What a node may own more than before; one that drains has a cause to lose all it holds, whatever it weighed.
+    gains = [node.weight - (old[node.id].weight if node.id in old else 0) if node.weight else -1.0 for node in topology]
     return Assignment(topology=topology, rows=tuple(_repaired(owners, _loads(topology, owners, gains), gains)))
 
 

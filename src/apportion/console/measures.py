@@ -39,6 +39,7 @@ def movement(before: Sequence[str], after: Sequence[str], old: Topology, new: To
         count
         for (source, target), count in moves.items()
         if source in new
+        and new[source].weight > 0
         and target in old
         and new[source].weight >= old[source].weight
         and new[target].weight <= old[target].weight

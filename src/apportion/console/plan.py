@@ -41,7 +41,7 @@ class Edits:
 
     def applied_to(self, topology: Topology) -> Topology:
         """Return the topology after the changes."""
-        single = (*(self.add or ()), *(self.remove or ()), *(self.drain or ()), *(self.weight or ()))
+        single = (*_ids(self.add), *_ids(self.remove), *_ids(self.drain), *(self.weight or ()))
         if self.to is not None:
             if single or self.zone:
                 raise InvalidInput(
@@ -50,7 +50,7 @@ class Edits:
             target = read_topology(self.to)
             return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))
         weights = {node_id: _number(text) for node_id, text in _pairs("--weight", self.weight)}
-        for node_id in self.drain or ():
+        for node_id in _ids(self.drain):
             if node_id in weights:
                 raise InvalidInput(
                     "--drain", node_id, "no --weight of the same node beside it", "To drain is weight 0."
@@ -62,16 +62,16 @@ class Edits:
                 zone=tuple(zones.pop(node_id, "").split("/")) if node_id in zones else (),
                 weight=weights.pop(node_id, 1.0),
             )
-            for node_id in self.add or ()
+            for node_id in _ids(self.add)
         ]
         if zones:
             raise InvalidInput(
                 "--zone", next(iter(zones)), "the id of a node that --add adds", "Zones of present nodes stay."
             )
         changed = (
-            Topology(topology.without(*(self.remove or ())), cluster=topology.cluster)
+            Topology(topology.without(*_ids(self.remove)), cluster=topology.cluster)
             .add(*added)
-            .drain(*(self.drain or ()))
+            .drain(*_ids(self.drain))
         )
         for node_id, weight in weights.items():
             changed = changed.reweight(node_id, weight)
@@ -187,6 +187,11 @@ def _transfers(change: Plan) -> list[tuple[str, str, float]]:
     total = sum(change.widths_after.values())
     ordered = sorted(widths.items(), key=lambda entry: (-entry[1], entry[0]))
     return [(source, target, width / total) for (source, target), width in ordered]
+
+
+def _ids(entries: list[str] | None) -> list[str]:
+    """Split at commas, as `--nodes` does."""
+    return [node_id for entry in entries or () for node_id in entry.split(",")]
 
 
 def _pairs(option: str, entries: list[str] | None) -> list[tuple[str, str]]:

@@ -18,6 +18,9 @@ from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import Node, Topology
 
 MAX_BYTES = 16 * 2**20
+MAX_LINE_BYTES = 4096
+"""A key of many dots takes the parser time that grows with their square."""
+
 BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
@@ -45,6 +48,9 @@ def _topology(document: dict[str, object]) -> Topology:
 def _parsed(path: Path, data: bytes) -> dict[str, object]:
     if data.startswith(BYTE_ORDER_MARKS):
         raise InvalidInput("topology file", str(path), "UTF-8 without a byte order mark", "Save it as plain UTF-8.")
+    if max(map(len, data.split(b"\n"))) > MAX_LINE_BYTES:
+        expected = f"lines of at most {MAX_LINE_BYTES} bytes"
+        raise InvalidInput("topology file", str(path), expected, "Write a [[node]] for each node.")
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
@@ -52,8 +58,14 @@ def _parsed(path: Path, data: bytes) -> dict[str, object]:
             "topology file", str(path), f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8."
         ) from error
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)[:100]
+        reason = "nested too deep" if isinstance(error, RecursionError) else _reason(error)
         raise InvalidInput("topology file", str(path), f"TOML ({reason})", "See docs/topology-file.md.") from error
+
+
+def _reason(error: ValueError) -> str:
+    """Return what the parser says, without what it quotes of the file: that may be a password."""
+    words, mark, place = str(error).rpartition(" (at ")
+    return words.split("(")[0].split("'")[0].strip() + mark + place if mark else "a number that is too long"
 
 
 def _node(table: dict[str, object]) -> Node:

@@ -31,7 +31,11 @@ class Assignment:
     rows: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.topology, Topology):
+            raise InvalidInput("topology", self.topology, "a Topology", "Wrap the nodes: Topology([...]).")
         nodes = len(self.topology)
+        if not all(type(row) is tuple for row in self.rows):
+            raise InvalidInput("assignment rows", self.rows, "a tuple of tuples of indexes", "Write rows=((0,), (1,)).")
         if not 0 < len(self.rows) <= MAX_PARTITIONS:
             raise InvalidInput("partitions", len(self.rows), f"1 .. {MAX_PARTITIONS}", "Assign at least one partition.")
         for row in set(self.rows):

@@ -22,6 +22,9 @@ from apportion.model.table import Table
 from apportion.model.topology import Topology
 
 MAX_BYTES = 64 * 2**20
+MAX_CONTAINERS = 3_000_000
+"""More than a table within MAX_BYTES can have: what is small to read may not be large to hold."""
+
 FORMAT_VERSION = 1
 
 Snapshot = TypeVar("Snapshot", Topology, Table, Assignment, Plan)
@@ -114,9 +117,14 @@ def _check_size(data: bytes) -> None:
 
 
 def _parsed(body: bytes) -> object:
+    if body.count(b"[") + body.count(b"{") > MAX_CONTAINERS:
+        raise BadSnapshot("snapshot body", body, f"at most {MAX_CONTAINERS} lists and objects", "Take a fresh copy.")
     try:
         return json.loads(
-            body, object_pairs_hook=_without_repeats, parse_constant=_refuse_number, parse_float=_refuse_number
+            body.decode("ascii"),
+            object_pairs_hook=_without_repeats,
+            parse_constant=_refuse_number,
+            parse_float=_refuse_number,
         )
     except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):

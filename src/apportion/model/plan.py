@@ -110,7 +110,7 @@ class Plan:
     @property
     def is_pending(self) -> bool:
         """Whether there is anything to apply, if only a new topology under which nothing moves."""
-        return self.before.digest != self.after.digest
+        return bool(self.changes) or self.before.digest != self.after.digest
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
@@ -176,7 +176,8 @@ class Plan:
         """
         if move.source is None or move.target is None:
             return False
-        source_shrank = move.source not in self.new or self.new[move.source].weight < self.old[move.source].weight
+        left_over = self.new[move.source].weight if move.source in self.new else 0
+        source_shrank = left_over == 0 or left_over < self.old[move.source].weight
         target_grew = move.target not in self.old or self.new[move.target].weight > self.old[move.target].weight
         return not (source_shrank or target_grew)
 

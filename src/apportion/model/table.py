@@ -53,6 +53,8 @@ class Table:
 
     def __post_init__(self) -> None:
         check_name("hasher", self.hasher)
+        if not isinstance(self.topology, Topology):
+            raise InvalidInput("topology", self.topology, "a Topology", "Wrap the nodes: Topology([...]).")
         _check_starts(self.starts, len(self.rows))
         _check_rows(self.rows, len(self.topology))
         joined = [(self.starts[0], self.rows[0])]
@@ -239,6 +241,8 @@ def _check_starts(starts: tuple[Position, ...], rows: int) -> None:
 
 
 def _check_rows(rows: tuple[tuple[int, ...], ...], nodes: int) -> None:
+    if not all(type(row) is tuple for row in rows):
+        raise InvalidInput("table rows", rows, "a tuple of tuples of indexes", "Write rows=((0,), (1,)).")
     for row in set(rows):
         if (
             not row

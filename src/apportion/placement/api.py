@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal, Protocol, Self, TypeAlias
 
+from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.topology import Node, Topology
@@ -98,6 +99,13 @@ class PlacementSpec:
         """
         option = signature(self.build).parameters.get("hasher")
         return option is not None and option.default == DEFAULT
+
+
+def check_topology(topology: Topology) -> Topology:
+    """Return `topology`; `InvalidInput` for anything else, so that no change forgets the cluster and the epoch."""
+    if not isinstance(topology, Topology):
+        raise InvalidInput("topology", topology, "a Topology", "Change the one there is: placement.topology.add(...).")
+    return topology
 
 
 def topology_of(nodes: Nodes) -> Topology:

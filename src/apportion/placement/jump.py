@@ -16,7 +16,7 @@ from typing import Self
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology
-from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
@@ -103,7 +103,7 @@ class Jump(Computed):
 
         New nodes are appended, sorted by id. Raises `CannotPlace` if any but the last nodes left.
         """
-        owning = dict.fromkeys(node.id for node in equal_weights(topology, "jump hashing"))
+        owning = dict.fromkeys(node.id for node in equal_weights(check_topology(topology), "jump hashing"))
         kept = [node_id for node_id in self.order if node_id in owning]
         for node_id, expected in zip(kept, self.order, strict=False):
             if node_id != expected:

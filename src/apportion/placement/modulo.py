@@ -10,7 +10,7 @@ from typing import Self
 
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
-from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
@@ -56,7 +56,7 @@ class Modulo(Computed):
 
     def on(self, topology: Topology) -> Self:
         """Return modulo over another topology, which moves nearly every key."""
-        return type(self)(topology, hasher=self.hasher)
+        return type(self)(check_topology(topology), hasher=self.hasher)
 
     def __reduce__(self) -> "tuple[partial[Modulo], tuple[Topology]]":
         return partial(type(self), hasher=self.hasher), (self.topology,)

@@ -21,7 +21,7 @@ from typing import Self
 from apportion.errors import NoNodes
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
-from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
@@ -106,7 +106,7 @@ class Rendezvous(Computed):
 
     def on(self, topology: Topology) -> Self:
         """Return rendezvous hashing over another topology."""
-        return type(self)(topology, hasher=self.hasher)
+        return type(self)(check_topology(topology), hasher=self.hasher)
 
     def _ranking(self, key_hash: int) -> Iterator[int]:
         data = key_hash.to_bytes(8, "little")

@@ -22,7 +22,7 @@ from apportion.errors import InvalidInput, NoNodes
 from apportion.model.table import MAX_TOKENS
 from apportion.model.token import Token
 from apportion.model.topology import Node, Topology
-from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.circle import Circle
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
 
@@ -50,7 +50,7 @@ class Ring(Circle):
 
     def on(self, topology: Topology) -> Self:
         """Return the ring of another topology, with the same tokens for every node that is in both."""
-        return type(self)(topology, vnodes=self.vnodes, hasher=self.hasher)
+        return type(self)(check_topology(topology), vnodes=self.vnodes, hasher=self.hasher)
 
     def _tokens_of(self, index: int) -> Iterator[Token]:
         node, digest = self.topology.nodes[index], self.hasher.digest

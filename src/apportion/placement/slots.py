@@ -20,7 +20,7 @@ from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.token import Slot, slot_start
 from apportion.model.topology import Topology
-from apportion.placement.api import PlacementSpec
+from apportion.placement.api import PlacementSpec, check_topology
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
 from apportion.placement.keys import key_bytes
@@ -95,7 +95,7 @@ class Slots(Tabular):
         Raises `CannotPlace` if a slot has no owner left: `balance.slots(topology, previous=...)` makes a new
         assignment.
         """
-        keeps = {node.id for node in topology if node.weight > 0}
+        keeps = {node.id for node in check_topology(topology) if node.weight > 0}
         rows = [
             [node_id for node_id in owners if node_id in keeps] for owners in self.assignment.preference_lists.values()
         ]
