@@ -74,7 +74,7 @@ def test_a_mistake_is_named_with_the_way_out(arguments, says, tmp_path):
         ("node = 5\n", "[[node]]"),
         ("epoch = 1.5\n", "epoch number"),
         ("cluster = 1\n", "cluster"),
-        ("x = " + "[" * 100_000, "TOML"),  # 41
+        ("x = " + "[" * 8_000, "TOML"),  # 41
         ("x = " + "9" * 4301, "TOML"),  # 41
         (b"\xef\xbb\xbf[[node]]\nid = 'a'\n", "byte order mark"),  # 50
         ("[[node]]\nid = 'a'\n".encode("utf-16"), "byte order mark"),
@@ -100,11 +100,7 @@ def test_what_is_no_file_is_refused_without_waiting(arguments, kind, tmp_path):
         os.mkfifo(path)
     elif kind == "zero":
         path = "/dev/zero"
-    process = run("route", *(argument.format(path) for argument in arguments), folder=tmp_path)
-    if kind == "fifo" and "--keys" in arguments:
-        assert (0, b"") == (process.returncode, process.stdout), "a pipe without a writer holds no keys"
-    else:
-        refused(process)
+    refused(run("route", *(argument.format(path) for argument in arguments), folder=tmp_path))
 
 
 @pytest.mark.parametrize("start", [b"\xef\xbb\xbf", "k".encode("utf-16")])

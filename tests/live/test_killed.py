@@ -64,3 +64,25 @@ def test_an_interrupted_apply_is_done_or_not_begun(tables, death):
         process.send_signal(death)
         process.communicate()
         assert decode((folder / "table.json").read_bytes(), Table) in (old, new)
+
+
+@pytest.mark.live
+def test_of_two_plans_applied_at_once_exactly_one_is_done(tables):
+    folder, old, _ = tables
+    ring = Ring([f"n{number}" for number in range(40)])
+    plans = []
+    for number in range(2):
+        plans.append(plan(old, ring.on(ring.topology.add(f"new-{number}")).table()))
+        (folder / f"plan-{number}.json").write_bytes(encode(plans[number]))
+    for _ in range(8):
+        (folder / "table.json").write_bytes(encode(old))
+        command = [sys.executable, "-m", "apportion.console.main", "apply"]
+        writers = [
+            subprocess.Popen(
+                [*command, f"plan-{number}.json"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            for number in range(2)
+        ]
+        codes = [(writer.communicate(), writer.returncode)[1] for writer in writers]
+        assert [0, 1] == sorted(codes)
+        assert plans[codes.index(0)].after == decode((folder / "table.json").read_bytes(), Table).epoch

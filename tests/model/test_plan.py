@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
-from apportion import KeyRange, Node, Plan, Topology, plan
+from apportion import Jump, KeyRange, Node, Plan, Table, Topology, plan
 from apportion.errors import InvalidInput
 from apportion.model import Change, Move
 from tests import twins, worlds
@@ -176,3 +176,37 @@ def test_a_plan_that_contradicts_itself_cannot_exist(changed):
     assert Plan(**_members())
     with pytest.raises(InvalidInput, match="plan"):
         Plan(**_members(**changed))
+
+
+def test_what_goes_and_comes_is_paired_by_whole_zone_paths():
+    topology = Topology(
+        [
+            Node("a", zone=("eu", "r1")),
+            Node("b", zone=("eu", "r2")),
+            Node("x", zone=("eu", "r2")),
+            Node("y", zone=("eu", "r1")),
+        ]
+    )
+    rows = {
+        name: ((topology.index(one), topology.index(two)),) for name, one, two in (("old", "a", "b"), ("new", "x", "y"))
+    }
+    old, new = (Table(topology=topology, hasher="xxh3-64", starts=(0,), rows=rows[name]) for name in ("old", "new"))
+    assert [("a", "y"), ("b", "x")] == [(move.source, move.target) for move in plan(old, new).moves]
+
+
+def test_shares_before_are_of_what_was_owned_before():
+    topology = Topology(["a", "b"])
+    old, new = (Table(topology=topology, hasher="xxh3-64", starts=(0,), rows=rows) for rows in (((0,),), ((0, 1),)))
+    per_node = plan(old, new).per_node
+    assert (1.0, 0.5) == (per_node["a"].before_ratio, per_node["a"].after_ratio)
+
+
+def test_a_move_away_from_a_node_that_drains_is_never_stray():
+    topology = Topology([Node("a", weight=0), "b", "c"])
+    old, new = (Table(topology=topology, hasher="xxh3-64", starts=(0,), rows=rows) for rows in (((0,),), ((1,),)))
+    assert 0.0 == plan(old, new).stray_ratio
+
+
+def test_a_change_that_moves_keys_is_pending_whatever_the_epochs_say():
+    one, other = Jump(["a", "b"]), Jump(["b", "a"])
+    assert plan(one, other, ["k"]).is_pending

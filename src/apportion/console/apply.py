@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files import read_bounded, write_whole
+from apportion.console.files import alone_with, read_bounded, write_whole
 from apportion.console.output import print_json
 from apportion.console.source import read_table
 from apportion.model import codec
@@ -35,9 +35,9 @@ def apply(
         Print one JSON object instead.
     """
     change = codec.decode(read_bounded(plan, codec.MAX_BYTES, what="plan file"), Plan)
-    result = apply_to(change, read_table(table))
     target = output or table
-    write_whole(target, codec.encode(result), what="--output")
+    with alone_with(target, what="--output"):
+        write_whole(target, codec.encode(apply_to(change, read_table(table))), what="--output")
     if json:
         print_json("apply", epoch_before=str(change.before), epoch_after=str(change.after), table=str(target))
     else:

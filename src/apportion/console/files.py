@@ -4,9 +4,12 @@ Promises: reading stops at the cap whatever the file claims to be, and never han
 reader of a written file sees the old content or the new, also when the writer is killed in between.
 """
 
+import fcntl
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from apportion.errors import InvalidInput
@@ -43,23 +46,45 @@ def open_for_reading(path: Path, *, what: str) -> int:
 
 
 def write_whole(path: Path, data: bytes, *, what: str) -> None:
-    """Replace the file at `path` by `data`, durably, in one step."""
+    """Replace the file at `path` (or the one that a link there leads to) by `data`, durably, in one step."""
     temporary = None
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            raise InvalidInput(
+                what, str(path), "a file, or a name that is free", "It is a folder or a device; pick another."
+            )
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644)
+            os.fchmod(descriptor, _mode_of(target))
             os.fsync(descriptor)
-        Path(temporary).replace(path)
+        Path(temporary).replace(target)
         temporary = None
-        _sync_directory(path.parent)
+        _sync_directory(target.parent)
     except OSError as error:
         raise unusable(what, path, error) from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def alone_with(path: Path, *, what: str) -> Iterator[None]:
+    """Let one process at a time change the file at `path`, so that none overwrites what another just wrote.
+
+    The lock is on the folder's own descriptor: it needs no file of its own and ends with the process.
+    """
+    try:
+        descriptor = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise unusable(what, path, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def unusable(what: str, path: Path, error: OSError) -> InvalidInput:
@@ -74,3 +99,12 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _mode_of(target: Path) -> int:
+    """Return the mode that a file has, or that a new one gets."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -38,7 +38,14 @@ def _keys_in(name: str, column: str | None) -> Iterator[bytes]:
     path = Path(name)
     try:
         with _opened(name) as stream:
-            yield from _lines(stream) if column is None else _column(stream, column)
+            count = 0
+            for key in _lines(stream) if column is None else _column(stream, column):
+                count += 1
+                yield key
+            if count == 0 and path.is_fifo():
+                raise InvalidInput(
+                    "--keys", name, "a pipe that a process writes to", "Start the writer first, or use -."
+                )
     except OSError as error:
         raise unusable("--keys", path, error) from error
 

@@ -6,10 +6,11 @@ Exit codes: 0 done (for `plan`: no change), 2 changes pending (of `plan`, nothin
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from apportion import __version__
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, shown
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -39,21 +40,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("error: the command line is an extra that is not installed.", file=sys.stderr)
         print("Install it with: pip install 'apportion[cli]'", file=sys.stderr)
         return 1
+    _make_streams_usable()
     try:
         code = application()(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except ApportionError as error:
         return _failed(str(error))
     except CycloptsError as error:
-        return _failed(f"{error}\nSee apportion --help.")
+        return _failed(f"{_tamed(str(error))}\nSee apportion --help.")
     except KeyboardInterrupt:
         print("interrupted; files are as they were, or whole.", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has gone. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        return _cannot_print(error)
     return code if isinstance(code, int) else 0
+
+
+def _make_streams_usable() -> None:
+    """Stand in for streams that were closed before we started, and never fail to print a character."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115, PTH123
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _cannot_print(error: OSError) -> int:
+    """Say that the output could not be written, unless it is that whoever read it has gone."""
+    # Python would complain once more when it flushes at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 1
+    return _failed(f"the output could not be written ({error.strerror}).\nFree space, or print elsewhere.")
+
+
+def _tamed(message: str) -> str:
+    """Return what the parser says in words that are safe to print: it quotes what was typed, be it a password."""
+    words = (
+        shown(word).strip("'\"") if "://" in word or not word.isprintable() else word for word in message.split(" ")
+    )
+    return " ".join(words)[:400]
 
 
 def application() -> "App":

@@ -18,7 +18,7 @@ from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import Node, Topology
 
 MAX_BYTES = 16 * 2**20
-MAX_LINE_BYTES = 4096
+MAX_LINE_BYTES = 8192
 """A key of many dots takes the parser time that grows with their square."""
 
 BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -65,7 +65,11 @@ def _parsed(path: Path, data: bytes) -> dict[str, object]:
 def _reason(error: ValueError) -> str:
     """Return what the parser says, without what it quotes of the file: that may be a password."""
     words, mark, place = str(error).rpartition(" (at ")
-    return words.split("(")[0].split("'")[0].strip() + mark + place if mark else "a number that is too long"
+    if not mark:
+        return "a number that is too long"
+    before, _, quoted = words.partition("(")[0].partition("'")
+    is_punctuation = len(quoted.partition("'")[0]) <= 2
+    return (words.partition("(")[0] if is_punctuation else before).strip() + mark + place
 
 
 def _node(table: dict[str, object]) -> Node:

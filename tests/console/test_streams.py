@@ -1,0 +1,88 @@
+"""Standard streams as users leave them: closed, full, of another encoding; and what a parser error may quote."""
+
+import os
+import subprocess
+
+import pytest
+
+from tests.console.running import COMMAND, refused, run
+
+
+def shell(redirection, *arguments, **environment):
+    """Return a finished `apportion arguments` under a shell's redirection of streams."""
+    command = f'exec "$@" {redirection}'
+    return subprocess.run(
+        ["sh", "-c", command, "sh", *COMMAND, *arguments],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize("arguments", [("route", "--nodes", "a", "k"), ("route", "--nodes", "a", "k", "--json")])
+def test_closed_output_is_no_traceback(arguments):
+    process = shell(">&-", *arguments)
+    assert b"Traceback" not in process.stderr
+
+
+def test_closed_input_holds_no_keys():
+    process = shell("<&-", "route", "--nodes", "a", "--keys", "-")
+    assert b"Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize("words", ["route --nodes a k", "plan --nodes a,b --add c", "doctor", "--help"])
+def test_a_full_disk_is_an_error_and_no_traceback(words):
+    process = shell(">/dev/full", *words.split())
+    assert 1 == process.returncode
+    assert b"Traceback" not in process.stderr
+    assert b"could not be written" in process.stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_terminal_of_another_encoding_shows_what_it_cannot_print_escaped(encoding):
+    for arguments in (("explain", "€", "--nodes", "é,b"), ("route", "--nodes", "é", "é", "--json")):
+        process = shell("", *arguments, PYTHONIOENCODING=encoding)
+        assert (0, b"") == (process.returncode, process.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("route", "--nodes", "a", "--vnodes", "postgres://u:s3cret@h/x", "k"),
+        ("route", "--nodes", "a", "--foo=postgres://u:s3cret@h/x", "k"),
+        ("apply", "a", "postgres://u:s3cret@h/x"),
+        ("postgres://u:s3cret@h/x",),
+        ("route", "--nodes", "a", "--vnodes", "\x1b[31mRED", "k"),
+    ],
+)
+def test_the_parser_quotes_no_password_and_no_control_character(arguments, tmp_path):
+    message = refused(run(*arguments, folder=tmp_path))
+    assert "s3cret" not in message
+    assert "\x1b" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.toml", '["postgres://u:s3cret@h/x"]\na=1\n["postgres://u:s3cret@h/x"]\n'),
+        ("t.toml", 'x = "postgres://u:s3cret@h/x\n'),
+    ],
+)
+def test_a_mistake_in_a_file_is_placed_and_not_quoted(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+    message = refused(run("route", "--topology", name, "k", folder=tmp_path))
+    assert "s3cret" not in message
+    assert "at line" in message
+
+
+def test_a_row_that_is_no_header_is_shown_without_passwords(tmp_path):
+    (tmp_path / "k.csv").write_text("postgres://u:s3cret@h/x,\x1b[31m\n1,2\n")
+    message = refused(run("route", "--nodes", "a", "--keys", "k.csv", "--column", "id", folder=tmp_path))
+    assert "s3cret" not in message
+    assert "\x1b" not in message
+
+
+def test_a_key_of_many_dots_is_refused_and_not_parsed_for_minutes(tmp_path):
+    (tmp_path / "t.toml").write_text("a." * 100_000 + "a=1")
+    assert "lines of at most" in refused(run("route", "--topology", "t.toml", "k", folder=tmp_path))
