@@ -25,10 +25,10 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing/api.py
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
-	$(BIN)/pytest -q -n auto -m 'not live'
+	$(BIN)/pytest -q -n auto -m 'not live and not slow'
 
 live: .venv/dev.stamp .venv/engines.stamp ## The tests that kill processes, and those that ask real programs
-	$(BIN)/pytest -q -m live tests/live
+	$(BIN)/pytest -q -m 'live or slow' tests
 
 bench: .venv/dev.stamp ## Print every measured figure, against named peers in one interleaved run
 	$(BIN)/python -m bench

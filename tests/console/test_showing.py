@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from apportion.console.doctor import KNOWN_HASHES
 from apportion.console.measures import evenness, fair_bound, movement
 from apportion.model import Node, Topology
@@ -23,6 +25,7 @@ def test_doctor_finds_a_hash_function_that_went_wrong(monkeypatch, capsys):
     assert "do not route with it" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_compare_measures_every_placement_or_says_why_not(tmp_path):
     written(tmp_path, "keys", "".join(f"k{number}\n" for number in range(2000)))
     document = json.loads(run("compare", "--nodes", "a,b,c", "--keys", "keys", "--json", folder=tmp_path).stdout)
@@ -37,6 +40,7 @@ def test_compare_measures_every_placement_or_says_why_not(tmp_path):
     assert {"jump", "modulo", "ranges"} <= {row["placement"] for row in unequal["placements"] if row["refused"]}
 
 
+@pytest.mark.slow
 def test_compare_prints_no_progress_where_nobody_looks(tmp_path):
     assert b"" == run("compare", "--nodes", "a,b", folder=tmp_path).stderr
 
