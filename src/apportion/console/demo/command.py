@@ -139,5 +139,6 @@ def _tell_methods(methods: list[Method], bound: float) -> None:
     if peer_name() is None:
         print("   (uhashring is not installed; pip install uhashring to see it here)")
     print("\n   Counted over these keys; a sample of keys lies a little beside the exact shares.")
+    print("   hash(key) % n knows no weights and loads all nodes alike, which the last column holds against it.")
     slots, modulo = methods[0], methods[-1]
     print(f"   {modulo.name} would move {modulo.moved_ratio:.0%} of the keys, slots {slots.moved_ratio:.0%}.")
