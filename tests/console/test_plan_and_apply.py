@@ -114,3 +114,19 @@ def test_a_secret_is_needed_again_and_never_shown(tmp_path):
     message = refused(run("route", "--table", "table.json", "--hasher-key-file", "other", "k", folder=tmp_path))
     assert "fedcba" not in message
     refused(run("route", "--table", "table.json", "k", folder=tmp_path))
+
+
+def test_json_lists_every_range_that_moves(story):
+    document = json.loads(run("plan", "--table", "table.json", "--add", "d", "--json", folder=story).stdout)
+    widths = [int(move["end"], 16) - int(move["start"], 16) for move in document["moves"]]
+    assert document["changes"] == len(widths)
+    assert document["moved_ratio"] == sum(widths) / 2**64
+    assert {"d"} == {move["target"] for move in document["moves"]}
+
+
+def test_json_lists_every_key_that_moves(tmp_path):
+    written(tmp_path, "keys.txt", "".join(f"k{number}\n" for number in range(100)))
+    process = run("plan", "--nodes", "a,b", "--add", "c", "--keys", "keys.txt", "--json", folder=tmp_path)
+    document = json.loads(process.stdout)
+    assert len(document["moves"]) == round(document["moved_ratio"] * 100) > 0
+    assert document["moves"][0]["key"].startswith("k")

@@ -1,6 +1,7 @@
 """`apportion plan`: what a change of nodes would move, before it moves."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +11,16 @@ from cyclopts import Parameter
 from apportion.console.composing import succeed
 from apportion.console.files import write_whole
 from apportion.console.key_stream import KeysFile, keys_of
-from apportion.console.output import print_columns, print_json
+from apportion.console.output import key_member, print_columns, print_json
 from apportion.console.source import Source
 from apportion.console.topology_file import read_topology
 from apportion.errors import InvalidInput
 from apportion.model import codec
-from apportion.model.plan import Plan
+from apportion.model.plan import Key, Plan
+from apportion.model.token import KeyRange, position_text
 from apportion.model.topology import Node, Topology
 from apportion.placement.change import plan as plan_of
+from apportion.placement.keys import key_bytes
 
 PENDING = 2
 MAX_TRANSFERS_SHOWN = 20
@@ -133,7 +136,7 @@ def print_plan(change: Plan) -> None:
 
 
 def print_plan_json(change: Plan) -> None:
-    """Print a plan as JSON; ratios are of the total that is owned."""
+    """Print a plan as JSON, with every single move; ratios are of the total that is owned."""
     print_json(
         "plan",
         epoch_before=str(change.before),
@@ -159,7 +162,15 @@ def print_plan_json(change: Plan) -> None:
         transfers=[
             {"source": source, "target": target, "ratio": ratio} for source, target, ratio in _transfers(change)
         ],
+        moves=[{**_item(move.item), "source": move.source, "target": move.target} for move in change.moves],
     )
+
+
+def _item(item: KeyRange | Key) -> Mapping[str, str]:
+    """Return what moves: a range, half-open, or a key."""
+    if isinstance(item, KeyRange):
+        return {"start": position_text(item.start), "end": position_text(item.end)}
+    return key_member(item if isinstance(item, bytes) else key_bytes(item))
 
 
 def _mark(change: Plan, node_id: str) -> str:

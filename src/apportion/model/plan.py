@@ -152,6 +152,7 @@ class Plan:
     @cached_property
     def per_node(self) -> Mapping[str, NodeChange]:
         """What the plan means for each node of either topology, by id."""
+        self._measured_span()
         gained: Counter[str | None] = Counter()
         lost: Counter[str | None] = Counter()
         for move in self.moves:
