@@ -314,3 +314,15 @@ def test_an_assignment_may_hold_a_partition_that_nobody_owns():
 
 if __name__ == "__main__":
     write_vectors()
+
+
+def test_a_version_spelt_another_way_is_refused():
+    data = encode(Topology(["a"]))
+    with pytest.raises(BadSnapshot):
+        decode(data.replace(b'"format_version":1,', b'"format_version":01,'), Topology)
+
+
+def test_a_refused_value_is_named_whole():
+    data = forged(b"topology", b'{"cluster":"","number":1,"nodes":[["a",[],1000000],["a",[],1000000]]}')
+    with pytest.raises(BadSnapshot, match="in the saved topology, node id is 'a', expected an id no other node"):
+        decode(data, Topology)

@@ -43,7 +43,9 @@ def from_form(form: Form, kind: type[Value]) -> Value:
     except BadSnapshot:
         raise
     except InvalidInput as error:
-        raise BadSnapshot(f"the saved {kind.__name__.lower()}", error.problem, "a valid one", error.hint) from error
+        refusal = BadSnapshot("snapshot body", None, "a valid one", error.hint)
+        refusal.problem = f"in the saved {kind.__name__.lower()}, {error.problem}"
+        raise refusal from error
     return cast(Value, value)
 
 
