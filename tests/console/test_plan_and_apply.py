@@ -130,3 +130,11 @@ def test_json_lists_every_key_that_moves(tmp_path):
     document = json.loads(process.stdout)
     assert len(document["moves"]) == round(document["moved_ratio"] * 100) > 0
     assert document["moves"][0]["key"].startswith("k")
+
+
+def test_an_export_does_not_put_a_table_back_to_an_earlier_epoch(story):
+    run("apply", "plan.json", folder=story)
+    before = (story / "table.json").read_bytes()
+    assert "current epoch is 2:" in refused(run("table", "export", "--nodes", "a,b,c", folder=story))
+    assert before == (story / "table.json").read_bytes()
+    assert 0 == run("table", "export", "--nodes", "a,b,c", "-o", "other.json", folder=story).returncode

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files import read_bounded, write_whole
+from apportion.console.files import alone_with, read_bounded, write_whole
 from apportion.console.output import print_json
 from apportion.console.plan import print_plan, print_plan_json
 from apportion.console.source import Hashing, NodesSource, Source, read_table
-from apportion.errors import InvalidInput
+from apportion.errors import BadSnapshot, InvalidInput, StaleEpoch
 from apportion.model import codec
 from apportion.model.table import Table
 from apportion.model.token import KeyRange, position_of_text, position_text
@@ -44,7 +44,10 @@ def export_table(
         Print one JSON object instead.
     """
     table = _exported(source, replicas)
-    write_whole(output, _to_csv(table) if csv else codec.encode(table), what="--output")
+    if csv:
+        write_whole(output, _to_csv(table), what="--output")
+    else:
+        _save(table, output)
     _report("table export", table, output, json=json)
 
 
@@ -70,7 +73,7 @@ def import_table(
     """
     ranges = _from_csv(read_bounded(file, codec.MAX_BYTES, what="CSV file"))
     table = Table.from_ranges(ranges, topology=nodes.load_topology(), hasher=hashing.load_hasher().label)
-    write_whole(output, codec.encode(table), what="--output")
+    _save(table, output)
     _report("table import", table, output, json=json)
 
 
@@ -88,6 +91,20 @@ def diff_table(old: Path, new: Path, /, *, json: bool = False) -> None:
     """
     change = plan_of(read_table(old), read_table(new))
     (print_plan_json if json else print_plan)(change)
+
+
+def _save(table: Table, output: Path) -> None:
+    """Write a table, but never over one of a later epoch: that may be the only record of who owns what."""
+    with alone_with(output, what="--output"):
+        if output.is_file():
+            try:
+                current = read_table(output).epoch
+            except BadSnapshot:
+                pass  # not a table of ours, so no version of one
+            else:
+                if current.number > table.epoch.number:
+                    raise StaleEpoch(seen=table.epoch, current=current)
+        write_whole(output, codec.encode(table), what="--output")
 
 
 def _exported(source: Source, replicas: int | None) -> Table:
