@@ -160,7 +160,7 @@ def takes_what_it_says(spec):
 def lookup_grows_as_promised(spec):
     """With 64 times the nodes a lookup executes at most so many times the instructions as promised."""
     allowed = {"O(1)": 1.05, "O(log tokens)": 2 * log2(MANY) / log2(FEW), "O(log nodes)": 2 * log2(MANY) / log2(FEW)}
-    few, many = (_instructions(_crowd(spec, nodes)) for nodes in (FEW, MANY))
+    few, many = (_most_instructions(_crowd(spec, nodes)) for nodes in (FEW, MANY))
     limit = allowed.get(spec.lookup, 1.5 * MANY / FEW)
     assert many / few <= limit, f"{few} instructions with {FEW} nodes, {many} with {MANY}: not {spec.lookup}"
 
@@ -170,6 +170,11 @@ def _crowd(spec, nodes):
     if spec.takes == "topology":
         return spec(topology)
     return spec(Assignment(topology=topology, rows=tuple((slot % nodes,) for slot in range(32 * nodes))))
+
+
+def _most_instructions(built):
+    """Count twice: CPython 3.12 begins to report the opcodes of a function only when it was traced before."""
+    return max(_instructions(built) for _ in range(2))
 
 
 def _instructions(built):
