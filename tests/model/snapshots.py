@@ -1,8 +1,13 @@
 """One example of each kind of snapshot, and forged ones: damaged or nonsensical inside, with a checksum that fits."""
 
+import re
+from dataclasses import replace
 from hashlib import blake2b
 
-from apportion import Assignment, Node, Ring, Table, Topology, plan
+from xxhash import xxh3_128
+
+from apportion import Assignment, Node, Ring, Table, Topology, decode, plan
+from apportion.errors import BadSnapshot
 
 TOPOLOGY = Topology(
     [
@@ -21,19 +26,59 @@ TABLE = Table(
     rows=((0,), (1, 0), (3, 2, 0), (0, 1)),
 )
 SLOTTED = Table(topology=TOPOLOGY, hasher="crc16", starts=(0, 2**62), rows=((0,), (1,)), slots=16)
+BYTES = Table(topology=TOPOLOGY, hasher="bytes", starts=(b"", b"m", b"zebra"), rows=((2,), (0, 1), (3,)))
 ASSIGNMENT = Assignment(topology=TOPOLOGY, rows=((0,), (1, 0), (), (3, 2, 0)))
 _RING = Ring(Topology(["a", "b"], cluster="orders"), vnodes=4)
 PLAN = plan(_RING, _RING.on(_RING.topology.add(Node("c", weight=0.5))))
 
-EXAMPLES = {"topology": TOPOLOGY, "table": TABLE, "slotted-table": SLOTTED, "assignment": ASSIGNMENT, "plan": PLAN}
+BYTES_PLAN = plan(BYTES, replace(BYTES, starts=(b"", b"m\0", b"zebra"), rows=((2,), (1,), (0,))))
+
+EXAMPLES_OF_V1 = {
+    "topology": TOPOLOGY,
+    "table": TABLE,
+    "slotted-table": SLOTTED,
+    "assignment": ASSIGNMENT,
+    "plan": PLAN,
+}
+EXAMPLES = EXAMPLES_OF_V1 | {"bytes-table": BYTES, "bytes-plan": BYTES_PLAN}
 
 
-def forged(kind, body, *, version=b"1", cluster=b'""'):
-    """Return a snapshot with any body, and the checksum that it asks for."""
-    checksum = blake2b(digest_size=16)
-    for part in (kind, version, cluster, body):
+def forged(kind, body, *, columns=b"", version=b"2", cluster=b'""'):
+    """Return a snapshot of format version 2 with any columns and body, and the checksum that they ask for."""
+    rest = b'"columns":{%b},"body":%b' % (columns, body)
+    return _snapshot(kind, version, cluster, _digest(xxh3_128(), kind, version, cluster, rest), rest)
+
+
+def forged_v1(kind, body, *, cluster=b'""'):
+    """Return the same of format version 1, which has no columns."""
+    return _snapshot(
+        kind, b"1", cluster, _digest(blake2b(digest_size=16), kind, b"1", cluster, body), b'"body":' + body
+    )
+
+
+def resealed(data):
+    """Return a snapshot that was edited, with the checksum that it now asks for."""
+    kind, version, cluster, columns, body = re.fullmatch(
+        rb'{"apportion":"(.*?)","format_version":(.*?),"cluster":(".*?"),.*?"columns":{(.*?)},"body":(.*)}\n', data
+    ).groups()
+    return forged(kind, body, columns=columns, version=version, cluster=cluster)
+
+
+def _digest(checksum, *parts):
+    for part in parts:
         checksum.update(len(part).to_bytes(8, "little") + part)
-    head = b'{"apportion":"%b","format_version":%b,"cluster":%b,"checksum":"%b","body":' % (
-        kind, version, cluster, checksum.hexdigest().encode(),
-    )  # fmt: skip
-    return head + body + b"}\n"
+    return checksum.hexdigest().encode()
+
+
+def _snapshot(kind, version, cluster, checksum, rest):
+    head = b'{"apportion":"%b","format_version":%b,"cluster":%b,"checksum":"%b",' % (kind, version, cluster, checksum)
+    return head + rest + b"}\n"
+
+
+def is_refused(data, kind):
+    """Whether reading a snapshot raises the typed error, with a problem and a hint."""
+    try:
+        decode(data, kind)
+    except BadSnapshot as error:
+        return bool(error.problem and error.hint)
+    return False

@@ -1,55 +1,66 @@
 """Codec: values as bytes that can be stored, sent, and read by every later release.
 
 A snapshot is one JSON object on one line. Its head (kind, format version, cluster, checksum) has a fixed form that is
-read without a parser; the checksum covers every other byte; only then is the body parsed.
+read without a parser; the checksum covers every other byte. Only then are the columns of numbers cut out, again without
+a parser, and what is left is parsed.
 
 Promises: a snapshot that is cut anywhere, or has one bit turned, is refused; so is one above the size cap (before it is
 looked at), of an unknown version, of another kind or another cluster, with a repeated key, or with a number that is not
-finite. Every version ever released stays readable. The same value makes the same bytes on every platform.
+finite. A refusal takes less than 64 MiB of memory, also where the checksum fits. Every version ever released stays
+readable. The same value makes the same bytes on every platform.
 Refuses: secrecy and proof of origin; the checksum finds damage, not malice.
 """
 
 import json
 import re
-from typing import TypeVar
+from binascii import Error as NotHexadecimal
+from binascii import hexlify, unhexlify
+from typing import TypeVar, cast
 
 from apportion.errors import BadSnapshot, InvalidInput
+from apportion.model import forms, forms_v1
 from apportion.model.assignment import Assignment
+from apportion.model.columns import Columns
 from apportion.model.epoch import content_digest
-from apportion.model.forms import from_form, to_form
 from apportion.model.plan import Plan
 from apportion.model.table import Table
 from apportion.model.topology import Topology
 
-MAX_BYTES = 64 * 2**20
-MAX_CONTAINERS = 3_000_000
-"""More than a table within MAX_BYTES can have: what is small to read may not be large to hold."""
+MAX_BYTES = 16 * 2**20
+FORMAT_VERSION = 2
 
-FORMAT_VERSION = 1
+# What reading JSON may take; and what it takes at most for a byte of text, a value, and a member of an object.
+_PARSING_BYTES = 60 * 2**20
+_TEXT_COST, _VALUE_COST, _MEMBER_COST = 3, 96, 160
 
 Snapshot = TypeVar("Snapshot", Topology, Table, Assignment, Plan)
 
 _KINDS: dict[type, str] = {Topology: "topology", Table: "table", Assignment: "assignment", Plan: "plan"}
 _HEAD = re.compile(
     rb'\{"apportion":"(?P<kind>[a-z]{1,16})","format_version":(?P<version>[0-9]{1,20}),'
-    rb'"cluster":(?P<cluster>"(?:[^"\\]|\\.){0,1600}"),"checksum":"(?P<checksum>[0-9a-f]{32})","body":'
+    rb'"cluster":(?P<cluster>"(?:[^"\\]|\\.){0,1600}"),"checksum":"(?P<checksum>[0-9a-f]{32})",'
 )
-_TAIL = b"}\n"
+_COLUMNS, _AFTER_COLUMNS, _BODY, _TAIL = b'"columns":{', b"},", b'"body":', b"}\n"
+_COLUMN = re.compile(rb',?"([a-z_]{1,20})":"')
 
 
 def encode(value: Topology | Table | Assignment | Plan) -> bytes:
-    """Return the snapshot of a value. O(size); raises `BadSnapshot` above 64 MiB.
+    """Return the snapshot of a value. O(size); raises `BadSnapshot` above 16 MiB.
 
     >>> encode(Topology(["a"]))[:60]
-    b'{"apportion":"topology","format_version":1,"cluster":"","che'
+    b'{"apportion":"topology","format_version":2,"cluster":"","che'
     """
-    kind = _kind_of(type(value))
+    kind = _kind_of(type(value)).encode()
     cluster = json.dumps(_cluster_of(value)).encode()
-    body = json.dumps(to_form(value), separators=(",", ":"), allow_nan=False).encode()
+    form = forms.to_form(value)
+    columns = b",".join(b'"%b":"%b"' % (name.encode(), hexlify(column)) for name, column in form.columns.items())
+    body = json.dumps(form.body, separators=(",", ":"), allow_nan=False).encode()
+    _check_parsing(body)
+    rest = b"".join((_COLUMNS, columns, _AFTER_COLUMNS, _BODY, body))
     version = str(FORMAT_VERSION).encode()
-    checksum = content_digest(kind.encode(), version, cluster, body).encode()
-    data = b'{"apportion":"%b","format_version":%b,"cluster":%b,"checksum":"%b","body":%b%b' % (
-        kind.encode(), version, cluster, checksum, body, _TAIL,
+    checksum = _checksum(kind, version, cluster, rest).encode()
+    data = b'{"apportion":"%b","format_version":%b,"cluster":%b,"checksum":"%b",%b%b' % (
+        kind, version, cluster, checksum, rest, _TAIL,
     )  # fmt: skip
     _check_size(data)
     return data
@@ -70,28 +81,89 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     head = _HEAD.match(data)
     if head is None:
         raise BadSnapshot("snapshot", data, "bytes that apportion saved", "Check that it is the right file, and whole.")
-    if int(head["version"]) != FORMAT_VERSION:
+    _check_head(head, data, wanted)
+    named = _parsed(head["cluster"])
+    if not isinstance(named, str) or cluster not in (None, named):
+        raise BadSnapshot("cluster", named, repr(cluster), "It belongs to another cluster; pick the right file.")
+    try:
+        value = _read(data, head.end(), kind, named) if int(head["version"]) > 1 else _read_v1(data, head.end(), kind)
+    except BadSnapshot:
+        raise
+    except InvalidInput as error:
+        refusal = BadSnapshot("snapshot body", None, "a valid one", error.hint)
+        refusal.problem = f"in the saved {wanted}, {error.problem}"
+        raise refusal from error
+    if _cluster_of(value) != named:
+        raise BadSnapshot("cluster", named, repr(_cluster_of(value)), "Its head is of another file; take a fresh copy.")
+    return value
+
+
+def _check_head(head: "re.Match[bytes]", data: bytes, wanted: str) -> None:
+    version = int(head["version"])
+    if not 1 <= version <= FORMAT_VERSION:
         raise BadSnapshot(
-            "format_version",
-            int(head["version"]),
-            str(FORMAT_VERSION),
-            "Read it with the release that wrote it, or upgrade.",
+            "format_version", version, f"1 .. {FORMAT_VERSION}", "Read it with the release that wrote it, or upgrade."
         )
-    body = data[head.end() : -len(_TAIL)]
-    expected = content_digest(head["kind"], head["version"], head["cluster"], body).encode()
-    if not data.endswith(_TAIL) or head["checksum"] != expected:
-        raise BadSnapshot(
-            "checksum", head["checksum"].decode(), expected.decode(), "It was cut or edited; take a fresh copy."
-        )
+    with memoryview(data) as view:
+        if version == 1:
+            rest = view[head.end() + len(_BODY) : -len(_TAIL)]
+            expected = content_digest(head["kind"], head["version"], head["cluster"], rest)
+        else:
+            rest = view[head.end() : -len(_TAIL)]
+            expected = _checksum(head["kind"], head["version"], head["cluster"], rest)
+        rest.release()
+    if not data.endswith(_TAIL) or head["checksum"].decode() != expected:
+        raise BadSnapshot("checksum", head["checksum"].decode(), expected, "It was cut or edited; take a fresh copy.")
     if head["kind"].decode() != wanted:
         raise BadSnapshot(
             "snapshot kind", head["kind"].decode(), repr(wanted), "Pass the file that the command asks for."
         )
-    value = from_form(_parsed(body), kind)
-    found = _cluster_of(value)
-    if json.dumps(found).encode() != head["cluster"] or cluster not in (None, found):
-        raise BadSnapshot("cluster", found, repr(cluster), "It belongs to another cluster; pick the right file.")
-    return value
+
+
+def _read(data: bytes, start: int, kind: type[Snapshot], cluster: str) -> Snapshot:
+    columns, start = _columns(data, start)
+    value = forms.READERS[kind](forms.Form(_parsed(_body(data, start)), columns), cluster)
+    if columns:
+        raise BadSnapshot("columns of the snapshot", ", ".join(columns), "those of its kind", "Take a fresh copy.")
+    return cast(Snapshot, value)
+
+
+def _read_v1(data: bytes, start: int, kind: type[Snapshot]) -> Snapshot:
+    return cast(Snapshot, forms_v1.READERS[kind](_parsed(_body(data, start))))
+
+
+def _body(data: bytes, start: int) -> bytes:
+    if not data.startswith(_BODY, start):
+        raise BadSnapshot("snapshot", data[start:][:60], _BODY.decode(), "Take a fresh copy.")
+    return data[start + len(_BODY) : -len(_TAIL)]
+
+
+def _columns(data: bytes, start: int) -> tuple[Columns, int]:
+    """Return the columns that begin at `start`, and where the body begins."""
+    columns: Columns = {}
+    start += len(_COLUMNS)
+    while name := _COLUMN.match(data, start):
+        end = data.find(b'"', name.end())
+        try:
+            with memoryview(data)[name.end() : end] as digits:
+                column = unhexlify(digits)
+        except NotHexadecimal as error:
+            raise BadSnapshot("column of the snapshot", str(error), "hexadecimal", "Take a fresh copy.") from error
+        if name[1].decode() in columns:
+            raise BadSnapshot("columns of the snapshot", name[1].decode(), "each once", "Take a fresh copy.")
+        columns[name[1].decode()] = column
+        start = end + 1
+    return columns, start + len(_AFTER_COLUMNS)
+
+
+def _checksum(*parts: bytes | memoryview) -> str:
+    from xxhash import xxh3_128  # noqa: PLC0415 - loaded with the first snapshot
+
+    checksum = xxh3_128()
+    for part in parts:
+        checksum.update(len(part).to_bytes(8, "little"))
+        checksum.update(part)
+    return checksum.hexdigest()
 
 
 def _kind_of(kind: type) -> str:
@@ -116,9 +188,18 @@ def _check_size(data: bytes) -> None:
         )
 
 
+def _check_parsing(body: bytes) -> None:
+    """Refuse what is small to send and large to hold, before it is parsed."""
+    values = body.count(b"[") + body.count(b"{") + body.count(b",")
+    cost = _TEXT_COST * len(body) + _VALUE_COST * values + _MEMBER_COST * body.count(b":")
+    if cost > _PARSING_BYTES:
+        raise BadSnapshot(
+            "values in the snapshot", values, f"what fits into {_PARSING_BYTES} bytes", "Save fewer nodes at once."
+        )
+
+
 def _parsed(body: bytes) -> object:
-    if body.count(b"[") + body.count(b"{") > MAX_CONTAINERS:
-        raise BadSnapshot("snapshot body", body, f"at most {MAX_CONTAINERS} lists and objects", "Take a fresh copy.")
+    _check_parsing(body)
     try:
         return json.loads(
             body.decode("ascii"),
@@ -135,7 +216,7 @@ def _parsed(body: bytes) -> object:
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise BadSnapshot("snapshot keys", str([key for key, _ in pairs]), "each key once", "Take a fresh copy.")
+        raise BadSnapshot("snapshot keys", len(pairs), "each key once", "Take a fresh copy.")
     return members
 
 

@@ -43,7 +43,7 @@ def check_number(number: int) -> int:
     return number
 
 
-def content_digest(*parts: bytes) -> str:
+def content_digest(*parts: bytes | memoryview) -> str:
     """Digest byte strings, each with its length, so that no two lists of parts look alike."""
     digest = blake2b(digest_size=16)
     for part in parts:

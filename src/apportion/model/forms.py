@@ -1,189 +1,180 @@
-"""Forms: each value as plain lists, dicts, strings and integers, for the codec to write down.
+"""Forms: each value as a JSON body, and columns of numbers beside it, for the codec to write down.
 
-A form never holds a float (weights are in millionths) and positions are 16 hexadecimal digits, so that a reader
-in any language sees the same numbers. What a form must satisfy beyond its shape is checked by the value it becomes.
+A form never holds a float (weights are in millionths), so that a reader in any language sees the same numbers. What a
+form must satisfy beyond its shape is checked by the value it becomes.
 """
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar, cast
+from dataclasses import dataclass, replace
 
-from apportion.errors import BadSnapshot, InvalidInput
+from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
-from apportion.model.epoch import Epoch
+from apportion.model.columns import (
+    Columns,
+    Row,
+    ends_of,
+    number_column,
+    numbers_of,
+    position_columns,
+    positions_of,
+    row_column,
+    rows_of,
+    take,
+    wide_column,
+    wide_numbers_of,
+)
 from apportion.model.plan import Change, Plan
+from apportion.model.shapes import Json, epoch, hexadecimal, integer, items, members, names_in, refuse, text
 from apportion.model.table import Table
-from apportion.model.token import KeyRange, Position, position_of_text, position_text
+from apportion.model.token import KeyRange, Position, is_before, position_text
 from apportion.model.topology import Node, Topology
 
-Form = object
-Value = TypeVar("Value", Topology, Table, Assignment, Plan)
 
-_HEX_DIGITS = set("0123456789abcdef")
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The JSON body of a value, and its columns, which a reader uses up."""
+
+    body: Json
+    columns: Columns
 
 
-def to_form(value: Topology | Table | Assignment | Plan) -> dict[str, Form]:
+def to_form(value: Topology | Table | Assignment | Plan) -> Form:
     """Return the form of a value."""
+    columns: Columns = {}
     match value:
         case Topology():
-            nodes = [[node.id, list(node.zone), node.millionths] for node in value]
-            return {"cluster": value.cluster, "number": value.number, "nodes": nodes}
+            body: Json = _topology_members(value, "", columns)
         case Table():
-            starts = [position_text(start) for start in value.starts]
-            return _with_topology(value, hasher=value.hasher, slots=value.slots or 0, starts=starts, rows=value.rows)
+            columns |= position_columns("starts", value.starts)
+            body = {"hasher": value.hasher, "slots": value.slots or 0, **_row_members(value, columns)}
         case Assignment():
-            return _with_topology(value, rows=value.rows)
+            body = {"partitions": len(value.rows), **_row_members(value, columns)}
         case Plan():
-            return _plan_form(value)
+            body = _plan_members(value, columns)
+    return Form(body, columns)
 
 
-def from_form(form: Form, kind: type[Value]) -> Value:
-    """Return the value of a form; raise `BadSnapshot` when its shape or what it says is wrong."""
-    try:
-        value = _READERS[kind](form)
-    except BadSnapshot:
-        raise
-    except InvalidInput as error:
-        refusal = BadSnapshot("snapshot body", None, "a valid one", error.hint)
-        refusal.problem = f"in the saved {kind.__name__.lower()}, {error.problem}"
-        raise refusal from error
-    return cast(Value, value)
+def _row_members(value: Table | Assignment, columns: Columns) -> dict[str, Json]:
+    replicas, columns["owners"] = row_column(value.rows)
+    return {"replicas": replicas, "topology": _topology_members(value.topology, "", columns)}
 
 
-def _with_topology(value: Table | Assignment, **members: Form) -> dict[str, Form]:
-    return {"topology": to_form(value.topology), **members}
+def _topology_members(topology: Topology, prefix: str, columns: Columns) -> dict[str, Json]:
+    zones = sorted({node.zone for node in topology})
+    places = {zone: place for place, zone in enumerate(zones)}
+    columns[f"{prefix}zones"] = number_column([places[node.zone] for node in topology], 4)
+    columns[f"{prefix}weights"] = number_column([node.millionths for node in topology], 8)
+    return {"number": topology.number, "ids": topology.ids, "zones": zones}
 
 
-def _plan_form(plan: Plan) -> dict[str, Form]:
+def _plan_members(plan: Plan, columns: Columns) -> dict[str, Json]:
     if not plan.exact:
         raise InvalidInput(
             "plan", "a plan counted over keys", "an exact plan", "Plan without keys=, between two tables."
         )
-    changes = [
-        [position_text(change.item.start), position_text(change.item.end), change.before, change.after]
-        for change in plan.changes
-        if isinstance(change.item, KeyRange)
-    ]
+    ranges = [change.item for change in plan.changes if isinstance(change.item, KeyRange)]
+    columns |= position_columns("starts", [item.start for item in ranges])
+    columns |= position_columns("ends", [item.end for item in ranges])
+    before = [tuple(map(plan.old.index, change.before)) for change in plan.changes]
+    after = [tuple(map(plan.new.index, change.after)) for change in plan.changes]
+    replicas_before, columns["owners_before"] = row_column(before)
+    replicas_after, columns["owners_after"] = row_column(after)
+    columns["widths_before"] = wide_column(plan.widths_before[node_id] for node_id in plan.old.ids)
+    columns["widths_after"] = wide_column(plan.widths_after[node_id] for node_id in plan.new.ids)
     return {
         "before": [plan.before.number, plan.before.digest],
         "after": [plan.after.number, plan.after.digest],
-        "old": to_form(plan.old),
-        "new": to_form(plan.new),
         "hasher": plan.hasher,
         "slots": plan.slots or 0,
         "span": f"{plan.span:x}",
-        "changes": changes,
-        "widths_before": {node_id: f"{width:x}" for node_id, width in plan.widths_before.items()},
-        "widths_after": {node_id: f"{width:x}" for node_id, width in plan.widths_after.items()},
+        "changes": len(plan.changes),
+        "replicas_before": replicas_before,
+        "replicas_after": replicas_after,
+        "old": _topology_members(plan.old, "old_", columns),
+        "new": _topology_members(plan.new, "new_", columns),
     }
 
 
-def _read_topology(form: Form) -> Topology:
-    cluster, number, nodes = _members(form, "cluster", "number", "nodes")
-    return Topology(map(_read_node, _list(nodes)), cluster=_str(cluster), number=_int(number))
+def _topology(form: Form, cluster: str) -> Topology:
+    return _topology_of(form.body, "", form.columns, cluster)
 
 
-def _read_node(form: Form) -> Node:
-    node_id, zone, millionths = _items(form, 3)
-    return Node(_str(node_id), zone=tuple(map(_str, _list(zone))), weight=_int(millionths) / 1_000_000)
-
-
-def _read_table(form: Form) -> Table:
-    topology, hasher, slots, starts, rows = _members(form, "topology", "hasher", "slots", "starts", "rows")
-    return Table(
-        topology=_read_topology(topology),
-        hasher=_str(hasher),
-        slots=_int(slots) or None,
-        starts=tuple(_position(start) for start in _list(starts)),
-        rows=_rows(rows),
+def _topology_of(body: Json, prefix: str, columns: Columns, cluster: str) -> Topology:
+    number, ids, listed = members(body, "number", "ids", "zones")
+    named, zones = names_in(ids), tuple(map(names_in, items(listed)))
+    places = numbers_of(take(columns, f"{prefix}zones"), 4, len(named))
+    weights = numbers_of(take(columns, f"{prefix}weights"), 8, len(named))
+    nodes = (
+        Node(node_id, zone=zones[place] if place < len(zones) else refuse(place, "a zone's place"), weight=weight / 1e6)
+        for node_id, place, weight in zip(named, places, weights, strict=True)
     )
+    return Topology(nodes, cluster=cluster, number=integer(number))
 
 
-def _read_assignment(form: Form) -> Assignment:
-    topology, rows = _members(form, "topology", "rows")
-    return Assignment(topology=_read_topology(topology), rows=_rows(rows))
+def _table(form: Form, cluster: str) -> Table:
+    hasher, slots, replicas, inner = members(form.body, "hasher", "slots", "replicas", "topology")
+    topology = _topology_of(inner, "", form.columns, cluster)
+    starts = positions_of(form.columns, "starts")
+    rows = rows_of(take(form.columns, "owners"), integer(replicas), len(starts), len(topology))
+    return Table(topology=topology, hasher=text(hasher), starts=starts, rows=rows, slots=integer(slots) or None)
 
 
-def _read_plan(form: Form) -> Plan:
-    names = ("before", "after", "old", "new", "hasher", "slots", "span", "changes", "widths_before", "widths_after")
-    before, after, old, new, hasher, slots, span, changes, widths_before, widths_after = _members(form, *names)
-    return Plan(
-        before=_epoch(before),
-        after=_epoch(after),
-        old=_read_topology(old),
-        new=_read_topology(new),
-        hasher=_str(hasher),
+def _assignment(form: Form, cluster: str) -> Assignment:
+    partitions, replicas, inner = members(form.body, "partitions", "replicas", "topology")
+    topology = _topology_of(inner, "", form.columns, cluster)
+    rows = rows_of(take(form.columns, "owners"), integer(replicas), integer(partitions), len(topology))
+    return Assignment(topology=topology, rows=rows)
+
+
+def _plan(form: Form, cluster: str) -> Plan:
+    names = ("before", "after", "hasher", "slots", "span", "changes", "replicas_before", "replicas_after", "old", "new")
+    before, after, hasher, slots, span, count, replicas_before, replicas_after, *sides = members(form.body, *names)
+    columns = form.columns
+    old = _topology_of(sides[0], "old_", columns, cluster)
+    new = _topology_of(sides[1], "new_", columns, cluster)
+    # What can be refused is refused before the changes, the largest part, are made.
+    unchanged = Plan(
+        before=epoch(before),
+        after=epoch(after),
+        old=old,
+        new=new,
+        hasher=text(hasher),
         exact=True,
-        changes=tuple(map(_change, _list(changes))),
-        span=_hex(span),
-        widths_before={node_id: _hex(width) for node_id, width in _dict(widths_before).items()},
-        widths_after={node_id: _hex(width) for node_id, width in _dict(widths_after).items()},
-        slots=_int(slots) or None,
+        changes=(),
+        span=hexadecimal(span),
+        widths_before=_widths(columns, "widths_before", old),
+        widths_after=_widths(columns, "widths_after", new),
+        slots=integer(slots) or None,
     )
+    starts, ends = positions_of(columns, "starts", integer(count)), ends_of(columns, "ends", integer(count))
+    _check_order(starts, ends)
+    was = _owners(take(columns, "owners_before"), integer(replicas_before), integer(count), old)
+    now = _owners(take(columns, "owners_after"), integer(replicas_after), integer(count), new)
+    return replace(unchanged, changes=tuple(map(Change, map(KeyRange, starts, ends), was, now)))
 
 
-_READERS: dict[type, Callable[[Form], Topology | Table | Assignment | Plan]] = {
-    Topology: _read_topology,
-    Table: _read_table,
-    Assignment: _read_assignment,
-    Plan: _read_plan,
+def _check_order(starts: tuple[Position, ...], ends: tuple[Position | None, ...]) -> None:
+    for before, start, end in zip((None, *ends), starts, ends, strict=False):
+        if before is not None and is_before(start, before):
+            refuse(position_text(start), f"a start not before the end of the range before, {position_text(before)}")
+        if end is not None and not is_before(start, end):
+            refuse(position_text(end), f"an end after the start of its range, {position_text(start)}")
+
+
+READERS: dict[type, Callable[[Form, str], Topology | Table | Assignment | Plan]] = {
+    Topology: _topology,
+    Table: _table,
+    Assignment: _assignment,
+    Plan: _plan,
 }
 
 
-def _change(form: Form) -> Change:
-    start, end, before, after = _items(form, 4)
-    item = KeyRange(_position(start), position_of_text(_str(end)))
-    return Change(item, tuple(map(_str, _list(before))), tuple(map(_str, _list(after))))
+def _owners(column: bytes, replicas: int, count: int, topology: Topology) -> tuple[tuple[str, ...], ...]:
+    rows: tuple[Row, ...] = rows_of(column, replicas, count, len(topology))
+    names = {row: tuple(topology.ids[index] for index in row) for row in set(rows)}
+    return tuple(names[row] for row in rows)
 
 
-def _epoch(form: Form) -> Epoch:
-    number, digest = _items(form, 2)
-    return Epoch(number=_int(number), digest=_str(digest))
-
-
-def _rows(form: Form) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(map(_int, _list(row))) for row in _list(form))
-
-
-def _position(form: Form) -> Position:
-    position = position_of_text(_str(form))
-    return _refuse(form, "a position") if position is None else position
-
-
-def _hex(form: Form) -> int:
-    text = _str(form)
-    if not 0 < len(text) <= 32 or not set(text) <= _HEX_DIGITS:
-        raise BadSnapshot("snapshot number", text, "1 .. 32 hexadecimal digits", "Take a fresh copy.")
-    return int(text, 16)
-
-
-def _str(form: Form) -> str:
-    return form if isinstance(form, str) else _refuse(form, "a string")
-
-
-def _int(form: Form) -> int:
-    fits = isinstance(form, int) and not isinstance(form, bool) and form.bit_length() <= 64
-    return form if isinstance(form, int) and fits else _refuse(form, "an integer of at most 64 bits")
-
-
-def _list(form: Form) -> list[Form]:
-    return form if isinstance(form, list) else _refuse(form, "a list")
-
-
-def _dict(form: Form) -> dict[str, Form]:
-    return form if isinstance(form, dict) else _refuse(form, "an object")
-
-
-def _items(form: Form, count: int) -> list[Form]:
-    items = _list(form)
-    return items if len(items) == count else _refuse(len(items), f"a list of {count}")
-
-
-def _members(form: Form, *names: str) -> list[Form]:
-    members = _dict(form)
-    if set(members) != set(names):
-        _refuse(", ".join(members), f"the members {', '.join(names)}")
-    return [members[name] for name in names]
-
-
-def _refuse(form: Form, expected: str) -> NoReturn:
-    raise BadSnapshot("snapshot member", form, expected, "Take a fresh copy.")
+def _widths(columns: Columns, name: str, topology: Topology) -> dict[str, int]:
+    widths = wide_numbers_of(take(columns, name), len(topology))
+    return dict(zip(topology.ids, widths, strict=True))

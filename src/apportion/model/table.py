@@ -11,7 +11,7 @@ Refuses: to know keys. `hasher` names how a key became a position; hashing is th
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from struct import pack
 from typing import Self
 
@@ -57,15 +57,11 @@ class Table:
             raise InvalidInput("topology", self.topology, "a Topology", "Wrap the nodes: Topology([...]).")
         _check_starts(self.starts, len(self.rows))
         _check_rows(self.rows, len(self.topology))
-        joined = [(self.starts[0], self.rows[0])]
-        joined += (
-            (start, row) for start, (left, row) in zip(self.starts[1:], pairwise(self.rows), strict=True) if left != row
-        )
-        starts, rows = zip(*joined, strict=True)
-        object.__setattr__(self, "starts", starts)
-        object.__setattr__(self, "rows", rows)
+        begins = [True, *(left != right for left, right in pairwise(self.rows))]
         if self.slots is not None:
-            _check_slots(self.slots, self.starts)
+            _check_slots(self.slots, compress(self.starts, begins))
+        object.__setattr__(self, "starts", tuple(compress(self.starts, begins)))
+        object.__setattr__(self, "rows", tuple(compress(self.rows, begins)))
 
     @classmethod
     def from_ranges(
@@ -254,7 +250,7 @@ def _check_rows(rows: tuple[tuple[int, ...], ...], nodes: int) -> None:
             )
 
 
-def _check_slots(slots: int, starts: tuple[Position, ...]) -> None:
+def _check_slots(slots: int, starts: Iterable[Position]) -> None:
     if type(slots) is not int or not 0 < slots <= MAX_TOKENS:
         raise InvalidInput("slots", slots, f"an int in 1 .. {MAX_TOKENS}", "Use some 32 slots a node.")
     for start in starts:

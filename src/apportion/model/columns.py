@@ -1,0 +1,121 @@
+"""Columns: long lists of numbers, positions and owners as flat hexadecimal text, read without a JSON parser.
+
+A parser makes an object of every number before anyone can say that one of them is wrong. A column is checked while it
+is read, and costs at most half its text until then.
+
+Numbers have a fixed width and are big-endian, so that a token reads in a file as it does everywhere else.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct, pack
+from typing import NoReturn
+
+from apportion.errors import BadSnapshot
+from apportion.model.token import POSITIONS, Position
+
+Columns = dict[str, bytes]
+Row = tuple[int, ...]
+
+NOBODY = 2**32 - 1
+"""Stands where a row of owners is shorter than the longest."""
+
+_WIDE = Struct(">QQ")
+_NUMBER = {4: Struct(">I"), 8: Struct(">Q")}
+
+
+def take(columns: Columns, name: str) -> bytes:
+    """Remove a column and return it; `BadSnapshot` if it is not there."""
+    return columns.pop(name) if name in columns else _refuse("columns of the snapshot", ", ".join(columns), name)
+
+
+def number_column(numbers: Sequence[int], size: int) -> bytes:
+    """Return numbers of `size` bytes each, 4 or 8."""
+    return pack(f">{len(numbers)}{'I' if size == 4 else 'Q'}", *numbers)
+
+
+def numbers_of(column: bytes, size: int, count: int) -> Iterator[int]:
+    """Yield the `count` numbers of a column."""
+    _check_length(column, size * count)
+    return (number for (number,) in _NUMBER[size].iter_unpack(column))
+
+
+def wide_column(numbers: Iterable[int]) -> bytes:
+    """Return numbers of 128 bits."""
+    return b"".join(number.to_bytes(16, "big") for number in numbers)
+
+
+def wide_numbers_of(column: bytes, count: int) -> Iterator[int]:
+    """Yield the `count` numbers of 128 bits of a column."""
+    _check_length(column, _WIDE.size * count)
+    return (high << 64 | low for high, low in _WIDE.iter_unpack(column))
+
+
+def position_columns(name: str, positions: Sequence[Position | None]) -> Columns:
+    """Return the column `name` of tokens; of byte strings, another one beside it with the length of each.
+
+    Where a range ends, all positions end at 2**64 or at None: 0 and nothing stand for these, where no range can end.
+    """
+    if positions and not isinstance(positions[0], int):
+        texts = [position if isinstance(position, bytes) else b"" for position in positions]
+        return {name: b"".join(texts), f"{name}_lengths": number_column(list(map(len, texts)), 4)}
+    tokens = [position % POSITIONS for position in positions if isinstance(position, int)]
+    return {name: number_column(tokens, 8)}
+
+
+def positions_of(columns: Columns, name: str, count: int | None = None) -> tuple[Position, ...]:
+    """Return the positions of the column `name`, which are `count` where that is known."""
+    column, lengths = take(columns, name), columns.pop(f"{name}_lengths", None)
+    if lengths is None:
+        return tuple(numbers_of(column, 8, len(column) // 8 if count is None else count))
+    number = len(lengths) // 4 if count is None else count
+    _check_length(column, sum(numbers_of(lengths, 4, number)))
+    return tuple(_cut(column, numbers_of(lengths, 4, number)))
+
+
+def ends_of(columns: Columns, name: str, count: int) -> tuple[Position | None, ...]:
+    """Return the ends of `count` ranges in the column `name`."""
+    return tuple(end or (POSITIONS if end == 0 else None) for end in positions_of(columns, name, count))
+
+
+def row_column(rows: Sequence[Row]) -> tuple[int, bytes]:
+    """Return the length of the longest row, at least 1, and the rows of node indexes, filled up to it."""
+    width = max(map(len, rows), default=1) or 1
+    return width, number_column([index for row in rows for index in (*row, *(NOBODY,) * (width - len(row)))], 4)
+
+
+def rows_of(column: bytes, width: int, count: int, nodes: int) -> tuple[Row, ...]:
+    """Return `count` rows of distinct indexes below `nodes`; they share what they can."""
+    if not 1 <= width <= max(1, nodes):
+        _refuse("the longest row of the snapshot", width, f"1 .. {nodes} owners")
+    indexes = numbers_of(column, 4, width * count)
+    alone = [(index,) for index in range(nodes)]
+    if width == 1:
+        return tuple(alone[_checked(index, nodes)] if index != NOBODY else () for index in indexes)
+    return tuple(_row(padded, alone) for padded in zip(*[indexes] * width, strict=True))
+
+
+def _row(padded: Row, alone: Sequence[Row]) -> Row:
+    row = padded[: padded.index(NOBODY)] if NOBODY in padded else padded
+    if len(set(row)) != len(row) or any(index != NOBODY for index in padded[len(row) :]):
+        _refuse("a row of the snapshot", str(padded), "distinct owners, then none")
+    return tuple(alone[_checked(index, len(alone))][0] for index in row)
+
+
+def _checked(index: int, nodes: int) -> int:
+    return index if index < nodes else _refuse("a row of the snapshot", index, f"a node's index, below {nodes}")
+
+
+def _cut(column: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
+    start = 0
+    for length in lengths:
+        yield column[start : start + length]
+        start += length
+
+
+def _check_length(column: bytes, expected: int) -> None:
+    if len(column) != expected:
+        _refuse("length of a column of the snapshot", len(column), f"{expected} bytes")
+
+
+def _refuse(field: str, value: object, expected: str) -> NoReturn:
+    raise BadSnapshot(field, value, expected, "Take a fresh copy.")

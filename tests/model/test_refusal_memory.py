@@ -1,0 +1,97 @@
+"""Refusing a snapshot takes less than 64 MiB beyond the snapshot itself, also where its checksum fits."""
+
+import gc
+import json
+import re
+import struct
+import tracemalloc
+
+import pytest
+
+from apportion import Plan, Ring, Table, Topology, encode, plan
+from apportion.model import codec
+from tests.model.snapshots import forged, is_refused, resealed
+
+HUGE = {
+    "empty lists": b"[" + b",".join([b"[]"] * 3_000_000) + b"]",
+    "lists": b"[" + b",".join([b"[0]"] * 3_000_000) + b"]",
+    "nested lists": b"[" + b",".join([b"[[[0]]]"] * 1_000_000) + b"]",
+    "objects": b"[" + b",".join([b'{"a":0}'] * 1_000_000) + b"]",
+    "members": b"{" + b",".join(b'"k%06d":0' % number for number in range(1_000_000)) + b"}",
+    "strings": b"[" + b",".join([b'"ab"'] * 3_000_000) + b"]",
+    "one string": b'"' + b"a" * 15_000_000 + b'"',
+    "numbers": b"[" + b",".join([b"1000"] * 3_000_000) + b"]",
+    "nodes": b'{"number":1,"zones":[[]],"ids":[%b]}' % b",".join(b'"n%06d"' % number for number in range(350_000)),
+    "just too many nodes": b'{"number":1,"zones":[[]],"ids":[%b]}'
+    % b",".join(b'"n%06d"' % number for number in range(100_001)),
+}
+ROOM = 64 * 2**20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", [*HUGE.values(), *(body[: len(body) // 8] for body in HUGE.values())])
+def test_refusing_a_snapshot_that_is_huge_when_parsed_takes_little_memory(body):
+    nodes = body.count(b'"n')
+    columns = b'"zones":"%b","weights":"%b"' % (b"00000000" * nodes, b"00000000000f4240" * nodes)
+    assert refusal_bytes(forged(b"topology", body, columns=columns), Topology) < ROOM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("owners", [1, 3])
+@pytest.mark.parametrize("fault", ["start", "owner", "slots"])
+def test_refusing_a_large_table_for_its_last_entry_takes_little_memory(owners, fault):
+    nodes = [f"n{number:03d}" for number in range(1000)]
+    count = codec.MAX_BYTES // (16 + 8 * owners) - 2_000
+    starts = [number << 40 for number in range(count)]
+    rows = [[(number + shift) % 1000 for shift in range(owners)] for number in range(count)]
+    if fault == "start":
+        starts[-1] = starts[-2]
+    if fault == "owner":
+        rows[-1][-1] = 1000
+    topology = re.fullmatch(rb'.*"columns":{(.*)},"body":(.*)}\n', encode(Topology(nodes)))
+    flat = [index for row in rows for index in row]
+    columns = topology[1] + b',"starts":"%b","owners":"%b"' % (
+        struct.pack(f">{count}Q", *starts).hex().encode(),
+        struct.pack(f">{len(flat)}I", *flat).hex().encode(),
+    )
+    body = b'{"hasher":"h","slots":%d,"replicas":%d,"topology":%b}' % (fault == "slots", owners, topology[2])
+    data = forged(b"table", body, columns=columns)
+    assert 0.9 * codec.MAX_BYTES < len(data)
+    assert refusal_bytes(data, Table) < ROOM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", ["overlap", "owner", "backwards"])
+def test_refusing_a_large_plan_for_its_last_change_takes_little_memory(last):
+    count = codec.MAX_BYTES // 48 - 2_000
+    starts = [number << 40 for number in range(count)]
+    ends = [start + 1 for start in starts]
+    owners = [0] * count
+    match last:
+        case "overlap":
+            starts[-1] = starts[-2]
+        case "backwards":
+            ends[-1] = starts[-1]
+        case "owner":
+            owners[-1] = 2
+    small = json.loads(encode(plan(Ring(["a", "b"], vnodes=1), Ring(["a", "c"], vnodes=1))))
+    small["columns"] |= {
+        "starts": struct.pack(f">{count}Q", *starts).hex(),
+        "ends": struct.pack(f">{count}Q", *ends).hex(),
+        "owners_before": struct.pack(f">{count}I", *owners).hex(),
+        "owners_after": bytes(4 * count).hex(),
+    }
+    small["body"]["changes"] = count
+    data = resealed(json.dumps(small, separators=(",", ":")).encode() + b"\n")
+    assert refusal_bytes(data, Plan) < ROOM
+
+
+def refusal_bytes(data, kind):
+    """Return the most memory that refusing took beyond what the snapshot itself takes."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        assert is_refused(data, kind)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
