@@ -6,8 +6,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ENGINES := chromium gcc g++ libmemcached11 libhashkit2 nginx-light redis-server
 SOAK_MINUTES ?= 5
 SOAK_SEED ?=
+NATIVE := native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/src/*/*.rs)
 DEMO_KEYS ?=
 DEMO_TOPOLOGY ?=
+
+export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
 
 .PHONY: help demo test check live bench soak lock clean
 
@@ -25,6 +28,7 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing/api.py
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
+	@native/lint
 	$(BIN)/pytest -q -n auto -m 'not live and not slow'
 
 live: .venv/dev.stamp .venv/engines.stamp ## The tests that kill processes, and those that ask real programs
@@ -43,7 +47,7 @@ lock: .venv/dev.stamp ## Resolve the pinned versions again
 	  --custom-compile-command 'make lock' -o requirements/$$extra.lock; done
 
 clean: ## Remove the virtual environment and what tools left behind
-	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak
+	rm -rf .venv build native/target* src/apportion/_native*.so src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak
 
 # As root the programs come from Debian's packages; otherwise tests of an absent one are skipped by name.
 .venv/engines.stamp: Makefile
@@ -53,9 +57,15 @@ clean: ## Remove the virtual environment and what tools left behind
 	fi
 	@mkdir -p .venv && touch $@
 
-.venv/%.stamp: requirements/%.lock pyproject.toml
+.venv/%.packages: requirements/%.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing what 'make $(if $(filter demo,$*),demo,test)' needs into .venv ..."
 	@$(PIP) install --require-hashes -r requirements/$*.lock
-	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
+
+# The build of the native twin is optional, and fails in silence: so it is asked first whether it can succeed.
+.venv/%.stamp: .venv/%.packages native/install pyproject.toml $(NATIVE)
+	@native/install $(BIN)/python
+	@touch $@
+
+.SECONDARY: .venv/demo.packages .venv/dev.packages

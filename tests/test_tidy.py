@@ -28,6 +28,8 @@ BANNED = {
 }
 # What other systems call them is what their output says, and readers read.
 FOREIGN = {"leader", "replica"}
+# What a compiler makes holds the paths of its machine, and is in no repository.
+BUILT = {".so", ".pyd", ".dylib"}
 NESTING = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
 
 
@@ -131,8 +133,9 @@ def test_no_file_names_a_private_path_or_a_registry():
     hosts = ["pypi" + ".org", "files.python" + "hosted", "crates" + ".io", "/wo" + "rk/", "/ro" + "ot/"]
     files = [
         path
-        for folder in ("src", "tests", "bench", "docs", "examples", "changes", "requirements")
+        for folder in ("src", "tests", "bench", "docs", "examples", "changes", "requirements", "native")
         for path in (ROOT / folder).rglob("*")
+        if path.suffix not in BUILT and path.name != "Cargo.lock"  # whose format names the registry
     ]
     files += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")]
     texts = {

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from apportion import __version__
 from apportion.console.output import print_columns, print_json
 from apportion.errors import ApportionError
-from apportion.placement import Ring, catalog, hashers
+from apportion.placement import Ring, catalog, hashers, native
 
 # Hashes of b"apportion" and one route, from the first release: fixed for ever.
 KNOWN_HASHES = {
@@ -37,6 +37,8 @@ class Check:
 def doctor(*, json: bool = False) -> int:
     """Check hash functions, the ring, plug-ins and versions. Exit code 1 if something would give wrong answers.
 
+    Says which implementation answers, the native twin or the reference, and why.
+
     Parameters
     ----------
     json
@@ -44,6 +46,7 @@ def doctor(*, json: bool = False) -> int:
     """
     checks = [
         _platform(),
+        _implementation(),
         *map(_dependency, DEPENDENCIES),
         *map(_peer, PEERS),
         *map(_hash, KNOWN_HASHES),
@@ -52,7 +55,8 @@ def doctor(*, json: bool = False) -> int:
     ]
     ill = [check for check in checks if check.advice]
     if json:
-        print_json("doctor", healthy=not ill, checks=[asdict(check) for check in checks])
+        twin = {"in_use": native.IN_USE, "profile": native.extension.PROFILE if native.IN_USE else None}
+        print_json("doctor", healthy=not ill, native=twin, checks=[asdict(check) for check in checks])
     else:
         print_columns(("check", "found"), [(check.name, check.found) for check in checks])
         print()
@@ -66,7 +70,13 @@ def doctor(*, json: bool = False) -> int:
 
 
 def _platform() -> Check:
-    return Check("apportion", f"{__version__}, reference in Python {platform.python_version()}")
+    return Check("apportion", f"{__version__}, Python {platform.python_version()}")
+
+
+def _implementation() -> Check:
+    found = f"{'native' if native.IN_USE else 'reference'} ({native.DETAIL})"
+    ill = native.STATE in {native.State.UNLOADABLE, native.State.OTHER_VERSION}
+    return Check("implementation", found, "it is not used; install apportion again" if ill else "")
 
 
 def _dependency(name: str) -> Check:

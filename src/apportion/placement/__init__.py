@@ -7,7 +7,7 @@ of a process should not wait for them.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from apportion.placement import hashers, jump, modulo, rendezvous, ring, slots
+from apportion.placement import hashers, jump, modulo, native, rendezvous, ring, slots
 from apportion.placement.api import Placement, PlacementSpec
 from apportion.placement.catalog import get, names
 from apportion.placement.change import Handover, apply, handover, plan
@@ -77,6 +77,7 @@ __all__ = [
     "modulo",
     "multiprobe",
     "names",
+    "native",
     "nginx",
     "plan",
     "ranges",

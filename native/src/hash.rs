@@ -1,0 +1,95 @@
+//! Hash functions by name, as in `placement/hashers.py`: bytes to an unsigned integer.
+//!
+//! Promises: the numbers of the reference for every input, by stored vectors and by comparison.
+//! Source: the crates xxhash-rust, siphasher, md-5 and sha2; MurmurHash3 and CRC16 are here.
+
+use md5::Digest;
+use siphasher::sip::SipHasher24;
+
+use crate::murmur3;
+
+pub const SECRET_BYTES: usize = 16;
+
+/// A hash function, with its secret where it takes one.
+#[derive(Clone)]
+pub enum Hasher {
+    Crc16,
+    Md5,
+    Murmur3,
+    Sha256,
+    SipHash24(SipHasher24),
+    Xxh3,
+    Xxh64,
+}
+
+impl Hasher {
+    /// The hasher of this name; none if there is no such name, or if the secret is missing, too much or ill-sized.
+    pub fn named(name: &str, secret: Option<&[u8]>) -> Option<Hasher> {
+        match (name, secret) {
+            ("crc16", None) => Some(Hasher::Crc16),
+            ("md5", None) => Some(Hasher::Md5),
+            ("murmur3", None) => Some(Hasher::Murmur3),
+            ("sha-256", None) => Some(Hasher::Sha256),
+            ("siphash-2-4", Some(secret)) => {
+                let secret: &[u8; SECRET_BYTES] = secret.try_into().ok()?;
+                Some(Hasher::SipHash24(SipHasher24::new_with_key(secret)))
+            }
+            ("xxh3-64", None) => Some(Hasher::Xxh3),
+            ("xxh64", None) => Some(Hasher::Xxh64),
+            _ => None,
+        }
+    }
+
+    /// How many bits the hash has.
+    pub fn bits(&self) -> u32 {
+        match self {
+            Hasher::Crc16 => 16,
+            _ => 64,
+        }
+    }
+
+    /// The hash of `data`, below `2**bits`.
+    #[inline]
+    pub fn digest(&self, data: &[u8]) -> u64 {
+        match self {
+            Hasher::Xxh3 => xxhash_rust::xxh3::xxh3_64(data),
+            Hasher::Xxh64 => xxhash_rust::xxh64::xxh64(data, 0),
+            Hasher::SipHash24(keyed) => keyed.hash(data),
+            Hasher::Murmur3 => murmur3::first_half(data),
+            Hasher::Crc16 => u64::from(crc16(data)),
+            Hasher::Md5 => leading(&md5::Md5::digest(data)),
+            Hasher::Sha256 => leading(&sha2::Sha256::digest(data)),
+        }
+    }
+
+    /// The position on the circle: the hash, as the leading bits of 64.
+    #[inline]
+    pub fn position(&self, data: &[u8]) -> u64 {
+        self.digest(data) << (64 - self.bits())
+    }
+}
+
+fn leading(digest: &[u8]) -> u64 {
+    digest[..8].iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// CRC-16/XMODEM: polynomial 0x1021, no reflection, from zero.
+fn crc16(data: &[u8]) -> u16 {
+    data.iter().fold(0, |crc, &byte| crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+static CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};

@@ -1,0 +1,65 @@
+//! The UTF-8 bytes of a `str`, without a copy where it has them already.
+//!
+//! `PyUnicode_AsUTF8AndSize` costs nothing for ASCII, but for other text it leaves a copy on the object for life, which
+//! a million keys would feel. The stable ABI has no way to ask whether a `str` is ASCII, so the flag is read from the
+//! object's header, at the place that it has in this version of CPython, and only after the flag was seen to tell known
+//! strings apart. Where the place is not known, every `str` is encoded into new bytes: slower, and as right.
+
+use std::ffi::c_char;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+/// `PyASCIIObject`: the object's head, a length and a hash stand before the flags.
+const FLAGS_OFFSET: usize = size_of::<ffi::PyObject>() + 2 * size_of::<ffi::Py_ssize_t>();
+const LAST_KNOWN_MINOR: u8 = 14;
+
+/// `compact` and `ascii` stand after the 2 bits of `interned` and the 3 of `kind`, in CPython 3.11 to 3.14.
+const FLAGS: u32 = 0b11 << 5;
+
+/// All bits set: no header has that.
+const UNKNOWN: u32 = u32::MAX;
+/// The bits that say "compact and ASCII", once they are known.
+static COMPACT_ASCII: AtomicU32 = AtomicU32::new(UNKNOWN);
+
+/// The bytes of an ASCII `str`, borrowed from it; none if it is not ASCII, or if that cannot be told.
+#[inline]
+pub fn ascii<'a>(text: &'a Bound<'_, PyString>) -> Option<&'a [u8]> {
+    let wanted = COMPACT_ASCII.load(Relaxed);
+    // SAFETY: the place was found to hold the flags of a `str` of this interpreter, or `wanted` is not met.
+    let flags = unsafe { text.as_ptr().cast::<u8>().add(FLAGS_OFFSET).cast::<u32>().read() };
+    if flags & wanted != wanted {
+        return None;
+    }
+    let mut length: ffi::Py_ssize_t = 0;
+    // SAFETY: `text` is a `str`, and its bytes are immutable and live as long as it; for ASCII this cannot fail.
+    unsafe {
+        let start: *const c_char = ffi::PyUnicode_AsUTF8AndSize(text.as_ptr(), &mut length);
+        Some(slice::from_raw_parts(start.cast(), length as usize))
+    }
+}
+
+/// The UTF-8 bytes of a `str`, newly made; an error if it has unpaired surrogates.
+pub fn encoded<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
+    text.encode_utf8()
+}
+
+/// Learn whether this interpreter keeps the flags where the known versions do: whether they tell known strings apart.
+pub fn learn_layout(py: Python<'_>) {
+    let version = py.version_info();
+    if version.major == 3 && version.minor <= LAST_KNOWN_MINOR {
+        COMPACT_ASCII.store(FLAGS, Relaxed);
+        if !tells_apart(py) {
+            COMPACT_ASCII.store(UNKNOWN, Relaxed);
+        }
+    }
+}
+
+fn tells_apart(py: Python<'_>) -> bool {
+    let both = |text| [PyString::new(py, text), PyString::intern(py, text)];
+    ["", "k", "tenant-42"].into_iter().flat_map(both).all(|text| ascii(&text).is_some())
+        && ["é", "clé", "節", "𝄞"].into_iter().flat_map(both).all(|text| ascii(&text).is_none())
+}

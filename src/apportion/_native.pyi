@@ -1,0 +1,12 @@
+"""The native twin (see `native/`), which is absent where it could not be built; `placement.native` loads it."""
+
+from typing import Final
+
+from apportion.model.plan import Key
+
+PROFILE: Final[str]
+VERSION: Final[str]
+
+def keys_handled() -> int: ...
+def position(hasher: str, key: Key, secret: bytes | None = None) -> int: ...
+def positions(hasher: str, keys: list[Key], secret: bytes | None = None) -> bytes: ...
