@@ -124,6 +124,16 @@ class NotEnoughNodes(CannotPlace):
         self.wanted, self.eligible, self.rule = wanted, tuple(eligible), rule
 
 
+class MissingExtra(ApportionError):
+    """A package that this needs is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what} is an extra that is not installed.", f"Install it with: pip install 'apportion[{extra}]'"
+        )
+        self.extra = extra
+
+
 class Outdated(ApportionError):
     """The caller acted on something that has changed since; read again and retry."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apportion import Node
-from apportion.console.readers.nodetool import parse_describering, parse_ring, read_token_ring
+from apportion.console.readers.nodetool import parse_describering, parse_ring, read_token_ring, write_initial_tokens
 from apportion.errors import InvalidInput
 from apportion.placement.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
 
@@ -98,7 +98,10 @@ def test_a_ring_in_change_is_refused(state):
         (f"Datacenter: dc1\n\n   77  \n{ROW}", r"line 3 of .* is 77, expected the token of a row below"),
         (f"Datacenter: dc1\n77\n{ROW}\nDatacenter: dc2\n{ROW[:-1]}77", r"line 2 of .* is 77"),
         (f"Datacenter: dc1\n{ROW}\n...", r"line 3 of .* is '\.\.\.', expected a row of `nodetool ring`"),
-        (f"Datacenter: dc1\n{ROW[:-1]}deadbeef", r"line 2 of .* expected a row of"),
+        (f"Datacenter: dc1\n{ROW[:-1]}deadbeef", r"(?s)line 2 of .* is 'deadbeef', expected a token that.*ByteOrdered"),
+        (f"Datacenter: dc1\n{ROW[:-1]}Token(bytes[0a])", r"(?s)line 2 of .* is '0a', .*replicas_of"),
+        (f"Datacenter: dc1\n  6b657a\n{ROW}", r"(?s)line 2 of .* is '6b657a', .*ByteOrderedPartitioner are not read"),
+        (f"Datacenter: dc1\n{ROW[:-1]}abc", r"line 2 of .* expected a row of"),
         (f"Datacenter: dc1\n{ROW[:-1]}1e5", r"line 2 of .* expected a row of"),
         (f"Datacenter: dc1\n{ROW}{'0' * 39}1", r"line 2 of .* expected a row of"),
         (f"Datacenter: dc1\n{ROW[:-1]}٣", r"line 2 of .* expected a row of"),
@@ -152,7 +155,8 @@ def test_a_range_is_the_whole_ring_of_one_token():
     ("text", "says"),
     [
         (one_range(start="8"), r"line 1 of .* is 8, expected 7, where the range before it ends"),
-        (one_range(start="a0"), r"line 1 of .* expected a line 'TokenRange"),
+        (one_range(start="a0"), r"(?s)line 1 of .* is 'a0', expected a token that is a number.*ByteOrdered"),
+        (one_range(start="xyz"), r"line 1 of .* expected a line 'TokenRange"),
         (one_range(endpoints="[]", details="[]"), r"line 1 of .* expected endpoints, and of each"),
         (one_range(endpoints="[10.0.0.2]"), r"line 1 of .* expected endpoints, and of each"),
         (one_range(endpoints="[10.0.0.1, 10.0.0.2]"), r"line 1 of .* expected endpoints, and of each"),
@@ -180,3 +184,29 @@ def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path):
 
 def test_lines_that_end_as_on_windows_are_read():
     assert parse_ring(RING) == parse_ring(RING.replace("\n", "\r\n"))
+
+
+def test_written_tokens_read_back_as_the_same_ring():
+    found = parse_ring(RING)
+    written = write_initial_tokens(found.tokens)
+    back, names = {}, []
+    for line in written.splitlines():
+        key, _, value = line.partition(": ")
+        if line.startswith("# "):
+            names.append(line[2:])
+        elif key == "initial_token":
+            back[names[-1]] = tuple(map(int, value.split(",")))
+        else:
+            assert ("num_tokens", str(len(found.tokens[names[-1]]))) == (key, value)
+    assert (found.tokens, sorted(names)) == (back, names)
+    cluster = Cassandra(found.topology, tokens=back)
+    assert written == write_initial_tokens(cluster.tokens)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "says"),
+    [({"a": ()}, "tokens of node 'a' is 'none', expected at least one"), ({"a\nb": (1,)}, "node id")],
+)
+def test_tokens_that_cassandra_would_misread_are_not_written(tokens, says):
+    with pytest.raises(InvalidInput, match=says):
+        write_initial_tokens(tokens)

@@ -4,11 +4,17 @@ from dataclasses import fields, replace
 
 import pytest
 
-from apportion import ApportionError, Jump, Modulo, Rendezvous, Ring, Slots, Table, placement
+from apportion import ApportionError, Jump, Modulo, Rendezvous, Ring, Slots, Table, Topology, placement
 from apportion.placement import PlacementSpec
 from tests.contracts import promises
 
 JUMP, MODULO, RENDEZVOUS, RING, SLOTS = map(placement.get, ("jump", "modulo", "rendezvous", "ring", "slots"))
+CASSANDRA, COMPOSITE, DIRECTORY, LISTS, RANGES = map(
+    placement.get, ("cassandra", "composite", "directory", "lists", "ranges")
+)
+ENVOY, ENVOY_MAGLEV, KAFKA, KETAMA, NGINX, REDIS_SLOTS = map(
+    placement.get, ("envoy", "envoy_maglev", "kafka", "ketama", "nginx", "redis_slots")
+)
 
 
 class ForgetfulRing(Ring):
@@ -173,27 +179,109 @@ class WideIndexes(Ring):
         return promises.array("Q", super().route_indexes(keys))
 
 
+class LastTokensMoveRing(placement.get("nginx").build):
+    """Lays the points of a server by its place in the list, as circles do that break when one leaves."""
+
+    __slots__ = ()
+
+    def _tokens_of(self, index):
+        return (token ^ index << 60 for token in NGINX.build._tokens_of(self, index))
+
+
+class NeverDraining(placement.get("lists").build):
+    """Gives values to whoever is in the topology, drained or not."""
+
+    __slots__ = ()
+
+    def route(self, key):
+        return self.topology.ids[len(key) % len(self.topology)]
+
+
+class LaxRanges:
+    """Makes one range of nodes alone."""
+
+    def __new__(cls, nodes, *, bounds=(), owners=("a",)):
+        return RANGES.build(nodes if isinstance(nodes, Topology) else nodes.topology, bounds=bounds, owners=owners)
+
+
+class SwappingSlots(placement.get("redis_slots").build):
+    """Shows a table of slots that lag one behind."""
+
+    __slots__ = ()
+
+    def table(self, *_, **__):
+        table = self._leaders
+        rows = (*table.rows[1:], table.rows[0])
+        return Table(topology=table.topology, hasher=table.hasher, starts=table.starts, rows=rows, slots=table.slots)
+
+
+class RepeatingDirectory(placement.get("directory").build):
+    """Names the node of an exception, and then again what the base says."""
+
+    __slots__ = ()
+
+    def preference(self, key, count, **options):
+        listed = self.base.preference(key, count, **options)
+        return (self.route(key), *listed[: count - 1])
+
+
+class WeighingCassandra(placement.get("cassandra").build):
+    """Takes unequal weights, and lets drained nodes own what they owned."""
+
+    __slots__ = ()
+
+    def __init__(self, nodes, **options):
+        super().__init__(Topology(node.id for node in nodes), **options)
+
+
+class FarSightedKafka(placement.get("kafka").build):
+    """Takes a partition from the middle of the order, as if the others kept their numbers."""
+
+    __slots__ = ()
+
+    def on(self, topology):
+        return type(self)(topology)
+
+
 PLANTED = {
     "name": [replace(RING, name="rong"), replace(RING)],
-    "build": [replace(RING, build=TwoMinds), replace(RING, build=WideIndexes), replace(RING, name="hoop")],
+    "build": [
+        replace(RING, build=TwoMinds),
+        replace(RING, build=WideIndexes),
+        replace(RING, name="hoop"),
+    ],
     "source": [replace(RING, source="folklore"), replace(RING, name="hoop")],
     "minimal_disruption": [
         replace(MODULO, minimal_disruption=True),
         replace(RING, build=ForgetfulRing),
         replace(RING, build=StubbornRing),
         replace(JUMP, build=PermissiveJump, removes="any"),
+        replace(KETAMA, minimal_disruption=True),
+        replace(ENVOY, minimal_disruption=True),
+        replace(ENVOY_MAGLEV, minimal_disruption=True),
+        replace(KAFKA, minimal_disruption=True),
+        replace(COMPOSITE, minimal_disruption=True),
+        replace(NGINX, build=LastTokensMoveRing),
     ],
     "weighted": [
         replace(RING, build=UnweightedRing),
         replace(MODULO, build=CarelessModulo),
         replace(MODULO, build=CarelessModulo, weighted=True),
         replace(RING, weighted=False),
+        replace(KETAMA, weighted=False),
+        replace(REDIS_SLOTS, weighted=False),
+        replace(CASSANDRA, build=WeighingCassandra),
+        replace(LISTS, build=NeverDraining),
+        replace(LISTS, weighted=True),
     ],
     "ranked": [
         replace(RING, build=ShufflingRing),
         replace(RING, build=RepeatingRing),
         replace(MODULO, build=GenerousModulo),
         replace(RING, ranked=False),
+        replace(DIRECTORY, build=RepeatingDirectory),
+        replace(RANGES, ranked=True),
+        replace(ENVOY, ranked=False),
     ],
     "tabular": [
         replace(RING, build=TablelessRing),
@@ -202,24 +290,40 @@ PLANTED = {
         replace(MODULO, build=SecretTable),
         replace(RING, tabular=False),
         replace(SLOTS, tabular=False),
+        replace(REDIS_SLOTS, build=SwappingSlots),
+        replace(COMPOSITE, tabular=True),
+        replace(RANGES, tabular=False),
     ],
     "lookup": [
         replace(RING, build=LinearRing),
         replace(RENDEZVOUS, lookup="O(log nodes)"),
         replace(RENDEZVOUS, build=QuadraticRendezvous),
         replace(JUMP, lookup="O(1)"),
+        replace(COMPOSITE, lookup="O(log tokens)"),
     ],
     "removes": [
         replace(JUMP, build=PermissiveJump),
         replace(RING, removes="last"),
         replace(RING, build=StubbornRing),
+        replace(KAFKA, build=FarSightedKafka),
+        replace(KAFKA, removes="any"),
+        replace(NGINX, removes="last"),
     ],
-    "takes": [replace(RING, build=Anything), replace(SLOTS, build=Anything), replace(SLOTS, takes="topology")],
+    "takes": [
+        replace(RING, build=Anything),
+        replace(SLOTS, build=Anything),
+        replace(SLOTS, takes="topology"),
+        replace(RANGES, build=LaxRanges),
+        replace(NGINX, takes="explicit"),
+        replace(REDIS_SLOTS, takes="explicit"),
+    ],
 }
 CASES = [(field, spec) for field, specs in PLANTED.items() for spec in specs]
 
 
-@pytest.mark.parametrize(("field", "spec"), CASES, ids=[f"{field}-{spec.build.__name__}" for field, spec in CASES])
+@pytest.mark.parametrize(
+    ("field", "spec"), CASES, ids=[f"{field}-{spec.name}-{spec.build.__name__}" for field, spec in CASES]
+)
 def test_a_planted_liar_turns_the_check_of_its_promise_red(field, spec):
     with pytest.raises((AssertionError, ApportionError)):
         promises.CHECKS[field](spec)

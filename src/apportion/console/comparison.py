@@ -22,7 +22,7 @@ from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.topology import Node, Topology
 from apportion.placement import catalog
 from apportion.placement.api import Placement
-from apportion.placement.hashers import DEFAULT, Hasher
+from apportion.placement.hashers import Hasher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def measured(name: str, trial: Trial) -> Row:
     if spec.takes == "explicit":
         return Row(placement=name, refused="built from a list of who owns what, which nodes and keys do not say.")
     try:
-        placement, size_bytes = _built(name, trial.topology, trial.hasher if spec.takes_hasher else DEFAULT)
+        placement, size_bytes = _built(name, trial.topology, trial.hasher if spec.takes_hasher else None)
         before, ns_per_key = _routed(placement, trial.keys)
         after = [succeed(placement, new).route_many(trial.keys) for new in (trial.added, trial.removed)]
     except (CannotPlace, InvalidInput) as error:
@@ -150,7 +150,7 @@ def _counted(row: Row, trial: Trial, before: list[str], on_add: list[str], on_re
     )
 
 
-def _built(name: str, topology: Topology, hasher: str | Hasher) -> tuple[Placement, int]:
+def _built(name: str, topology: Topology, hasher: Hasher | None) -> tuple[Placement, int]:
     gc.collect()
     tracemalloc.start()
     try:

@@ -4,31 +4,42 @@
 refused, for nodes alone do not give one; and so is a hash function for a layout that prescribes its own.
 """
 
+from collections.abc import Iterator
+
 from apportion.balance.slots import slots as balance_slots
-from apportion.errors import InvalidInput
+from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.table import Table
 from apportion.model.topology import Topology
-from apportion.placement import catalog, redis_slots
+from apportion.placement import catalog, hashers, redis_slots
 from apportion.placement.api import Placement, PlacementSpec
-from apportion.placement.hashers import DEFAULT, Hasher, resolve
+from apportion.placement.hashers import Hasher, resolve
+from apportion.placement.redis_slots import RedisSlots
 from apportion.placement.ring import Ring
 from apportion.placement.slots import Slots
 
 DEFAULT_VNODES = 150
 PRESCRIBED_SLOTS = {"redis_slots": redis_slots.SLOTS}
+RING_BITS = 64
+
+_LAYOUTS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
+    "md5-first-word": (("ketama", {"layout": "libmemcached"}), ("ketama", {"layout": "libketama"})),
+    "crc32": (("nginx", {}),),
+    "xxh64": (("envoy", {}),),
+}
+"""Which layouts may have made a table, by its hasher."""
 
 
 def compose(
     name: str,
     topology: Topology,
     *,
-    hasher: str | Hasher = DEFAULT,
+    hasher: str | Hasher | None = None,
     vnodes: int | None = None,
     slots: int | None = None,
 ) -> Placement:
     """Return the placement of a name on a topology. `vnodes` is for `ring` and `slots` for `slots`, for these alone.
 
-    The default hasher stands for none asked for; any other is refused by a layout that prescribes its own.
+    `hasher` is None where none was asked for; any is refused by a layout that prescribes its own.
     """
     spec = catalog.get(name)
     for option, value, taker in (("--vnodes", vnodes, "ring"), ("--slots", slots, "slots")):
@@ -45,30 +56,60 @@ def compose(
     return spec(topology, **options, **({} if vnodes is None else {"vnodes": vnodes}))
 
 
-def _hashing(spec: PlacementSpec, hasher: str | Hasher) -> dict[str, str | Hasher]:
-    if spec.takes_hasher:
-        return {"hasher": hasher}
-    if resolve(hasher) != resolve(DEFAULT):
+def _hashing(spec: PlacementSpec, hasher: str | Hasher | None) -> dict[str, str | Hasher]:
+    if hasher is None:
+        return {}
+    if not spec.takes_hasher:
         expected = f"nothing: {spec.name} prescribes its own hash function"
         raise InvalidInput("--hasher", resolve(hasher).label, expected, "Leave it out, or pick another --placement.")
-    return {}
+    return {"hasher": hasher}
 
 
 def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Placement:
-    """Return the placement that a saved table was made by: its slots, or the ring with these `vnodes`."""
+    """Return the placement that a saved table was made by: its slots, its layout, or the ring with these `vnodes`."""
     if max(map(len, table.rows)) > 1:
         hint = "Export it with one owner a range; compare tables of replicas by `table diff`."
-        raise InvalidInput("--table", repr(table), "one owner a range, to plan or explain", hint)
-    if table.slots is not None:
-        if vnodes is not None:
-            raise InvalidInput("--vnodes", vnodes, "nothing: the table is made of slots", "Leave it out.")
-        return Slots.of_table(table, hasher=hasher)
-    tokens = DEFAULT_VNODES if vnodes is None else vnodes
-    ring = Ring(table.topology, vnodes=tokens, hasher=hasher)
-    if ring.table() != table:
-        hint = "Pass the --vnodes it was made with. A table made elsewhere can be routed by and compared only."
+        raise InvalidInput("--table", repr(table), "one owner a range, to plan", hint)
+    is_foreign = not _is_named(table.hasher)
+    if vnodes is not None and (is_foreign or table.slots is not None):
+        kind = "slots" if table.slots is not None else f"{table.hasher} positions, which no ring has"
+        raise InvalidInput("--vnodes", vnodes, f"nothing: the table is made of {kind}", "Leave it out.")
+    placement = recomposed(table, hasher, vnodes=vnodes)
+    if placement is None and is_foreign:
+        hint = "Import what the system prints, or would print, after the change too: apportion table diff OLD NEW."
+        for name, _ in _LAYOUTS.get(table.hasher, ()):
+            hint = f"Plan on its nodes: apportion plan --placement {name} --topology FILE."
+        raise InvalidInput("--table", repr(table), "slots, or a layout that its nodes alone make, to plan", hint)
+    if placement is None:
+        tokens = DEFAULT_VNODES if vnodes is None else vnodes
+        hint = "Pass the --vnodes it was made with. A table made elsewhere can be routed by, explained and compared."
         raise InvalidInput("--table", repr(table), f"slots, or a ring of {tokens} vnodes", hint)
-    return ring
+    return placement
+
+
+def recomposed(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Placement | None:
+    """Return the placement whose table this is, to the last range; None if no placement of its nodes makes it."""
+    if max(map(len, table.rows)) > 1:
+        return None
+    if table.slots is not None:
+        return (RedisSlots if hasher == redis_slots.HASHER else Slots).of_table(table, hasher=hasher)
+    return next((placement for placement in _laid(table, hasher, vnodes) if placement.table() == table), None)
+
+
+def _laid(table: Table, hasher: Hasher, vnodes: int | None) -> Iterator[Placement]:
+    """Yield what these nodes make with this hash function: a ring, and layouts that prescribe it."""
+    if _is_named(table.hasher) and hasher.bits == RING_BITS:
+        yield Ring(table.topology, vnodes=DEFAULT_VNODES if vnodes is None else vnodes, hasher=hasher)
+    for name, options in _LAYOUTS.get(table.hasher, ()):
+        try:
+            yield catalog.get(name)(table.topology, **options)
+        except (CannotPlace, InvalidInput):
+            continue  # what the layout refuses, it did not make
+
+
+def _is_named(label: str) -> bool:
+    """Whether a table's hasher is a hash function by name; else it is that of a layout."""
+    return label.partition(":")[0] in hashers.names()
 
 
 def succeed(placement: Placement, topology: Topology) -> Placement:

@@ -19,7 +19,7 @@ def explain(key: str, /, *, source: Source = Source(), json: bool = False) -> No
     """
     data = os.fsencode(key)
     # The same key as its bytes, but printed as text where it is text.
-    why = source.load_placement().explain(key if data == key.encode(errors="replace") else data)
+    why = source.load_explained().explain(key if data == key.encode(errors="replace") else data)
     if not json:
         print(why)
         return

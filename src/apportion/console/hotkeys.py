@@ -14,7 +14,7 @@ from typing import Protocol
 
 from apportion.console.key_stream import KeysFile, keys_of
 from apportion.console.output import key_member, print_columns, print_json
-from apportion.errors import ApportionError, InvalidInput, shown
+from apportion.errors import InvalidInput, MissingExtra, shown
 
 MOST_LISTED = 10_000
 KEYS_COUNTED_EXACTLY = 12_288
@@ -23,15 +23,6 @@ _TABLE_BITS = 14  # of which three quarters are used
 # Keys are bytes, but only the sketch of strings hashes alike in every process: each byte becomes the character of its
 # number. This one is none of them, and stands for every key that is not in the table.
 _NO_KEY = "\u0100"
-
-
-class MissingExtra(ApportionError):
-    """A package that a command needs is not installed."""
-
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            f"{what} is an extra that is not installed.", f"Install it with: pip install 'apportion[{extra}]'"
-        )
 
 
 class Sketch(Protocol):

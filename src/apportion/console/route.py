@@ -10,11 +10,10 @@ from cyclopts import Parameter
 from apportion.console.key_stream import KeysFile, keys_of
 from apportion.console.output import FORMAT_VERSION, key_member
 from apportion.console.source import Source
+from apportion.console.table_answers import TableAnswers
 from apportion.errors import InvalidInput
 from apportion.model.epoch import Epoch
 from apportion.placement.change import epoch_of
-from apportion.placement.hashers import position_of
-from apportion.placement.keys import key_bytes
 
 
 def route(
@@ -52,8 +51,7 @@ def _router(source: Source) -> tuple[Callable[[bytes], str], Epoch]:
         placement = source.load_placement()
         return placement.route, epoch_of(placement)
     table = source.load_table()
-    position = position_of(source.load_hasher(table))
-    return (lambda key: table.owners(position(key_bytes(key)))[0]), table.epoch
+    return TableAnswers(table, source.load_position_hasher(table)).route, table.epoch
 
 
 def _lines(stream: Iterable[bytes], lookup: Callable[[bytes], str]) -> Iterator[bytes]:

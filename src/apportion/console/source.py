@@ -6,14 +6,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.composing import compose, compose_from
+from apportion.console.composing import compose, compose_from, recomposed
 from apportion.console.files import read_bounded
+from apportion.console.table_answers import TableAnswers
 from apportion.console.topology_file import read_topology
 from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.table import Table
 from apportion.model.topology import Topology
-from apportion.placement import hashers
+from apportion.placement import catalog, hashers
 from apportion.placement.api import Placement
 
 SECRET_FILE_BYTES = 4096
@@ -45,19 +46,33 @@ class Hashing:
         Path | None, Parameter(help="File with the secret of siphash-2-4: 16 bytes, or 32 hexadecimal digits.")
     ] = None
 
-    def load_hasher(self, table: Table | None = None) -> hashers.NamedHasher:
-        """Return the hasher of the options, or that of a table; it is refused to hash into a table by another one."""
+    def asked_hasher(self) -> hashers.NamedHasher | None:
+        """Return the hasher of the options, None where neither was given."""
+        if self.hasher is None and self.hasher_key_file is None:
+            return None
+        return hashers.get(self.hasher or hashers.DEFAULT, key=self._key())
+
+    def load_hasher(self) -> hashers.NamedHasher:
+        """Return the hasher of the options, or the default one."""
+        return self.asked_hasher() or hashers.get()
+
+    def load_position_hasher(self, table: Table | None = None) -> hashers.Hasher:
+        """Return what makes positions in ranges, a layout's own hash too: that of the options, or of a table.
+
+        It is refused to hash into a table by another one than its own.
+        """
         of_table = hashers.DEFAULT if table is None else table.hasher.partition(":")[0]
-        key = None if self.hasher_key_file is None else _secret(self.hasher_key_file)
-        hasher = hashers.get(self.hasher or of_table, key=key)
+        hasher = catalog.hasher(self.hasher or of_table, key=self._key())
         if table is not None and hasher.label != table.hasher:
-            option, value = (
-                ("--hasher", self.hasher) if hasher.name != of_table else ("--hasher-key-file", "(a secret)")
-            )
+            is_other = hasher.label.partition(":")[0] != of_table
+            option, value = ("--hasher", self.hasher) if is_other else ("--hasher-key-file", "(a secret)")
             raise InvalidInput(
                 option, value, f"that of the table, {table.hasher}", "Leave --hasher out, or mend the key file."
             )
         return hasher
+
+    def _key(self) -> bytes | None:
+        return None if self.hasher_key_file is None else _secret(self.hasher_key_file)
 
 
 @Parameter(name="*")
@@ -74,10 +89,18 @@ class Source(NodesSource, Hashing):
         """Return the placement that the options describe."""
         if self.table is None:
             name = self.placement or "slots"
-            hasher = self.load_hasher()
+            hasher = self.asked_hasher()
             return compose(name, self.load_topology(), hasher=hasher, vnodes=self.vnodes, slots=self.slots)
         table = self._table_beside({})
-        return compose_from(table, self.load_hasher(table), vnodes=self.vnodes)
+        return compose_from(table, self.load_position_hasher(table), vnodes=self.vnodes)
+
+    def load_explained(self) -> Placement | TableAnswers:
+        """Return the placement, or the answers of a table that no placement here would make."""
+        if self.table is None or self.vnodes is not None:
+            return self.load_placement()
+        table = self._table_beside({})
+        hasher = self.load_position_hasher(table)
+        return recomposed(table, hasher) or TableAnswers(table, hasher)
 
     def load_table(self) -> Table:
         """Return the table of `--table` as it is."""

@@ -1,23 +1,21 @@
 """`apportion table`: save a placement as a table, read one made elsewhere, compare two exactly."""
 
-import csv
-import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files import alone_with, read_bounded, write_whole
+from apportion.console.files import alone_with, write_whole
+from apportion.console.importing import Reading, imported
 from apportion.console.output import print_json
 from apportion.console.plan import print_plan, print_plan_json
+from apportion.console.ranges_csv import write_ranges
 from apportion.console.source import Hashing, NodesSource, Source, read_table
 from apportion.errors import BadSnapshot, InvalidInput, StaleEpoch
 from apportion.model import codec
 from apportion.model.table import Table
-from apportion.model.token import KeyRange, position_of_text, position_text
 from apportion.placement.change import plan as plan_of
-
-HEADING = ("start", "end", "owners")
 
 Output = Annotated[Path, Parameter(name=("--output", "-o"))]
 
@@ -45,7 +43,7 @@ def export_table(
     """
     table = _exported(source, replicas)
     if csv:
-        write_whole(output, _to_csv(table), what="--output")
+        write_whole(output, write_ranges(table), what="--output")
     else:
         _save(table, output)
     _report("table export", table, output, json=json)
@@ -55,26 +53,26 @@ def import_table(
     file: Path,
     /,
     *,
-    nodes: NodesSource = NodesSource(),  # noqa: B008 - a frozen value
+    reading: Reading = Reading(),  # noqa: B008 - a frozen value
+    nodes: NodesSource = NodesSource(),  # noqa: B008
     hashing: Hashing = Hashing(),  # noqa: B008
     output: Output = Path("table.json"),
     json: bool = False,
 ) -> None:
-    """Read ranges made elsewhere from CSV and save them as a table; a gap or an overlap is refused.
+    """Read ranges made elsewhere, or what a cluster prints of itself, and save them as a table.
 
     Parameters
     ----------
     file
-        CSV with the columns start, end (hexadecimal, half-open) and one or more owners.
+        CSV with the columns start, end (hexadecimal, half-open) and one or more owners, or another --format.
     output
         File to write.
     json
         Print one JSON object instead.
     """
-    ranges = _from_csv(read_bounded(file, codec.MAX_BYTES, what="CSV file"))
-    table = Table.from_ranges(ranges, topology=nodes.load_topology(), hasher=hashing.load_hasher().label)
-    _save(table, output)
-    _report("table import", table, output, json=json)
+    found = imported(file, reading, nodes, hashing)
+    _save(found.table, output)
+    _report("table import", found.table, output, json=json, notes=found.notes)
 
 
 def diff_table(old: Path, new: Path, /, *, json: bool = False) -> None:
@@ -119,45 +117,17 @@ def _exported(source: Source, replicas: int | None) -> Table:
     return table
 
 
-def _to_csv(table: Table) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADING)
-    writer.writerows((position_text(r.start), position_text(r.end), *owners) for r, owners in table.ranges())
-    return text.getvalue().encode()
-
-
-def _from_csv(data: bytes) -> list[tuple[KeyRange, tuple[str, ...]]]:
-    try:
-        rows = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput("CSV file", str(error), "CSV in UTF-8", "Mend the file.") from error
-    if not rows or tuple(rows[0][:3]) != HEADING:
-        raise InvalidInput(
-            "heading of the CSV file", ",".join(rows[0]) if rows else "", ",".join(HEADING), "Write it first."
-        )
-    ranges = []
-    for number, row in enumerate(rows[1:], 2):
-        try:
-            ranges += [_range(row)] if row else []
-        except InvalidInput as error:
-            error.within(f"line {number} of the CSV file")
-            raise
-    return ranges
-
-
-def _range(row: list[str]) -> tuple[KeyRange, tuple[str, ...]]:
-    start = position_of_text(row[0])
-    if len(row) < 3 or start is None:
-        expected = "start, end (both hexadecimal) and at least one owner"
-        raise InvalidInput("range", ",".join(row), expected, "Mend the line.")
-    return KeyRange(start, position_of_text(row[1])), tuple(row[2:])
-
-
-def _report(command: str, table: Table, output: Path, *, json: bool) -> None:
+def _report(command: str, table: Table, output: Path, *, json: bool, notes: Sequence[str] = ()) -> None:
     if json:
         print_json(
-            command, epoch=str(table.epoch), ranges=len(table.starts), nodes=len(table.topology), table=str(output)
+            command,
+            epoch=str(table.epoch),
+            ranges=len(table.starts),
+            nodes=len(table.topology),
+            table=str(output),
+            **({"notes": notes} if notes else {}),
         )
-    else:
-        print(f"saved {output}: {table!r}")
+        return
+    for note in notes:
+        print(note)
+    print(f"saved {output}: {table!r}")

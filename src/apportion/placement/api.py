@@ -68,7 +68,8 @@ class PlacementSpec:
     """How an algorithm presents itself; calling a spec builds the placement.
 
     - `minimal_disruption`: no stray moves when nodes come, go or change weight (within what `removes` allows).
-    - `weighted`: shares are proportional to weight; otherwise unequal weights are refused.
+    - `weighted`: shares are proportional to weight; otherwise unequal weights are refused, or, where `takes` is
+      `"explicit"`, left to who writes the data. A node of weight 0 owns nothing anywhere.
     - `ranked`: preference lists of any length; otherwise of the owner alone (or what an assignment holds).
     - `tabular`: `table()` holds every answer, so plans are exact.
     - `removes`: `"any"` node may leave, or only the `"last"` in order.

@@ -51,7 +51,7 @@ from apportion.placement.spread import Spread, spread_rule
 __all__ = ["SPEC", "Cassandra", "NetworkTopologyStrategy", "SimpleStrategy", "replicas_of", "token"]
 
 _ONE_REPLICA = SimpleStrategy(1)
-_HASHER = Murmur3Positions()
+HASHER = Murmur3Positions()
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -82,7 +82,7 @@ class Cassandra(Circle):
         object.__setattr__(self, "strategy", strategy)
         object.__setattr__(self, "_rule", _rule_of(strategy, topology))
         object.__setattr__(self, "_tokens", tokens_of_nodes(tokens, topology, partitioner=partitioner))
-        self._fill_circle(topology, _HASHER)
+        self._fill_circle(topology, HASHER)
 
     @property
     def tokens(self) -> dict[str, tuple[int, ...]]:

@@ -2,14 +2,20 @@
 
 Others add theirs through the entry point group `apportion.placements`: an entry `name = "module:SPEC"`. Entry points
 are asked for only when a name is unknown here or all are listed; a name of this room cannot be taken over.
+
+A file whose layout prescribes a hash of its own calls it `HASHER`; `hasher` finds it by the label that tables carry.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.placement import hashers
 from apportion.placement.api import PlacementSpec
+from apportion.placement.hashers import Hasher
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -36,11 +42,37 @@ def get(name: str) -> PlacementSpec:
     return spec
 
 
+def hasher(label: str, *, key: bytes | None = None) -> Hasher:
+    """Return what made the positions of a table by the table's label: a hash function by name, or a layout's own.
+
+    Raises `UnknownOption` that names the nearest. `key` is the secret of `siphash-2-4`.
+
+    >>> hasher("redis-slot")(b"{user1}.name"), hasher("md5").bits
+    (8106, 64)
+    """
+    if not isinstance(label, str) or label in hashers.names():
+        return hashers.get(label, key=key)
+    prescribed = _prescribed()
+    if label not in prescribed:
+        raise UnknownOption("hasher", label, (*hashers.names(), *prescribed))
+    if key is not None:
+        raise InvalidInput("hasher key", "(a secret)", f"none: {label} takes no secret", "Leave it out.")
+    return prescribed[label]
+
+
+def _prescribed() -> dict[str, Hasher]:
+    found = (getattr(module, "HASHER", None) for module in _modules())
+    return {each.label: each for each in found if each is not None}
+
+
 def _own() -> dict[str, PlacementSpec]:
-    room = import_module("apportion.placement")
-    modules = (import_module(f"apportion.placement.{module.name}") for module in iter_modules(room.__path__))
-    specs = (getattr(module, "SPEC", None) for module in modules)
+    specs = (getattr(module, "SPEC", None) for module in _modules())
     return {spec.name: spec for spec in specs if isinstance(spec, PlacementSpec)}
+
+
+def _modules() -> Iterator[ModuleType]:
+    room = import_module("apportion.placement")
+    return (import_module(f"apportion.placement.{module.name}") for module in iter_modules(room.__path__))
 
 
 def _foreign() -> dict[str, PlacementSpec]:

@@ -94,13 +94,18 @@ def position_of_token(token: int, bits: int) -> Token:
 
 def table_of_tokens(owners: Mapping[Token, int], topology: Topology, hasher: str) -> Table:
     """Return the table in which each position belongs to the first token at or after it. O(tokens log tokens)."""
-    tokens = sorted(owners)
     rows = [(index,) for index in range(len(topology))]
+    return table_of_rows({token: rows[index] for token, index in owners.items()}, topology, hasher)
+
+
+def table_of_rows(rows: Mapping[Token, tuple[int, ...]], topology: Topology, hasher: str) -> Table:
+    """Return the table in which each position has the owners of the first token at or after it; as above in cost."""
+    tokens = sorted(rows)
     after_tokens = [token + 1 for token in tokens if token + 1 < POSITIONS]
     return Table(
         topology=topology,
         hasher=hasher,
         starts=(0, *after_tokens),
         # Where the circle closes, what lies after the last token belongs to the first.
-        rows=tuple(rows[owners[token]] for token in (tokens + tokens[:1])[: len(after_tokens) + 1]),
+        rows=tuple(rows[token] for token in (tokens + tokens[:1])[: len(after_tokens) + 1]),
     )

@@ -245,6 +245,6 @@ SPEC = PlacementSpec(
     weighted=False,
     ranked=True,
     tabular=False,
-    lookup="O(log tokens)",  # of a base that is a ring
+    lookup="O(nodes)",  # a preference list of the base, which looks at the zones of all nodes
     takes="explicit",
 )

@@ -82,6 +82,9 @@ class Murmur2:
         return self.digest(data)
 
 
+HASHER = Murmur2()
+
+
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Kafka(Computed):
     """A topic whose partition i is node i, in the order given (a topology gives its own, by id). Lookup: O(1).
@@ -107,7 +110,7 @@ class Kafka(Computed):
     def _fill_in_order(self, topology: Topology, ids: Iterable[str]) -> None:
         owning = {node.id for node in equal_weights(topology, "Kafka's partitioner")}
         order = tuple(node_id for node_id in ids if node_id in owning)
-        self._fill(topology, Murmur2())
+        self._fill(topology, HASHER)
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "_indexes", tuple(topology.index(node_id) for node_id in order))
 

@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from apportion.console.files import read_bounded
 from apportion.errors import InvalidInput
-from apportion.model.topology import Node, Topology
+from apportion.model.topology import Node, Topology, check_name
 
 MAX_BYTES = 256 * 2**20
 MAX_LINE_CHARACTERS = 4096
@@ -38,6 +38,11 @@ _REMARKS = ('Warning: "nodetool ring"', "To view status related info", "Note: ")
 _RANGE = re.compile(
     r"TokenRange\(start_token:(?P<start>-?[0-9]{1,39}), end_token:(?P<end>-?[0-9]{1,39}), "
     r"endpoints:\[(?P<endpoints>.*)\], rpc_endpoints:\[.*\], endpoint_details:\[(?P<details>.*)\]\)"
+)
+# Hexadecimal digits, bare or as `Token(bytes[...])`: the last column of a row, alone above the rows, or of a range.
+_TOKEN_OF_BYTES = re.compile(
+    r"(?:^|% +|\? +|(?:start|end)_token:)(?:Token\(bytes\[)?"
+    r"(?P<token>(?=[0-9]*[a-f])(?:[0-9a-f]{2})+)\b(?:\]\))?(?:$|,)"
 )
 _DETAIL = re.compile(
     r"EndpointDetails\(host:(?P<host>[^,)]+), datacenter:(?P<datacenter>[^,)]+), rack:(?P<rack>[^)]+)\)"
@@ -95,6 +100,7 @@ def parse_ring(text: str) -> TokenRing:
         elif re.fullmatch(r"-?[0-9]{1,39}", line):
             last = (number, int(line))
         else:
+            _refuse_token_of_bytes(number, line)
             _refuse(number, line, "a row of `nodetool ring`", "Pass the output whole and as it is.")
     cluster.check_listed(last)
     return cluster.ring()
@@ -118,6 +124,7 @@ def parse_describering(text: str) -> TokenRing:
     for number, line in _lines(text, skip=_is_ranges_heading):
         found = _RANGE.fullmatch(line)
         if not found:
+            _refuse_token_of_bytes(number, line)
             _refuse(number, line, "a line 'TokenRange(...)'", "Pass the output whole and as it is.")
         owners, end = _owners(number, found["endpoints"], found["details"]), int(found["end"])
         for address, zone in owners.items():
@@ -127,6 +134,28 @@ def parse_describering(text: str) -> TokenRing:
         replicas[end] = tuple(owners)
     _check_joined(sorted(ranges))
     return cluster.ring(replicas)
+
+
+def write_initial_tokens(tokens: Mapping[str, Iterable[int]]) -> str:
+    """Return the lines of each node's cassandra.yaml that give it its tokens, sorted by id: to build a ring again.
+
+    `tokens` are those of a `TokenRing` or of a `Cassandra`. Raises `InvalidInput` for a node without any: Cassandra
+    would choose some.
+
+    >>> print(write_initial_tokens({"10.0.0.1": (-7, 42)}), end="")
+    # 10.0.0.1
+    num_tokens: 2
+    initial_token: -7,42
+    """
+    parts = []
+    for node_id, own in sorted(tokens.items()):
+        listed = sorted(own)
+        if not listed:
+            hint = "Drop the node, or give it tokens: with none Cassandra chooses some itself."
+            raise InvalidInput(f"tokens of node {node_id!r}", "none", "at least one", hint)
+        name, values = check_name("node id", node_id), ",".join(map(str, listed))
+        parts.append(f"# {name}\nnum_tokens: {len(listed)}\ninitial_token: {values}\n")
+    return "".join(parts)
 
 
 class _Cluster:
@@ -219,6 +248,14 @@ def _check_joined(ranges: Iterable[tuple[int, int, int]]) -> None:
     for (before, _, _), (_, start, number) in pairwise([*listed[-1:], *listed]):
         if start != before:
             _refuse(number, start, f"{before}, where the range before it ends", "Lines are missing: pass all of them.")
+
+
+def _refuse_token_of_bytes(number: int, line: str) -> None:
+    """Say what a line has in place of a number, where that may be a token of ByteOrderedPartitioner."""
+    found = _TOKEN_OF_BYTES.search(line)
+    if found:
+        hint = "Tokens of ByteOrderedPartitioner are not read: ask placement.cassandra.replicas_of in Python."
+        _refuse(number, found["token"], "a token that is a number", hint)
 
 
 def _refuse(number: int, value: object, expected: str, hint: str) -> NoReturn:

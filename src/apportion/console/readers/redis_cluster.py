@@ -191,14 +191,18 @@ def _check_owner(line: _Line, *, accept_suspected: bool, accept_migrating: bool)
         flags = ",".join(sorted(line.flags))
         _refuse(
             line.number, f"{flags} ({line.address} owns slots)", "an owner that is up",
-            f"{hint}, or pass accept_suspected=True." if is_suspected else f"{hint}.",
+            f"{hint}{_unless('suspected')}" if is_suspected else f"{hint}.",
         )  # fmt: skip
     moving = sorted({*line.migrating, *line.importing})
     if moving and not accept_migrating:
         _refuse(
             line.number, f"slot {moving[0]} on its way, and {len(moving) - 1} more", "slots that stay where they are",
-            "Let `redis-cli --cluster fix` or the reshard end, or pass accept_migrating=True.",
+            f"Let `redis-cli --cluster fix` or the reshard end{_unless('migrating')}",
         )  # fmt: skip
+
+
+def _unless(state: str) -> str:
+    return f", or pass accept_{state}=True (on the command line: --accept-{state})."
 
 
 def _check_leaders(lines: Iterable[_Line]) -> None:
