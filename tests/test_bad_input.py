@@ -153,7 +153,7 @@ REFUSED = [
     ("38 empty", lambda: decode(b"", Topology), BadSnapshot, "snapshot"),
     ("39 a bit turned", lambda: decode(SAVED.replace(b'"a"', b'"c"'), Topology), BadSnapshot, "checksum"),
     ("40 version 0", lambda: decode(forged(b"topology", b"{}", version=b"0"), Topology), BadSnapshot, "format_version"),
-    ("40 version 2", lambda: decode(forged(b"topology", b"{}", version=b"2"), Topology), BadSnapshot, "format_version"),
+    ("40 version 3", lambda: decode(forged(b"topology", b"{}", version=b"3"), Topology), BadSnapshot, "format_version"),
     (
         "40 version 2**64",
         lambda: decode(forged(b"topology", b"{}", version=b"%d" % 2**64), Topology),

@@ -13,8 +13,6 @@ Refuses: secrecy and proof of origin; the checksum finds damage, not malice.
 
 import json
 import re
-from binascii import Error as NotHexadecimal
-from binascii import hexlify, unhexlify
 from typing import TypeVar, cast
 
 from apportion.errors import BadSnapshot, InvalidInput
@@ -53,7 +51,7 @@ def encode(value: Topology | Table | Assignment | Plan) -> bytes:
     kind = _kind_of(type(value)).encode()
     cluster = json.dumps(_cluster_of(value)).encode()
     form = forms.to_form(value)
-    columns = b",".join(b'"%b":"%b"' % (name.encode(), hexlify(column)) for name, column in form.columns.items())
+    columns = b",".join(b'"%b":"%b"' % (name.encode(), column.hex().encode()) for name, column in form.columns.items())
     body = json.dumps(form.body, separators=(",", ":"), allow_nan=False).encode()
     _check_parsing(body)
     rest = b"".join((_COLUMNS, columns, _AFTER_COLUMNS, _BODY, body))
@@ -140,6 +138,8 @@ def _body(data: bytes, start: int) -> bytes:
 
 def _columns(data: bytes, start: int) -> tuple[Columns, int]:
     """Return the columns that begin at `start`, and where the body begins."""
+    from binascii import unhexlify  # noqa: PLC0415 - loaded with the first snapshot
+
     columns: Columns = {}
     start += len(_COLUMNS)
     while name := _COLUMN.match(data, start):
@@ -147,7 +147,7 @@ def _columns(data: bytes, start: int) -> tuple[Columns, int]:
         try:
             with memoryview(data)[name.end() : end] as digits:
                 column = unhexlify(digits)
-        except NotHexadecimal as error:
+        except ValueError as error:
             raise BadSnapshot("column of the snapshot", str(error), "hexadecimal", "Take a fresh copy.") from error
         if name[1].decode() in columns:
             raise BadSnapshot("columns of the snapshot", name[1].decode(), "each once", "Take a fresh copy.")
