@@ -31,8 +31,9 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	@native/lint
 	$(BIN)/pytest -q -n auto -m 'not live and not slow'
 
-live: .venv/dev.stamp .venv/engines.stamp ## The tests that kill processes, and those that ask real programs
+live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask real programs, and those of the reference alone
 	$(BIN)/pytest -q -m 'live or slow' tests
+	APPORTION_NATIVE=0 $(BIN)/pytest -q -n auto -m 'not live and not slow' tests/placement tests/contracts tests/balance
 
 bench: .venv/dev.stamp ## Print every measured figure, against named peers in one interleaved run
 	$(BIN)/python -m bench

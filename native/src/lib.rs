@@ -4,10 +4,16 @@
 //! rebuild, and anything that the reference does not do. `apportion.placement.native` is the one place that loads it.
 
 mod calls;
+mod circle;
+mod digest;
 mod hash;
 mod key;
 mod murmur3;
+mod ring;
+mod router;
+mod stretches;
 mod text;
+mod walk;
 
 use pyo3::prelude::*;
 
@@ -17,6 +23,9 @@ mod _native {
 
     #[pymodule_export]
     use crate::calls::{keys_handled, position, positions};
+
+    #[pymodule_export]
+    use crate::router::Router;
 
     /// How it was compiled: `release`, or `debug`, which is many times slower.
     #[pymodule_export]

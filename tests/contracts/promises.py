@@ -180,11 +180,14 @@ def _wants_more(call):
 
 
 def lookup_grows_as_promised(spec):
-    """With 64 times the nodes a lookup executes at most so many times the instructions as promised."""
+    """With 64 times the nodes a lookup executes at most so many times the instructions as promised.
+
+    The native twin executes none that can be counted; `make live` runs this on the reference alone.
+    """
     allowed = {"O(1)": 1.05, "O(log tokens)": 2 * log2(MANY) / log2(FEW), "O(log nodes)": 2 * log2(MANY) / log2(FEW)}
     few, many = (_most_instructions(_crowd(spec, nodes), keys_of(spec)) for nodes in (FEW, MANY))
     limit = allowed.get(spec.lookup, 1.5 * MANY / FEW)
-    assert many / few <= limit, f"{few} instructions with {FEW} nodes, {many} with {MANY}: not {spec.lookup}"
+    assert many <= limit * few, f"{few} instructions with {FEW} nodes, {many} with {MANY}: not {spec.lookup}"
 
 
 def _crowd(spec, nodes):

@@ -144,10 +144,7 @@ class LinearRing(Ring):
 
     def route(self, key):
         position = self.explain(key).hash
-        for end, node_id in zip((*self._ends, 2**64), self._ids, strict=True):
-            if position < end:
-                return node_id
-        raise AssertionError
+        return next(owners[0] for stretch, owners in self.table().ranges() if position in stretch)
 
 
 class QuadraticRendezvous(Rendezvous):

@@ -70,7 +70,8 @@ def is_property(function):
 def parameters_of(function):
     """Return a function's parameters without their types, as its text signature would have them."""
     arguments = function.args
-    for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    rest = [each for each in (arguments.vararg, arguments.kwarg) if each]
+    for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest):
         each.annotation = None
     return f"({ast.unparse(arguments)})"
 

@@ -39,8 +39,10 @@ class Node:
 
     def __post_init__(self) -> None:
         check_name("node id", self.id)
-        object.__setattr__(self, "zone", _checked_zone(self.zone))
-        object.__setattr__(self, "weight", _checked_weight(self.id, self.weight))
+        if self.zone != ():
+            object.__setattr__(self, "zone", _checked_zone(self.zone))
+        if type(self.weight) is not float or self.weight != 1:
+            object.__setattr__(self, "weight", _checked_weight(self.id, self.weight))
 
     @property
     def millionths(self) -> int:
@@ -156,6 +158,8 @@ def check_name(field_name: str, name: object) -> str:
     A name is 1 .. 255 bytes of UTF-8 that print in one line (no control, direction or unpaired surrogate characters),
     without a blank at either end and without a password.
     """
+    if type(name) is str and 0 < len(name) <= MAX_NAME_BYTES and name.isidentifier() and name.isascii():
+        return name  # as most names are: nothing below could refuse it
     if not isinstance(name, str):
         raise InvalidInput(
             field_name, name, "a str", f"Name it by a string; str(...) it yourself if {shown(name)} is meant."

@@ -111,9 +111,7 @@ class Cassandra(Circle):
         strategy. O(tokens · tokens walked)."""
         return self.table(self.replica_count)
 
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
+    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the first `count` replicas; racks are the strategy's business, and `spread` has no say. O(nodes)."""
         self._check_count(count, spread_level, spread)
         return self.replicas(key)[:count]
@@ -121,16 +119,15 @@ class Cassandra(Circle):
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
         """Return the ring as a table of the first `replicas` replicas. O(tokens · tokens walked)."""
         self._check_count(replicas, spread_level, spread)
-        if replicas == 1:
-            return self._leaders
-        rows = tuple(self._row(stretch)[:replicas] for stretch in range(len(self._indexes)))
-        return Table(topology=self.topology, hasher=self.hasher.label, starts=self._leaders.starts, rows=rows)
+        return (
+            self._leaders if replicas == 1 else self._table_of_rows(lambda ranking: self._rule.pick(ranking)[:replicas])
+        )
 
     def explain(self, key: Key) -> Explanation:
         """Return the token of a key, the node whose token it falls to, and the other replicas."""
         place = self._position(key_bytes(key))
         owner, *others = self.replicas(key)
-        walk = self._named(tuple(self._walk(self._stretch(key))))
+        walk = self._named(tuple(self._ranking(self._stretch(key))))
         following = min(
             (value for value in self.tokens[owner] if value - LEAST_MURMUR3 >= place), default="the ring begins anew"
         )
@@ -168,7 +165,7 @@ class Cassandra(Circle):
         return (value - LEAST_MURMUR3 for value in held)
 
     def _row(self, stretch: int) -> tuple[int, ...]:
-        return self._rule.pick(self._walk(stretch))
+        return self._rule.pick(self._ranking(stretch))
 
     def _named(self, row: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(self.topology.ids[index] for index in row)

@@ -6,7 +6,9 @@ at the first: that a hash is at or before a token comes out the same in the narr
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from apportion.model.plan import Key
@@ -16,6 +18,7 @@ from apportion.model.topology import Topology
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Hasher
 from apportion.placement.keys import key_bytes
+from apportion.placement.router import circle_of
 from apportion.placement.spread import Spread, spread_rule
 from apportion.placement.tabular import Tabular
 
@@ -30,33 +33,42 @@ class Circle(Tabular):
 
     def _fill_circle(self, topology: Topology, hasher: Hasher) -> None:
         """Put every node's tokens onto the circle; one that two nodes share belongs to the smaller id."""
-        object.__setattr__(self, "topology", topology)
-        object.__setattr__(self, "hasher", hasher)
+        self._fill(topology, hasher)
         owners: dict[Token, int] = {}
         for index in reversed(range(len(topology))):  # the smallest id is written last, and keeps a shared token
             owners.update(dict.fromkeys(self._tokens_of(index), index))
-        self._fill(table_of_tokens(owners, topology, hasher.label), hasher)
+        self._lay(topology.ids, hasher, *circle_of(owners))
 
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
+    def _make_table(self) -> Table:
+        bounds, indexes = self._cuts()
+        pairs = zip(array("Q", bounds)[::-1], array("I", indexes)[-2::-1], strict=True)
+        return table_of_tokens(dict(pairs), self.topology, self.hasher.label)
+
+    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the owner and the nodes met after it on the circle, each zone once. O(nodes + tokens walked)."""
         rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
-        return tuple(self.topology.ids[index] for index in rule.pick(self._walk(self._stretch(key))))
+        return tuple(self.topology.ids[index] for index in rule.pick(self._ranking(self._stretch(key))))
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
         """Return the circle as a table of the preference lists of `replicas` nodes. O(tokens · tokens walked)."""
         rule = spread_rule(self.topology, replicas, level=spread_level, spread=spread)
-        if replicas == 1:
-            return self._leaders
-        rows = tuple(rule.pick(self._walk(stretch)) for stretch in range(len(self._indexes)))
-        return Table(topology=self.topology, hasher=self.hasher.label, starts=self._leaders.starts, rows=rows)
+        return self._leaders if replicas == 1 else self._table_of_rows(rule.pick)
+
+    def _table_of_rows(self, pick: Callable[[Iterable[int]], tuple[int, ...]]) -> Table:
+        """Return the table whose rows are what `pick` takes of the walk from each stretch."""
+        starts, bounds = self._leaders.starts, array("Q", self._cuts()[0])
+        return Table(
+            topology=self.topology,
+            hasher=self.hasher.label,
+            starts=starts,
+            rows=tuple(pick(self._ranking(bisect_left(bounds, start))) for start in starts),
+        )
 
     def explain(self, key: Key) -> Explanation:
         """Return the token a key falls to, and whom it would fall to next."""
         data = key_bytes(key)
         stretch, position = self._stretch(key), self._position(data)
-        owner, *others = (self.topology.ids[index] for index in self._walk(stretch))
+        owner, *others = (self.topology.ids[index] for index in self._ranking(stretch))
         # A stretch may hold several tokens of its owner, so its end is not always the first of them.
         tokens = self._tokens_of(self.topology.index(owner))
         following = min((token for token in tokens if token >= position), default=None)
@@ -72,15 +84,6 @@ class Circle(Tabular):
             next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
             if_owner_left=others[0] if others else None,
         )
-
-    def _walk(self, stretch: int) -> Iterator[int]:
-        """Yield every owner once, in the order of their tokens clockwise from a stretch."""
-        seen: set[int] = set()
-        for place in range(stretch - len(self._indexes), stretch):  # negative places count from the end: one full turn
-            index = self._indexes[place]
-            if index not in seen:
-                seen.add(index)
-                yield index
 
 
 def position_of_token(token: int, bits: int) -> Token:

@@ -116,7 +116,7 @@ class Envoy(Foreign):
 
     @classmethod
     def _in_order(cls, topology: Topology, ids: Iterable[str], options: tuple[int, int, HashFunction]) -> Self:
-        ring = object.__new__(cls)
+        ring = cls.__new__(cls)
         ring._fill_in_order(topology, ids, *options)
         return ring
 

@@ -9,6 +9,7 @@ owns it; the other systems leave that to their sort.
 """
 
 from abc import abstractmethod
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -48,24 +49,19 @@ class Foreign(Circle):
     def _fill_foreign(self, topology: Topology, hasher: Hasher) -> None:
         """Lay the circle, and drain whoever got no token from the topology that preference lists are picked by."""
         self._fill_circle(topology, hasher)
-        reached = set(self._indexes)
+        reached = set(array("I", self._cuts()[1]))
         tokenless = [node.id for index, node in enumerate(topology) if index not in reached]
         object.__setattr__(self, "_reachable", topology.drain(*tokenless) if tokenless else topology)
 
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
+    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the owner and the nodes met after it on the circle, each zone once. O(nodes + tokens walked)."""
         rule = spread_rule(self._reachable, count, level=spread_level, spread=spread)
-        return tuple(self.topology.ids[index] for index in rule.pick(self._walk(self._stretch(key))))
+        return tuple(self.topology.ids[index] for index in rule.pick(self._ranking(self._stretch(key))))
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
         """Return the circle as a table of the preference lists of `replicas` nodes. O(tokens · tokens walked)."""
         rule = spread_rule(self._reachable, replicas, level=spread_level, spread=spread)
-        if replicas == 1:
-            return self._leaders
-        rows = tuple(rule.pick(self._walk(stretch)) for stretch in range(len(self._indexes)))
-        return Table(topology=self.topology, hasher=self.hasher.label, starts=self._leaders.starts, rows=rows)
+        return self._leaders if replicas == 1 else self._table_of_rows(rule.pick)
 
     def explain(self, key: Key) -> Explanation:
         """Return the token a key falls to, and who would own it in the layout without its owner. O(tokens)."""

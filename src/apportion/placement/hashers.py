@@ -109,6 +109,11 @@ def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
     return found
 
 
+def native_name(hasher: Hasher) -> tuple[str | None, bytes | None]:
+    """Return what the native twin knows a hasher by, its name and its secret; no name if it must call it instead."""
+    return (hasher.name, hasher.key) if type(hasher) is NamedHasher else (None, None)
+
+
 def position_of(hasher: Hasher) -> Digest:
     """Return the function from bytes to a position on the circle: the hash, as the leading bits of 64."""
     if hasher.bits == 64:

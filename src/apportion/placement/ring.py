@@ -6,8 +6,7 @@ changes.
 Refuses: hashes of fewer than 64 bits, whose tokens collide; more than 2**24 tokens. For even shares by construction see
 `slots`, for exact shares without memory `rendezvous`.
 
-Tokens: node `id` with weight w has max(1, round(vnodes * w)) tokens; token k is the hash of
-`b"ring/1"`, the length of the id (4 bytes), the id, and k (4 bytes), integers little-endian. A token that two nodes
+Tokens: a node with weight w has max(1, round(vnodes * w)) of them; `ring_tokens` says where. A token that two nodes
 share belongs to the one with the smaller id.
 
 Source: Karger et al. 1997; tokens per weight as in Dynamo (DeCandia et al. 2007).
@@ -25,13 +24,15 @@ from apportion.model.topology import Node, Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.circle import Circle
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
+from apportion.placement.ring_tokens import ring_tokens
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Ring(Circle):
     """A hash ring with `vnodes` tokens for a node of weight 1.
 
-    Build: O(tokens log tokens). Lookup: O(log tokens). Memory: about 100 bytes a token.
+    Build: O(tokens log tokens), the next version O(tokens). Lookup: O(log tokens).
+    Memory: at most 16 bytes a token, without the native twin about 100.
 
     >>> ring = Ring(["a", "b", "c"])
     >>> ring.route("tenant-42"), ring.preference("tenant-42", 2)
@@ -44,18 +45,24 @@ class Ring(Circle):
 
     def __init__(self, nodes: Nodes, *, vnodes: int = 150, hasher: str | Hasher = DEFAULT) -> None:
         topology, chosen = topology_of(nodes), resolve(hasher, least_bits=64)
-        _check_tokens(topology, vnodes)
+        _check_vnodes(vnodes)
+        self._fill_ring(topology, chosen, vnodes)
+
+    def _fill_ring(self, topology: Topology, hasher: Hasher, vnodes: int, before: "Ring | None" = None) -> None:
         object.__setattr__(self, "vnodes", vnodes)
-        self._fill_circle(topology, chosen)
+        self._fill(topology, hasher)
+        count_of = partial(_token_count, vnodes=vnodes)
+        self._lay_tokens(topology, hasher, count_of, _check_tokens, before)
 
     def on(self, topology: Topology) -> Self:
         """Return the ring of another topology, with the same tokens for every node that is in both."""
-        return type(self)(check_topology(topology), vnodes=self.vnodes, hasher=self.hasher)
+        ring = type(self).__new__(type(self))
+        ring._fill_ring(check_topology(topology), self.hasher, self.vnodes, self)
+        return ring
 
     def _tokens_of(self, index: int) -> Iterator[Token]:
-        node, digest = self.topology.nodes[index], self.hasher.digest
-        label = b"ring/1" + len(node.id.encode()).to_bytes(4, "little") + node.id.encode()
-        return (digest(label + number.to_bytes(4, "little")) for number in range(_token_count(node, self.vnodes)))
+        node = self.topology.nodes[index]
+        return ring_tokens(node.id, _token_count(node, self.vnodes), self.hasher.digest)
 
     def __reduce__(self) -> "tuple[partial[Ring], tuple[Topology]]":
         return partial(type(self), vnodes=self.vnodes, hasher=self.hasher), (self.topology,)
@@ -64,7 +71,7 @@ class Ring(Circle):
         return f"Ring({self.topology!r}, vnodes={self.vnodes}, hasher={self.hasher.label!r})"
 
 
-def _check_tokens(topology: Topology, vnodes: int) -> None:
+def _check_vnodes(vnodes: int) -> None:
     if type(vnodes) is not int or not 0 < vnodes <= MAX_TOKENS:
         raise InvalidInput(
             "vnodes",
@@ -72,7 +79,9 @@ def _check_tokens(topology: Topology, vnodes: int) -> None:
             f"an int in 1 .. {MAX_TOKENS}",
             "The default, 150, keeps nodes within some 8 % of their share.",
         )
-    tokens = sum(_token_count(node, vnodes) for node in topology)
+
+
+def _check_tokens(tokens: int) -> None:
     if tokens == 0:
         raise NoNodes("a ring")
     if tokens > MAX_TOKENS:

@@ -50,15 +50,17 @@ class Slots(Tabular):
             )
         chosen = resolve(hasher)
         object.__setattr__(self, "assignment", assignment)
-        self._fill(_table(assignment, chosen, replicas=1), chosen)
+        self._fill(assignment.topology, chosen)
+        self._lay_table(self._leaders)
+
+    def _make_table(self) -> Table:
+        return _table(self.assignment, self.hasher, replicas=1)
 
     def slot(self, key: Key) -> Slot:
         """Return the slot of a key; it depends on the key, the hasher and the number of slots only. O(length)."""
         return self._position(key_bytes(key)) * len(self.assignment.rows) >> 64
 
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
+    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the first `count` owners of the key's slot; their zones are the assignment's business. O(nodes)."""
         spread_rule(self.topology, count, level=spread_level, spread=spread)
         owners = self.assignment[self.slot(key)]

@@ -61,6 +61,13 @@ def spread_rule(topology: Topology, count: int, *, level: int | None, spread: Sp
     return SpreadRule(count, domains, reuses_domains=len(zones) < count)
 
 
+def numbered_domains(topology: Topology) -> tuple[list[int], int]:
+    """Return a number for the fault domain of each node, and how many domains have a node that may own. O(nodes)."""
+    numbers: dict[Hashable, int] = {}
+    domains = [numbers.setdefault(node.fault_domain(), len(numbers)) for node in topology]
+    return domains, len({domain for domain, node in zip(domains, topology, strict=True) if node.weight > 0})
+
+
 def _check_options(count: int, level: int | None, spread: Spread) -> None:
     if type(count) is not int or count < 1:
         raise InvalidInput("count of nodes", count, "an int of at least 1", "Ask for the owner alone with 1.")

@@ -3,61 +3,47 @@
 The base of `circle` and `slots`. What they add is how the table is made and who comes second.
 """
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.token import Token
 from apportion.model.topology import Topology
-from apportion.placement.api import index_buffer
-from apportion.placement.hashers import Digest, Hasher, position_of
-from apportion.placement.keys import key_bytes, listed
+from apportion.placement.hashers import Hasher, position_of
+from apportion.placement.router import Router
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Tabular(ABC):
-    """One table of single owners and the hash that leads into it. Lookup: O(log stretches)."""
+class Tabular(Router, ABC):
+    """One table of single owners and the hash that leads into it."""
 
     topology: Topology
     hasher: Hasher
-    _leaders: Table = field(compare=False)
-    _position: Digest = field(compare=False)
-    _ends: tuple[Token, ...] = field(compare=False)
-    _indexes: tuple[int, ...] = field(compare=False)
-    _ids: tuple[str, ...] = field(compare=False)
+    _made: list[Table] = field(compare=False)
 
-    def _fill(self, table: Table, hasher: Hasher) -> None:
-        """Take the table apart into what a lookup touches: stretch i ends below `_ends[i]`, `_ids[i]` owns it."""
-        indexes = tuple(row[0] for row in table.rows)
-        values = {
-            "topology": table.topology,
-            "hasher": hasher,
-            "_leaders": table,
-            "_position": position_of(hasher),
-            "_ends": table.starts[1:],
-            "_indexes": indexes,
-            "_ids": tuple(table.topology.ids[index] for index in indexes),
-        }
-        for name, value in values.items():
+    def _fill(self, topology: Topology, hasher: Hasher) -> None:
+        """Take what a table is about; its stretches are laid by `_lay`."""
+        for name, value in {"topology": topology, "hasher": hasher, "_made": []}.items():
             object.__setattr__(self, name, value)
 
-    def route(self, key: Key) -> str:
-        """Return the id of the node that handles a key."""
-        return self._ids[bisect_right(self._ends, self._position(key_bytes(key)))]
+    @property
+    def _leaders(self) -> Table:
+        """The table of single owners, made when first asked for. O(stretches)."""
+        if not self._made:
+            self._made.append(self._make_table())
+        return self._made[0]
 
-    def route_many(self, keys: Iterable[Key]) -> list[str]:
-        """Return the node ids of many keys, in their order."""
-        ids, ends, position = self._ids, self._ends, self._position
-        return [ids[bisect_right(ends, position(key_bytes(key)))] for key in listed(keys)]
+    @abstractmethod
+    def _make_table(self) -> Table:
+        """Return the table of single owners."""
 
-    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
-        """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
-        indexes = (self._indexes[self._stretch(key)] for key in listed(keys))
-        return index_buffer(indexes, len(self.topology))
+    def _lay_table(self, table: Table) -> None:
+        """Lay the stretches of a table of single owners."""
+        bounds = array("Q", [start - 1 for start in table.starts[1:] if isinstance(start, int)])
+        owners = array("I", [row[0] for row in table.rows])
+        self._lay(table.topology.ids, self.hasher, bounds.tobytes(), owners.tobytes())
 
-    def _stretch(self, key: Key) -> int:
-        return bisect_right(self._ends, self._position(key_bytes(key)))
+    def _position(self, data: bytes) -> Token:
+        """Return where the bytes of a key stand on the circle."""
+        return position_of(self.hasher)(data)

@@ -1,0 +1,111 @@
+//! Circles of tokens: a position belongs to the first token at or after it, and what lies after the last to the first.
+//!
+//! A token that two nodes have stands twice, the smaller index first: whoever looks for the first at or after a position
+//! finds that one, and the other is still there when the first one's node leaves.
+
+use crate::stretches::shift_for;
+
+/// Tokens of several nodes, not sorted: node after node, with the index of each and how many tokens it has.
+#[derive(Default)]
+pub struct Unsorted {
+    pub tokens: Vec<u64>,
+    pub nodes: Vec<(u32, usize)>,
+}
+
+impl Unsorted {
+    fn owners(&self) -> impl Iterator<Item = u32> + '_ {
+        self.nodes.iter().flat_map(|&(index, count)| std::iter::repeat_n(index, count))
+    }
+
+    /// The tokens with their owners, sorted; for the few that a change brings.
+    pub fn sorted(&self) -> Vec<(u64, u32)> {
+        let mut tokens: Vec<_> = self.tokens.iter().copied().zip(self.owners()).collect();
+        tokens.sort_unstable();
+        tokens
+    }
+
+    /// The tokens sorted, and the owners of the stretches that they end.
+    ///
+    /// Hashes are spread evenly: a token that stands in the bucket of its top bits is nearly in place.
+    pub fn laid<Owner: Copy + Default + Ord>(self, narrow: impl Fn(u32) -> Owner) -> (Vec<u64>, Vec<Owner>) {
+        let shift = shift_for(self.tokens.len());
+        let mut starts = vec![0u32; (1 << (64 - shift)) + 1];
+        for token in &self.tokens {
+            starts[(token >> shift) as usize] += 1;
+        }
+        let mut end = 0;
+        for start in &mut starts {
+            end += *start;
+            *start = end;
+        }
+        let mut bounds = vec![0; self.tokens.len()];
+        let mut owners = vec![Owner::default(); self.tokens.len() + 1];
+        for (&token, owner) in self.tokens.iter().zip(self.owners()) {
+            let place = &mut starts[(token >> shift) as usize];
+            *place -= 1;
+            bounds[*place as usize] = token;
+            owners[*place as usize] = narrow(owner);
+        }
+        for ends in starts.windows(2) {
+            sort_pairs(&mut bounds, &mut owners, ends[0] as usize, ends[1] as usize);
+        }
+        owners[bounds.len()] = owners[0];
+        (bounds, owners)
+    }
+}
+
+/// Merge the tokens of a circle, with the index that each owner has now, and more sorted ones. Owners without an index
+/// are gone, and their tokens with them.
+pub fn merged<Owner: Copy + Ord + Into<u32>>(
+    tokens: &[u64],
+    owners: &[Owner],
+    index: &[Option<Owner>],
+    more: &[(u64, Owner)],
+) -> (Vec<u64>, Vec<Owner>) {
+    let most = tokens.len() + more.len();
+    let (mut bounds, mut found) = (Vec::with_capacity(most), Vec::with_capacity(most + 1));
+    let index_of = |place: usize| index[owners[place].into() as usize];
+    let all_stay = index.iter().all(Option::is_some);
+    let mut done = 0;
+    let ends = more.iter().map(|&new| Some(new)).chain([None]);
+    for new in ends {
+        let from = done;
+        done = match new {
+            // Of equal tokens the smaller index comes first.
+            Some(new) => {
+                let near = from + tokens[from..].partition_point(|&token| token < new.0);
+                let equal = (near..tokens.len()).take_while(|&place| tokens[place] == new.0);
+                near + equal.take_while(|&place| index_of(place).is_none_or(|owner| owner < new.1)).count()
+            }
+            None => tokens.len(),
+        };
+        if all_stay {
+            bounds.extend_from_slice(&tokens[from..done]);
+            found.extend(owners[from..done].iter().map(|&owner| index[owner.into() as usize].unwrap_or(owner)));
+        } else {
+            let kept = (from..done).filter_map(|place| Some((tokens[place], index_of(place)?)));
+            for (token, owner) in kept {
+                bounds.push(token);
+                found.push(owner);
+            }
+        }
+        if let Some((token, owner)) = new {
+            bounds.push(token);
+            found.push(owner);
+        }
+    }
+    found.extend(found.first().copied());
+    (bounds, found)
+}
+
+/// Sort a few neighbours by insertion.
+fn sort_pairs<Owner: Copy + Ord>(bounds: &mut [u64], owners: &mut [Owner], from: usize, to: usize) {
+    for next in from + 1..to {
+        let mut place = next;
+        while place > from && (bounds[place - 1], owners[place - 1]) > (bounds[place], owners[place]) {
+            bounds.swap(place - 1, place);
+            owners.swap(place - 1, place);
+            place -= 1;
+        }
+    }
+}

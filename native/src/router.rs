@@ -1,0 +1,201 @@
+//! Router: hash a key, search its stretch, name the owner. The twin of `placement/router.py`.
+//!
+//! Placements inherit from it, so that `ring.route` is the method below, with no Python frame between it and the caller.
+//!
+//! Promises: the answers and the errors of the reference. Immutable once laid. Refuses: to be asked before.
+
+use std::sync::OnceLock;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
+
+use crate::calls::count;
+use crate::circle::Unsorted;
+use crate::digest::Digest;
+use crate::key::KeyBytes;
+use crate::ring;
+use crate::stretches::Stretches;
+use crate::walk::{self, Zones};
+
+#[pyclass(subclass, frozen, module = "apportion._native")]
+pub struct Router {
+    laid: OnceLock<Laid>,
+}
+
+struct Laid {
+    stretches: Stretches,
+    digest: Digest,
+    ids: Vec<Py<PyString>>,
+    /// Where a preference list is a walk around the circle: the zones, once they are asked for.
+    zones: Option<OnceLock<Zones>>,
+}
+
+impl Router {
+    fn laid(&self) -> PyResult<&Laid> {
+        self.laid.get().ok_or_else(|| PyRuntimeError::new_err("the placement was asked before it was made"))
+    }
+
+    fn lay(&self, laid: Laid) -> PyResult<()> {
+        self.laid.set(laid).map_err(|_| PyRuntimeError::new_err("the placement was made already"))
+    }
+}
+
+impl Laid {
+    fn owners_of(&self, keys: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+        let py = keys.py();
+        let listed = py.import("apportion.placement.keys")?.getattr("listed")?.call1((keys,))?;
+        let mut owners = Vec::new();
+        for key in listed.try_iter()? {
+            let position = self.digest.position(py, &KeyBytes::of(&key?)?)?;
+            owners.push(self.stretches.owner(self.stretches.stretch(position)));
+        }
+        count(owners.len());
+        Ok(owners)
+    }
+}
+
+#[pymethods]
+impl Router {
+    #[new]
+    #[pyo3(signature = (*_args, **_options))]
+    fn new(_args: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> Router {
+        Router { laid: OnceLock::new() }
+    }
+
+    /// Return the id of the node that handles a key.
+    fn route(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
+        let laid = self.laid()?;
+        let position = laid.digest.position(key.py(), &KeyBytes::of(key)?)?;
+        count(1);
+        let owner = laid.stretches.owner(laid.stretches.stretch(position));
+        Ok(laid.ids[owner as usize].clone_ref(key.py()))
+    }
+
+    /// Return the node ids of many keys, in their order.
+    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let laid = self.laid()?;
+        let owners = laid.owners_of(keys)?;
+        PyList::new(keys.py(), owners.iter().map(|&owner| &laid.ids[owner as usize]))
+    }
+
+    /// Return indexes into `topology.nodes` as an array, in the order of the keys.
+    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = keys.py();
+        let laid = self.laid()?;
+        let owners = laid.owners_of(keys)?;
+        let array = py.import("array")?.getattr("array")?;
+        if laid.ids.len() <= 1 << 16 {
+            let found: Vec<u8> = owners.iter().flat_map(|&owner| (owner as u16).to_ne_bytes()).collect();
+            array.call1(("H", PyBytes::new(py, &found)))
+        } else {
+            let found: Vec<u8> = owners.iter().flat_map(|&owner| owner.to_ne_bytes()).collect();
+            array.call1(("I", PyBytes::new(py, &found)))
+        }
+    }
+
+    /// Return `count` distinct nodes for a key, its owner first; see `Placement`.
+    #[pyo3(signature = (key, count, *, spread_level=None, spread=None))]
+    fn preference<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        count: &Bound<'py, PyAny>,
+        spread_level: Option<Bound<'py, PyAny>>,
+        spread: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let laid = slf.get().laid()?;
+        if let (Some(zones), None, None) = (&laid.zones, &spread_level, &spread) {
+            let zones = Zones::of(zones, slf)?;
+            if let Some(wanted) = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<usize>().ok())
+                && zones.suffice(wanted)
+            {
+                let position = laid.digest.position(key.py(), &KeyBytes::of(key)?)?;
+                crate::calls::count(1);
+                let mut chosen = Vec::with_capacity(wanted);
+                zones.pick(&laid.stretches, laid.stretches.stretch(position), wanted, &mut chosen);
+                return PyTuple::new(slf.py(), chosen.iter().map(|&index| &laid.ids[index as usize]));
+            }
+        }
+        let options = PyDict::new(slf.py());
+        options.set_item("spread_level", spread_level)?;
+        options.set_item("spread", spread.unwrap_or_else(|| PyString::intern(slf.py(), "strict").into_any()))?;
+        Ok(slf.call_method("_preferred", (key, count), Some(&options))?.cast_into::<PyTuple>()?)
+    }
+
+    /// Take sorted bounds (8 bytes each) and the owner of each stretch (4 bytes each), one more than there are bounds.
+    fn _lay(&self, ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, bounds: &[u8], owners: &[u8]) -> PyResult<()> {
+        let bounds = bounds.as_chunks().0.iter().map(|&bytes| u64::from_ne_bytes(bytes)).collect();
+        let owners = owners.as_chunks().0.iter().map(|&bytes| u32::from_ne_bytes(bytes)).collect();
+        let stretches = Stretches::new(bounds, owners, ids.len());
+        self.lay(Laid { stretches, digest: Digest::of(hasher)?, ids, zones: None })
+    }
+
+    /// Lay the tokens of a ring: of each node as many as `count_of` says, less what `before`, a ring of the same tokens
+    /// a node, has already. `check` is told how many there will be before any is made.
+    #[pyo3(signature = (topology, hasher, count_of, check, before=None))]
+    fn _lay_tokens<'py>(
+        &self,
+        topology: &Bound<'py, PyAny>,
+        hasher: &Bound<'py, PyAny>,
+        count_of: &Bound<'py, PyAny>,
+        check: &Bound<'py, PyAny>,
+        before: Option<Bound<'py, Router>>,
+    ) -> PyResult<()> {
+        let py = topology.py();
+        let nodes = topology.getattr("nodes")?.cast_into::<PyTuple>()?;
+        let ids: Vec<Py<PyString>> = topology.getattr("ids")?.extract()?;
+        let digest = Digest::of(hasher)?;
+        let old_nodes = match &before {
+            Some(router) => router.getattr("topology")?.getattr("nodes")?.cast_into::<PyTuple>()?,
+            None => PyTuple::empty(py),
+        };
+        let kept = ring::shared(&old_nodes, &nodes);
+        let mut counts = Vec::new();
+        for &index in &kept.made {
+            let count: u64 = count_of.call1((nodes.get_item(index as usize)?,))?.extract()?;
+            counts.push((index, count));
+        }
+        let old = match &before {
+            Some(router) => Some(&router.get().laid()?.stretches),
+            None => None,
+        };
+        let taken = old.map_or(0, |old| old.count_kept(&kept.index_of_old));
+        check.call1((taken as u64 + counts.iter().map(|(_, count)| count).sum::<u64>(),))?;
+        let mut made = Unsorted::default();
+        for (index, count) in counts {
+            let id = ids[index as usize].bind(py).encode_utf8()?;
+            ring::add_tokens(&mut made.tokens, id.as_bytes(), count as u32, |label| digest.position(py, label))?;
+            made.nodes.push((index, count as usize));
+        }
+        let stretches = match old {
+            Some(old) => old.changed(&kept.index_of_old, made, ids.len()),
+            None => Stretches::of_circle(made, ids.len()),
+        };
+        self.lay(Laid { stretches, digest, ids, zones: Some(OnceLock::new()) })
+    }
+
+    /// Return the number of the stretch that a key lies in.
+    fn _stretch(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let laid = self.laid()?;
+        Ok(laid.stretches.stretch(laid.digest.position(key.py(), &KeyBytes::of(key)?)?))
+    }
+
+    /// Return every owner once, in the order in which their stretches come from this one on.
+    fn _ranking(&self, stretch: usize) -> PyResult<Vec<u32>> {
+        let laid = self.laid()?;
+        Ok(walk::ranking(&laid.stretches, stretch, laid.ids.len()))
+    }
+
+    /// Return the bounds (8 bytes each) and the owner of each stretch (4 bytes each).
+    fn _cuts<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let stretches = &self.laid()?.stretches;
+        let bounds: Vec<u8> = stretches.bounds().iter().flat_map(|bound| bound.to_ne_bytes()).collect();
+        let owners: Vec<u8> = (0..stretches.len()).flat_map(|place| stretches.owner(place).to_ne_bytes()).collect();
+        Ok((PyBytes::new(py, &bounds), PyBytes::new(py, &owners)))
+    }
+
+    /// How many bytes the stretches take.
+    fn _bytes(&self) -> PyResult<usize> {
+        Ok(self.laid()?.stretches.bytes())
+    }
+}

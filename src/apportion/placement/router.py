@@ -1,0 +1,118 @@
+"""Router: hash a key, search the stretch of the circle that it lies in, name the owner.
+
+What every placement with a table inherits. Where the native twin is in use it is the twin's class, so that
+`ring.route` goes straight into it; the class below is the reference, which it answers like.
+
+Stretch i ends with the position `bounds[i]`, and one more, the last, goes to the end of the circle.
+"""
+
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from apportion.model.plan import Key
+from apportion.model.token import Token
+from apportion.model.topology import Node, Topology
+from apportion.placement import native
+from apportion.placement.api import index_buffer
+from apportion.placement.hashers import Digest, Hasher, position_of
+from apportion.placement.keys import key_bytes, listed
+from apportion.placement.ring_tokens import ring_tokens
+from apportion.placement.spread import Spread
+
+
+class ReferenceRouter(ABC):
+    """Stretches and their owners. Lookup: O(log stretches)."""
+
+    __slots__ = ("_bounds", "_indexes", "_nodes", "_owner_ids", "_position_of")
+
+    _bounds: tuple[Token, ...]
+    _indexes: tuple[int, ...]
+    _owner_ids: tuple[str, ...]
+    _nodes: int
+    _position_of: Digest
+
+    def route(self, key: Key) -> str:
+        """Return the id of the node that handles a key."""
+        return self._owner_ids[bisect_left(self._bounds, self._position_of(key_bytes(key)))]
+
+    def route_many(self, keys: Iterable[Key]) -> list[str]:
+        """Return the node ids of many keys, in their order."""
+        names, bounds, position = self._owner_ids, self._bounds, self._position_of
+        return [names[bisect_left(bounds, position(key_bytes(key)))] for key in listed(keys)]
+
+    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
+        """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        return index_buffer((self._indexes[self._stretch(key)] for key in listed(keys)), self._nodes)
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return `count` distinct nodes for a key, its owner first; see `Placement`."""
+        return self._preferred(key, count, spread_level=spread_level, spread=spread)
+
+    @abstractmethod
+    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
+        """Return the preference list; the twin asks only for what it does not find on a ring by itself."""
+
+    def _lay(self, ids: Sequence[str], hasher: Hasher, bounds: bytes, owners: bytes) -> None:
+        """Take the sorted bounds, 8 bytes each, and the index of each stretch's owner, 4 bytes each as in an array.
+
+        Nothing is changed after that.
+        """
+        indexes = tuple(array("I", owners))
+        values = {
+            "_bounds": tuple(array("Q", bounds)),
+            "_indexes": indexes,
+            "_owner_ids": tuple(ids[index] for index in indexes),
+            "_nodes": len(ids),
+            "_position_of": position_of(hasher),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _lay_tokens(
+        self,
+        topology: Topology,
+        hasher: Hasher,
+        count_of: Callable[[Node], int],
+        check: Callable[[int], None],
+        before: "ReferenceRouter | None" = None,  # noqa: ARG002 - the twin takes over what is the same
+    ) -> None:
+        """Lay the tokens of a ring, so many of each node; `check` is told their number before any is made."""
+        counts = [count_of(node) for node in topology]
+        check(sum(counts))
+        owners: dict[Token, int] = {}
+        for index in reversed(range(len(topology))):  # the smallest id is written last, and keeps a shared token
+            owners.update(dict.fromkeys(ring_tokens(topology.ids[index], counts[index], hasher.digest), index))
+        self._lay(topology.ids, hasher, *circle_of(owners))
+
+    def _stretch(self, key: Key) -> int:
+        """Return the number of the stretch that a key lies in."""
+        return bisect_left(self._bounds, self._position_of(key_bytes(key)))
+
+    def _ranking(self, stretch: int) -> Iterable[int]:
+        """Return every owner once, in the order in which their stretches come from this one on."""
+        places = (*range(stretch, len(self._indexes)), *range(stretch))
+        return dict.fromkeys(self._indexes[place] for place in places)
+
+    def _cuts(self) -> tuple[bytes, bytes]:
+        """Return the bounds and the owners as they were laid."""
+        return array("Q", self._bounds).tobytes(), array("I", self._indexes).tobytes()
+
+
+def circle_of(owners: Mapping[Token, int]) -> tuple[bytes, bytes]:
+    """Return the bounds and owners of a circle on which a position belongs to the first token at or after it.
+
+    Where it closes, what lies after the last token belongs to the first. O(tokens log tokens).
+    """
+    tokens = sorted(owners)
+    return array("Q", tokens).tobytes(), array("I", [owners[token] for token in (*tokens, tokens[0])]).tobytes()
+
+
+if TYPE_CHECKING or not native.IN_USE:  # noqa: SIM108 - a type checker needs one class
+    Router = ReferenceRouter
+else:
+    Router = native.extension.Router
