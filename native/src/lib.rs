@@ -5,6 +5,7 @@
 
 mod calls;
 mod circle;
+mod difference;
 mod digest;
 mod hash;
 mod key;
@@ -23,6 +24,9 @@ mod _native {
 
     #[pymodule_export]
     use crate::calls::{keys_handled, position, positions};
+
+    #[pymodule_export]
+    use crate::difference::{changes, ranges, widths};
 
     #[pymodule_export]
     use crate::router::Router;

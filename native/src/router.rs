@@ -23,16 +23,16 @@ pub struct Router {
     laid: OnceLock<Laid>,
 }
 
-struct Laid {
-    stretches: Stretches,
+pub struct Laid {
+    pub stretches: Stretches,
     digest: Digest,
-    ids: Vec<Py<PyString>>,
+    pub ids: Vec<Py<PyString>>,
     /// Where a preference list is a walk around the circle: the zones, once they are asked for.
     zones: Option<OnceLock<Zones>>,
 }
 
 impl Router {
-    fn laid(&self) -> PyResult<&Laid> {
+    pub fn laid(&self) -> PyResult<&Laid> {
         self.laid.get().ok_or_else(|| PyRuntimeError::new_err("the placement was asked before it was made"))
     }
 

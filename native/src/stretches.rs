@@ -71,6 +71,22 @@ impl Stretches {
         }
     }
 
+    /// Where each range of one owner starts, and the owner: neighbours alike are joined, and stretches without a position
+    /// are left out.
+    pub fn ranges(&self) -> (Vec<u64>, Vec<u32>) {
+        let (mut starts, mut owners) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
+        let begins = std::iter::once(Some(0)).chain(self.bounds.iter().map(|bound| bound.checked_add(1)));
+        for (stretch, begin) in begins.enumerate() {
+            let (Some(start), owner) = (begin, self.owner(stretch)) else { break };
+            let is_empty = self.bounds.get(stretch).is_some_and(|&bound| bound < start);
+            if !is_empty && owners.last() != Some(&owner) {
+                starts.push(start);
+                owners.push(owner);
+            }
+        }
+        (starts, owners)
+    }
+
     /// How many bytes the stretches take.
     pub fn bytes(&self) -> usize {
         let owners = match &self.owners {

@@ -93,14 +93,8 @@ class Table:
         """The topology's number, and the digest of everything the table holds. O(stretches)."""
         lengths = [len(row) for row in self.rows]
         indexes = [index for row in self.rows for index in row]
-        digest = content_digest(
-            self.topology.epoch.digest.encode(),
-            self.hasher.encode(),
-            pack("<q", self.slots or 0),
-            *_start_parts(self.starts),
-            *(pack(f"<{len(numbers)}Q", *numbers) for numbers in (lengths, indexes)),
-        )
-        return Epoch(number=self.topology.number, digest=digest)
+        packed = [pack(f"<{len(numbers)}Q", *numbers) for numbers in (lengths, indexes)]
+        return table_epoch(self.topology, self.hasher, self.slots, [*_start_parts(self.starts), *packed])
 
     def owners(self, position: Position) -> Owners:
         """Return the owners of a position, leader first; `BadRange` off the circle. O(log stretches)."""
@@ -201,6 +195,13 @@ class Table:
         return (
             f"Table({len(self.starts)} ranges over {len(self.topology)} nodes, {self.hasher}{grid}, epoch {self.epoch})"
         )
+
+
+def table_epoch(topology: Topology, hasher: str, slots: int | None, parts: Iterable[bytes]) -> Epoch:
+    """Return the epoch of a table. `parts` are its starts, the lengths of its rows and the indexes in them, where they
+    are numbers as 8 bytes each, little-endian."""
+    own = (topology.epoch.digest.encode(), hasher.encode(), pack("<q", slots or 0))
+    return Epoch(number=topology.number, digest=content_digest(*own, *parts))
 
 
 def _start_parts(starts: tuple[Position, ...]) -> list[bytes]:

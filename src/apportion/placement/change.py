@@ -20,6 +20,7 @@ from apportion.model.token import POSITIONS
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement
 from apportion.placement.keys import listed
+from apportion.placement.laid import LaidTable, both_laid
 
 Placed: TypeAlias = Placement | Table
 
@@ -50,6 +51,8 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
         )
     if keys is not None:
         return _counted(old, new, list(listed(keys)), replicas)
+    if replicas == 1 and (laid := both_laid(old, new)):
+        return _exact(*laid, laid[0].diff(laid[1]))
     before, after = _table(old, replicas), _table(new, replicas)
     if before is None or after is None:
         function = old if before is None else new
@@ -59,7 +62,7 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
             f"the keys to count, because {type(function).__name__} has no table",
             "Pass keys=[...], real ones if you can; --keys FILE on the command line.",
         )
-    return _exact(before, after)
+    return _exact(before, after, before.diff(after))
 
 
 def apply(change: Plan, table: Table) -> Table:
@@ -133,7 +136,7 @@ def _table(placed: Placed, replicas: int) -> Table | None:
     return placed
 
 
-def _exact(before: Table, after: Table) -> Plan:
+def _exact(before: Table | LaidTable, after: Table | LaidTable, changes: tuple[Change, ...]) -> Plan:
     return Plan(
         before=before.epoch,
         after=after.epoch,
@@ -141,7 +144,7 @@ def _exact(before: Table, after: Table) -> Plan:
         new=after.topology,
         hasher=before.hasher,
         exact=True,
-        changes=before.diff(after),
+        changes=changes,
         span=POSITIONS if before.is_measurable else 0,
         widths_before=before.widths(),
         widths_after=after.widths(),

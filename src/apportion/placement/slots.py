@@ -53,6 +53,11 @@ class Slots(Tabular):
         self._fill(assignment.topology, chosen)
         self._lay_table(self._leaders)
 
+    @property
+    def slot_count(self) -> int:
+        """How many slots there are."""
+        return len(self.assignment.rows)
+
     def _make_table(self) -> Table:
         return _table(self.assignment, self.hasher, replicas=1)
 

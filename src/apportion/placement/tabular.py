@@ -34,6 +34,11 @@ class Tabular(Router, ABC):
             self._made.append(self._make_table())
         return self._made[0]
 
+    @property
+    def slot_count(self) -> int | None:
+        """How many slots the table is made of, if it is."""
+        return None
+
     @abstractmethod
     def _make_table(self) -> Table:
         """Return the table of single owners."""
