@@ -12,6 +12,7 @@ mod key;
 mod murmur3;
 mod ring;
 mod router;
+mod saved;
 mod stretches;
 mod text;
 mod walk;
@@ -29,7 +30,7 @@ mod _native {
     use crate::difference::{changes, ranges, widths};
 
     #[pymodule_export]
-    use crate::router::Router;
+    use crate::router::{Router, lay_columns};
 
     /// How it was compiled: `release`, or `debug`, which is many times slower.
     #[pymodule_export]

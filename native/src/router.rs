@@ -15,6 +15,7 @@ use crate::circle::Unsorted;
 use crate::digest::Digest;
 use crate::key::KeyBytes;
 use crate::ring;
+use crate::saved;
 use crate::stretches::Stretches;
 use crate::walk::{self, Zones};
 
@@ -199,3 +200,25 @@ impl Router {
         Ok(self.laid()?.stretches.bytes())
     }
 }
+
+/// Lay a saved table, whose starts and owners are hexadecimal digits in `data` from here to there, in the shape of so
+/// many owners a row and so many slots, or 0. Return whether they are a table's; nothing is laid if they are not.
+#[pyfunction]
+pub fn lay_columns(
+    placement: &Bound<'_, Router>,
+    ids: Vec<Py<PyString>>,
+    hasher: &Bound<'_, PyAny>,
+    data: &[u8],
+    spans: (Span, Span),
+    shape: (i64, i64),
+) -> PyResult<bool> {
+    let ((from, to), (start, end)) = spans;
+    let columns = (data.get(from..to), data.get(start..end));
+    let (Some(starts), Some(owners)) = columns else { return Ok(false) };
+    let Some((bounds, owners)) = saved::read(starts, owners, shape, ids.len()) else { return Ok(false) };
+    let stretches = Stretches::new(bounds, owners, ids.len());
+    placement.get().lay(Laid { stretches, digest: Digest::of(hasher)?, ids, zones: None })?;
+    Ok(true)
+}
+
+type Span = (usize, usize);

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from apportion.model.plan import Key
+from apportion.placement.hashers import Hasher
 from apportion.placement.spread import Spread
 from apportion.placement.tabular import Tabular
 
@@ -13,6 +14,14 @@ VERSION: Final[str]
 
 def changes(old: Tabular, new: Tabular) -> list[tuple[int, int, int, int]]: ...
 def keys_handled() -> int: ...
+def lay_columns(
+    placement: Tabular,
+    ids: tuple[str, ...],
+    hasher: Hasher,
+    data: bytes,
+    spans: tuple[tuple[int, int], tuple[int, int]],
+    shape: tuple[int, int],
+) -> bool: ...
 def position(hasher: str, key: Key, secret: bytes | None = None) -> int: ...
 def positions(hasher: str, keys: list[Key], secret: bytes | None = None) -> bytes: ...
 def ranges(placement: Tabular) -> tuple[bytes, bytes]: ...

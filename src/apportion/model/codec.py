@@ -13,12 +13,14 @@ Refuses: secrecy and proof of origin; the checksum finds damage, not malice.
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import forms, forms_v1
 from apportion.model.assignment import Assignment
-from apportion.model.columns import Columns
+from apportion.model.columns import SavedColumns
 from apportion.model.epoch import content_digest
 from apportion.model.plan import Plan
 from apportion.model.table import Table
@@ -50,9 +52,9 @@ def encode(value: Topology | Table | Assignment | Plan) -> bytes:
     """
     kind = _kind_of(type(value)).encode()
     cluster = json.dumps(_cluster_of(value)).encode()
-    form = forms.to_form(value)
-    columns = b",".join(b'"%b":"%b"' % (name.encode(), column.hex().encode()) for name, column in form.columns.items())
-    body = json.dumps(form.body, separators=(",", ":"), allow_nan=False).encode()
+    form, columns_of = forms.to_form(value)
+    columns = b",".join(b'"%b":"%b"' % (name.encode(), column.hex().encode()) for name, column in columns_of.items())
+    body = json.dumps(form, separators=(",", ":"), allow_nan=False).encode()
     _check_parsing(body)
     rest = b"".join((_COLUMNS, columns, _AFTER_COLUMNS, _BODY, body))
     version = str(FORMAT_VERSION).encode()
@@ -72,6 +74,23 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     >>> decode(encode(Topology(["b", "a"])), Topology).ids
     ('a', 'b')
     """
+    version, body, columns, named = unsealed(data, kind, cluster=cluster)
+    with naming(kind):
+        read = forms.READERS[kind](body, columns, named) if version > 1 else forms_v1.READERS[kind](body)
+    value = cast(Snapshot, read)
+    if columns.spans:
+        listed = ", ".join(columns.spans)
+        raise BadSnapshot("columns of the snapshot", listed, "those of its kind", "Take a fresh copy.")
+    if _cluster_of(value) != named:
+        raise BadSnapshot("cluster", named, repr(_cluster_of(value)), "Its head is of another file; take a fresh copy.")
+    return value
+
+
+def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> tuple[int, object, SavedColumns, str]:
+    """Return the format version of a snapshot, its body, its columns and its cluster; body and columns are not checked.
+
+    For whoever can make more of the columns than the value, as a routing table does. Raises as `decode` does.
+    """
     wanted = _kind_of(kind)
     if not isinstance(data, (bytes, bytearray)):
         raise BadSnapshot("snapshot", data, "bytes", "Open the file in binary mode.")
@@ -83,17 +102,22 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     named = _parsed(head["cluster"])
     if not isinstance(named, str) or cluster not in (None, named):
         raise BadSnapshot("cluster", named, repr(cluster), "It belongs to another cluster; pick the right file.")
+    version = int(head["version"])
+    spans, start = _spans(data, head.end()) if version > 1 else ({}, head.end())
+    return version, _parsed(_body(data, start)), SavedColumns(data, spans), named
+
+
+@contextmanager
+def naming(kind: type) -> Iterator[None]:
+    """Say of which snapshot it is a part, when something in it is refused."""
     try:
-        value = _read(data, head.end(), kind, named) if int(head["version"]) > 1 else _read_v1(data, head.end(), kind)
+        yield
     except BadSnapshot:
         raise
     except InvalidInput as error:
         refusal = BadSnapshot("snapshot body", None, "a valid one", error.hint)
-        refusal.problem = f"in the saved {wanted}, {error.problem}"
+        refusal.problem = f"in the saved {_kind_of(kind)}, {error.problem}"
         raise refusal from error
-    if _cluster_of(value) != named:
-        raise BadSnapshot("cluster", named, repr(_cluster_of(value)), "Its head is of another file; take a fresh copy.")
-    return value
 
 
 def _check_head(head: "re.Match[bytes]", data: bytes, wanted: str) -> None:
@@ -118,42 +142,23 @@ def _check_head(head: "re.Match[bytes]", data: bytes, wanted: str) -> None:
         )
 
 
-def _read(data: bytes, start: int, kind: type[Snapshot], cluster: str) -> Snapshot:
-    columns, start = _columns(data, start)
-    value = forms.READERS[kind](forms.Form(_parsed(_body(data, start)), columns), cluster)
-    if columns:
-        raise BadSnapshot("columns of the snapshot", ", ".join(columns), "those of its kind", "Take a fresh copy.")
-    return cast(Snapshot, value)
-
-
-def _read_v1(data: bytes, start: int, kind: type[Snapshot]) -> Snapshot:
-    return cast(Snapshot, forms_v1.READERS[kind](_parsed(_body(data, start))))
-
-
 def _body(data: bytes, start: int) -> bytes:
     if not data.startswith(_BODY, start):
         raise BadSnapshot("snapshot", data[start:][:60], _BODY.decode(), "Take a fresh copy.")
     return data[start + len(_BODY) : -len(_TAIL)]
 
 
-def _columns(data: bytes, start: int) -> tuple[Columns, int]:
-    """Return the columns that begin at `start`, and where the body begins."""
-    from binascii import unhexlify  # noqa: PLC0415 - loaded with the first snapshot
-
-    columns: Columns = {}
+def _spans(data: bytes, start: int) -> tuple[dict[str, tuple[int, int]], int]:
+    """Return where the digits of the columns lie, the first of which begins at `start`, and where the body begins."""
+    spans: dict[str, tuple[int, int]] = {}
     start += len(_COLUMNS)
     while name := _COLUMN.match(data, start):
         end = data.find(b'"', name.end())
-        try:
-            with memoryview(data)[name.end() : end] as digits:
-                column = unhexlify(digits)
-        except ValueError as error:
-            raise BadSnapshot("column of the snapshot", str(error), "hexadecimal", "Take a fresh copy.") from error
-        if name[1].decode() in columns:
+        if name[1].decode() in spans:
             raise BadSnapshot("columns of the snapshot", name[1].decode(), "each once", "Take a fresh copy.")
-        columns[name[1].decode()] = column
+        spans[name[1].decode()] = (name.end(), end)
         start = end + 1
-    return columns, start + len(_AFTER_COLUMNS)
+    return spans, start + len(_AFTER_COLUMNS)
 
 
 def _checksum(*parts: bytes | memoryview) -> str:

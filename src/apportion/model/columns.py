@@ -7,6 +7,7 @@ Numbers have a fixed width and are big-endian, so that a token reads in a file a
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from struct import Struct, pack
 from typing import NoReturn
 
@@ -23,9 +24,31 @@ _WIDE = Struct(">QQ")
 _NUMBER = {4: Struct(">I"), 8: Struct(">Q")}
 
 
-def take(columns: Columns, name: str) -> bytes:
-    """Remove a column and return it; `BadSnapshot` if it is not there."""
-    return columns.pop(name) if name in columns else _refuse("columns of the snapshot", ", ".join(columns), name)
+@dataclass(frozen=True, slots=True)
+class SavedColumns:
+    """Where the digits of each column lie in a snapshot; a reader takes them one by one until none is left."""
+
+    data: bytes
+    spans: dict[str, tuple[int, int]]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.spans
+
+    def span(self, name: str) -> tuple[int, int]:
+        """Remove a column and return where its digits begin and end; `BadSnapshot` if it is not there."""
+        listed = ", ".join(self.spans)
+        return self.spans.pop(name) if name in self.spans else _refuse("columns of the snapshot", listed, name)
+
+    def take(self, name: str) -> bytes:
+        """Remove a column and return its bytes."""
+        from binascii import unhexlify  # noqa: PLC0415 - loaded with the first snapshot
+
+        start, end = self.span(name)
+        try:
+            with memoryview(self.data)[start:end] as digits:
+                return unhexlify(digits)
+        except ValueError:
+            _refuse("column of the snapshot", name, "one of hexadecimal digits")
 
 
 def number_column(numbers: Sequence[int], size: int) -> bytes:
@@ -62,17 +85,18 @@ def position_columns(name: str, positions: Sequence[Position | None]) -> Columns
     return {name: number_column(tokens, 8)}
 
 
-def positions_of(columns: Columns, name: str, count: int | None = None) -> tuple[Position, ...]:
+def positions_of(columns: SavedColumns, name: str, count: int | None = None) -> tuple[Position, ...]:
     """Return the positions of the column `name`, which are `count` where that is known."""
-    column, lengths = take(columns, name), columns.pop(f"{name}_lengths", None)
-    if lengths is None:
+    column = columns.take(name)
+    if f"{name}_lengths" not in columns:
         return tuple(numbers_of(column, 8, len(column) // 8 if count is None else count))
+    lengths = columns.take(f"{name}_lengths")
     number = len(lengths) // 4 if count is None else count
     _check_length(column, sum(numbers_of(lengths, 4, number)))
     return tuple(_cut(column, numbers_of(lengths, 4, number)))
 
 
-def ends_of(columns: Columns, name: str, count: int) -> tuple[Position | None, ...]:
+def ends_of(columns: SavedColumns, name: str, count: int) -> tuple[Position | None, ...]:
     """Return the ends of `count` ranges in the column `name`."""
     return tuple(end or (POSITIONS if end == 0 else None) for end in positions_of(columns, name, count))
 

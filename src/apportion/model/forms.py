@@ -5,13 +5,14 @@ form must satisfy beyond its shape is checked by the value it becomes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.columns import (
     Columns,
     Row,
+    SavedColumns,
     ends_of,
     number_column,
     numbers_of,
@@ -19,7 +20,6 @@ from apportion.model.columns import (
     positions_of,
     row_column,
     rows_of,
-    take,
     wide_column,
     wide_numbers_of,
 )
@@ -27,19 +27,13 @@ from apportion.model.plan import Change, Plan
 from apportion.model.shapes import Json, epoch, hexadecimal, integer, items, members, names_in, refuse, text
 from apportion.model.table import Table
 from apportion.model.token import KeyRange, Position, is_before, position_text
-from apportion.model.topology import Node, Topology
+from apportion.model.topology import Topology, nodes_of
+
+TABLE_MEMBERS = ("hasher", "slots", "replicas", "topology")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The JSON body of a value, and its columns, which a reader uses up."""
-
-    body: Json
-    columns: Columns
-
-
-def to_form(value: Topology | Table | Assignment | Plan) -> Form:
-    """Return the form of a value."""
+def to_form(value: Topology | Table | Assignment | Plan) -> tuple[Json, Columns]:
+    """Return the JSON body of a value, and its columns."""
     columns: Columns = {}
     match value:
         case Topology():
@@ -51,7 +45,7 @@ def to_form(value: Topology | Table | Assignment | Plan) -> Form:
             body = {"partitions": len(value.rows), **_row_members(value, columns)}
         case Plan():
             body = _plan_members(value, columns)
-    return Form(body, columns)
+    return body, columns
 
 
 def _row_members(value: Table | Assignment, columns: Columns) -> dict[str, Json]:
@@ -95,43 +89,40 @@ def _plan_members(plan: Plan, columns: Columns) -> dict[str, Json]:
     }
 
 
-def _topology(form: Form, cluster: str) -> Topology:
-    return _topology_of(form.body, "", form.columns, cluster)
+def _topology(body: Json, columns: SavedColumns, cluster: str) -> Topology:
+    return topology_of(body, "", columns, cluster)
 
 
-def _topology_of(body: Json, prefix: str, columns: Columns, cluster: str) -> Topology:
+def topology_of(body: Json, prefix: str, columns: SavedColumns, cluster: str) -> Topology:
+    """Return the topology whose members are in `body`, and whose columns begin with `prefix`."""
     number, ids, listed = members(body, "number", "ids", "zones")
     named, zones = names_in(ids), tuple(map(names_in, items(listed)))
-    places = numbers_of(take(columns, f"{prefix}zones"), 4, len(named))
-    weights = numbers_of(take(columns, f"{prefix}weights"), 8, len(named))
-    nodes = (
-        Node(node_id, zone=zones[place] if place < len(zones) else refuse(place, "a zone's place"), weight=weight / 1e6)
-        for node_id, place, weight in zip(named, places, weights, strict=True)
-    )
-    return Topology(nodes, cluster=cluster, number=integer(number))
+    places = numbers_of(columns.take(f"{prefix}zones"), 4, len(named))
+    weights = numbers_of(columns.take(f"{prefix}weights"), 8, len(named))
+    known = tuple(zones[place] if place < len(zones) else refuse(place, "a zone's place") for place in places)
+    return Topology(nodes_of(named, known, tuple(weights)), cluster=cluster, number=integer(number))
 
 
-def _table(form: Form, cluster: str) -> Table:
-    hasher, slots, replicas, inner = members(form.body, "hasher", "slots", "replicas", "topology")
-    topology = _topology_of(inner, "", form.columns, cluster)
-    starts = positions_of(form.columns, "starts")
-    rows = rows_of(take(form.columns, "owners"), integer(replicas), len(starts), len(topology))
+def _table(body: Json, columns: SavedColumns, cluster: str) -> Table:
+    hasher, slots, replicas, inner = members(body, *TABLE_MEMBERS)
+    topology = topology_of(inner, "", columns, cluster)
+    starts = positions_of(columns, "starts")
+    rows = rows_of(columns.take("owners"), integer(replicas), len(starts), len(topology))
     return Table(topology=topology, hasher=text(hasher), starts=starts, rows=rows, slots=integer(slots) or None)
 
 
-def _assignment(form: Form, cluster: str) -> Assignment:
-    partitions, replicas, inner = members(form.body, "partitions", "replicas", "topology")
-    topology = _topology_of(inner, "", form.columns, cluster)
-    rows = rows_of(take(form.columns, "owners"), integer(replicas), integer(partitions), len(topology))
+def _assignment(body: Json, columns: SavedColumns, cluster: str) -> Assignment:
+    partitions, replicas, inner = members(body, "partitions", "replicas", "topology")
+    topology = topology_of(inner, "", columns, cluster)
+    rows = rows_of(columns.take("owners"), integer(replicas), integer(partitions), len(topology))
     return Assignment(topology=topology, rows=rows)
 
 
-def _plan(form: Form, cluster: str) -> Plan:
+def _plan(body: Json, columns: SavedColumns, cluster: str) -> Plan:
     names = ("before", "after", "hasher", "slots", "span", "changes", "replicas_before", "replicas_after", "old", "new")
-    before, after, hasher, slots, span, count, replicas_before, replicas_after, *sides = members(form.body, *names)
-    columns = form.columns
-    old = _topology_of(sides[0], "old_", columns, cluster)
-    new = _topology_of(sides[1], "new_", columns, cluster)
+    before, after, hasher, slots, span, count, replicas_before, replicas_after, *sides = members(body, *names)
+    old = topology_of(sides[0], "old_", columns, cluster)
+    new = topology_of(sides[1], "new_", columns, cluster)
     # What can be refused is refused before the changes, the largest part, are made.
     unchanged = Plan(
         before=epoch(before),
@@ -148,8 +139,8 @@ def _plan(form: Form, cluster: str) -> Plan:
     )
     starts, ends = positions_of(columns, "starts", integer(count)), ends_of(columns, "ends", integer(count))
     _check_order(starts, ends)
-    was = _owners(take(columns, "owners_before"), integer(replicas_before), integer(count), old)
-    now = _owners(take(columns, "owners_after"), integer(replicas_after), integer(count), new)
+    was = _owners(columns.take("owners_before"), integer(replicas_before), integer(count), old)
+    now = _owners(columns.take("owners_after"), integer(replicas_after), integer(count), new)
     return replace(unchanged, changes=tuple(map(Change, map(KeyRange, starts, ends), was, now)))
 
 
@@ -161,7 +152,7 @@ def _check_order(starts: tuple[Position, ...], ends: tuple[Position | None, ...]
             refuse(position_text(end), f"an end after the start of its range, {position_text(start)}")
 
 
-READERS: dict[type, Callable[[Form, str], Topology | Table | Assignment | Plan]] = {
+READERS: dict[type, Callable[[Json, SavedColumns, str], Topology | Table | Assignment | Plan]] = {
     Topology: _topology,
     Table: _table,
     Assignment: _assignment,
@@ -175,6 +166,6 @@ def _owners(column: bytes, replicas: int, count: int, topology: Topology) -> tup
     return tuple(names[row] for row in rows)
 
 
-def _widths(columns: Columns, name: str, topology: Topology) -> dict[str, int]:
-    widths = wide_numbers_of(take(columns, name), len(topology))
+def _widths(columns: SavedColumns, name: str, topology: Topology) -> dict[str, int]:
+    widths = wide_numbers_of(columns.take(name), len(topology))
     return dict(zip(topology.ids, widths, strict=True))

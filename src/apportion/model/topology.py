@@ -5,7 +5,7 @@ nodes are sorted by id, and every index in this library refers to that order; an
 Refuses: what is *up* right now (liveness is no property of a topology) and addresses (an id is a name).
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice, pairwise
 from typing import Self
@@ -55,6 +55,10 @@ class Node:
         A node without a zone is a fault domain by itself.
         """
         return (self.zone if level is None else self.zone[: level + 1]) or self.id
+
+
+# How the fields of a frozen node are set by whoever makes one without its constructor.
+_set_id, _set_zone, _set_weight = (Node.__dict__[name].__set__ for name in ("id", "zone", "weight"))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -152,14 +156,30 @@ class Topology:
         return f"Topology({len(self)} nodes in {zones} zones{drained}, epoch {self.epoch})"
 
 
+def nodes_of(ids: Sequence[str], zones: Sequence[tuple[str, ...]], millionths: Sequence[int]) -> list[Node]:
+    """Return nodes from saved columns of one length, by the rules of `Node`; each distinct zone is checked once."""
+    for zone in set(zones):
+        _checked_zone(zone)
+    if not (all(map(_is_plain, ids)) and all(n == 0 or 1 <= n <= MAX_WEIGHT * 1_000_000 for n in millionths)):
+        rows = zip(ids, zones, millionths, strict=True)
+        return [Node(node_id, zone=zone, weight=weight / 1_000_000) for node_id, zone, weight in rows]
+    nodes = [object.__new__(Node) for _ in ids]
+    # What the constructor would check has been checked, so that only its fields are left to be set.
+    for node, node_id, zone, weight in zip(nodes, ids, zones, millionths, strict=True):
+        _set_id(node, node_id)
+        _set_zone(node, zone)
+        _set_weight(node, weight / 1_000_000)
+    return nodes
+
+
 def check_name(field_name: str, name: object) -> str:
     """Return `name` if it can name a node, a zone level or a cluster; raise `InvalidInput` otherwise.
 
     A name is 1 .. 255 bytes of UTF-8 that print in one line (no control, direction or unpaired surrogate characters),
     without a blank at either end and without a password.
     """
-    if type(name) is str and 0 < len(name) <= MAX_NAME_BYTES and name.isidentifier() and name.isascii():
-        return name  # as most names are: nothing below could refuse it
+    if type(name) is str and _is_plain(name):
+        return name
     if not isinstance(name, str):
         raise InvalidInput(
             field_name, name, "a str", f"Name it by a string; str(...) it yourself if {shown(name)} is meant."
@@ -187,6 +207,12 @@ def check_name(field_name: str, name: object) -> str:
             "Names reach tables, logs and metrics; keep the address elsewhere.",
         )
     return name
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is as most are, so that nothing more need be looked at."""
+    is_word = name.isascii() and name.isprintable() and " " not in name and "@" not in name
+    return is_word and 0 < len(name) <= MAX_NAME_BYTES
 
 
 def _sorted_nodes(nodes: "Iterable[Node | str]") -> tuple[Node, ...]:

@@ -1,0 +1,143 @@
+"""The answers of a saved table as they are, whoever made it: what a process routes by that does not decide.
+
+Promises: the owners that the table lists; a snapshot is laid out for lookups without making the table, which follows
+when it is asked for.
+Refuses: to guess who would come after the owners of a range, and to move on: both take the placement that made it.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.model import codec
+from apportion.model.forms import TABLE_MEMBERS, topology_of
+from apportion.model.plan import Key
+from apportion.model.shapes import integer, members, text
+from apportion.model.table import Table
+from apportion.model.topology import Topology
+from apportion.placement import catalog, native
+from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import Hasher, resolve
+from apportion.placement.keys import key_bytes
+from apportion.placement.spread import Spread, spread_rule
+from apportion.placement.tabular import Tabular
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Frozen(Tabular):
+    """A table, and the hasher that makes positions in it. Lookup: O(log stretches).
+
+    >>> from apportion import Ring, encode
+    >>> frozen = Frozen.load(encode(Ring(["a", "b", "c"]).table()))
+    >>> frozen.route("tenant-42"), frozen
+    ('c', Frozen(Topology(3 nodes in 3 zones, epoch 1:904fa806), hasher='xxh3-64'))
+    """
+
+    _snapshot: bytes | None = field(compare=False)
+
+    def __init__(self, table: Table, *, hasher: str | Hasher | None = None) -> None:
+        if not isinstance(table, Table) or not table.is_measurable:
+            raise InvalidInput(
+                "table", table, "a Table over tokens", "Of a placement pass its table(); route bytes by Ranges."
+            )
+        self._fill_frozen(table.topology, _hasher_of(table.hasher, hasher), None)
+        self._made.append(table)
+        self._lay_table(table)
+
+    @classmethod
+    def load(cls, data: bytes, *, cluster: str | None = None, hasher: str | Hasher | None = None) -> Self:
+        """Return the table of a snapshot; `hasher` is needed only for one with a secret, or of your own.
+
+        O(size). Raises `BadSnapshot` as `decode` does.
+        """
+        if native.IN_USE and (frozen := cls._laid_by_twin(data, cluster, hasher)):
+            return frozen
+        return cls(codec.decode(data, Table, cluster=cluster), hasher=hasher)
+
+    @classmethod
+    def _laid_by_twin(cls, data: bytes, cluster: str | None, hasher: str | Hasher | None) -> Self | None:
+        """Return the table laid out from a snapshot's columns; None for what has to be read in full, or refused."""
+        version, body, columns, named = codec.unsealed(data, Table, cluster=cluster)
+        if version == 1 or not isinstance(data, bytes) or "starts_lengths" in columns:
+            return None
+        with codec.naming(Table):
+            label, slots, replicas, inner = members(body, *TABLE_MEMBERS)
+            topology = topology_of(inner, "", columns, named)
+            chosen, shape = _hasher_of(text(label), hasher), (integer(replicas), integer(slots))
+        frozen = cls.__new__(cls)
+        spans = columns.span("starts"), columns.span("owners")
+        if columns.spans or not native.extension.lay_columns(frozen, topology.ids, chosen, data, spans, shape):
+            return None
+        frozen._fill_frozen(topology, chosen, data)
+        return frozen
+
+    def _fill_frozen(self, topology: Topology, hasher: Hasher, snapshot: bytes | None) -> None:
+        self._fill(topology, hasher)
+        object.__setattr__(self, "_snapshot", snapshot)
+
+    def _make_table(self) -> Table:
+        return codec.decode(self._snapshot or b"", Table)
+
+    @property
+    def slot_count(self) -> int | None:
+        """How many slots the table is made of, if it is."""
+        return self._leaders.slots
+
+    def table(self, replicas: int | None = None) -> Table:
+        """Return the table as it is; `InvalidInput` for a number of replicas, which it has or has not."""
+        if replicas is not None:
+            raise InvalidInput("replicas", replicas, "none: the table is as it is", "Ask the placement that made it.")
+        return self._leaders
+
+    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
+        """Return the first `count` owners of the key's range; their zones are the business of who made the table."""
+        spread_rule(self.topology, count, level=spread_level, spread=spread)
+        owners = self._leaders.owners(self._position(key_bytes(key)))
+        if count > len(owners):
+            raise NotEnoughNodes(count, owners, f"from a table of {len(owners)} a range")
+        return owners[:count]
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the range that a key lies in, and its owners in their order."""
+        data = key_bytes(key)
+        position = self._position(data)
+        owner, *others = self._leaders.owners(position)
+        return Explanation(
+            key=key,
+            placement="table",
+            hasher=self.hasher.label,
+            hash=self.hasher(data),
+            range=self._leaders.range_at(position),
+            owner=owner,
+            why=f"the table gives the range to {owner}; it does not say who would come after its owners",
+            next=tuple(others),
+            if_owner_left=None,
+        )
+
+    def on(self, topology: Topology) -> Self:
+        """Raise `CannotPlace`: a table does not know how it was made."""
+        hint = "Move the placement that made it, and publish its table."
+        raise CannotPlace(f"a table of {self.topology!r} does not say who would own on {topology!r}.", hint)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Frozen) and self._leaders == other._leaders and self.hasher == other.hasher
+
+    def __hash__(self) -> int:
+        return hash((self.topology, self.hasher.label))
+
+    def __reduce__(self) -> "tuple[partial[Frozen], tuple[Table]]":
+        return partial(type(self), hasher=self.hasher), (self._leaders,)
+
+    def __repr__(self) -> str:
+        return f"Frozen({self.topology!r}, hasher={self.hasher.label!r})"
+
+
+def _hasher_of(label: str, hasher: str | Hasher | None) -> Hasher:
+    """Return the hasher of a table's label, or the one that was passed if it is that."""
+    chosen = catalog.hasher(label) if hasher is None else resolve(hasher)
+    if chosen.label != label:
+        raise InvalidInput(
+            "hasher", chosen.label, f"that of the table, {label}", "Leave it out, or pass the right one."
+        )
+    return chosen
