@@ -7,6 +7,9 @@ ENGINES := chromium gcc g++ libmemcached11 libhashkit2 nginx-light redis-server
 SOAK_MINUTES ?= 5
 SOAK_SEED ?=
 NATIVE := native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/src/*/*.rs)
+PURPOSE_demo := demo
+PURPOSE_peers := bench
+REFERENCE ?=
 DEMO_KEYS ?=
 DEMO_TOPOLOGY ?=
 
@@ -27,6 +30,7 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing/api.py
+	$(BIN)/mypy bench
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
 	@native/lint
 	$(BIN)/pytest -q -n auto -m 'not live and not slow'
@@ -35,16 +39,17 @@ live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask re
 	$(BIN)/pytest -q -m 'live or slow' tests
 	APPORTION_NATIVE=0 $(BIN)/pytest -q -n auto -m 'not live and not slow' tests/placement tests/contracts tests/balance
 
-bench: .venv/dev.stamp ## Print every measured figure, against named peers in one interleaved run
-	$(BIN)/python -m bench
+bench: .venv/dev.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
+	$(BIN)/python -m bench $(if $(REFERENCE),--reference)
 
 soak: .venv/dev.stamp ## Random topologies for SOAK_MINUTES=5, going on where the last soak stopped (SOAK_SEED= to repeat)
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 lock: .venv/dev.stamp ## Resolve the pinned versions again
 	$(PIP) install uv
-	for extra in demo dev; do $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --upgrade \
+	for extra in demo dev peers fastring; do $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --upgrade \
 	  --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 --extra $$extra --extra build \
+	  $$(case $$extra in (peers|fastring) echo --constraint requirements/dev.lock;; esac) \
 	  --custom-compile-command 'make lock' -o requirements/$$extra.lock; done
 
 clean: ## Remove the virtual environment and what tools left behind
@@ -60,13 +65,18 @@ clean: ## Remove the virtual environment and what tools left behind
 
 .venv/%.packages: requirements/%.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing what 'make $(if $(filter demo,$*),demo,test)' needs into .venv ..."
+	@echo "Installing what 'make $(or $(PURPOSE_$*),test)' needs into .venv ..."
 	@$(PIP) install --require-hashes -r requirements/$*.lock
 	@touch $@
 
 # The build of the native twin is optional, and fails in silence: so it is asked first whether it can succeed.
 .venv/%.stamp: .venv/%.packages native/install pyproject.toml $(NATIVE)
 	@native/install $(BIN)/python
+	@touch $@
+
+# fastring needs a newer Python than we do, and is measured where there is one.
+.venv/newer.stamp: requirements/fastring.lock bench/newer-python pyproject.toml $(NATIVE) $(shell find src -name '*.py') | .venv/dev.stamp
+	@bench/newer-python $(BIN)/python
 	@touch $@
 
 .SECONDARY: .venv/demo.packages .venv/dev.packages

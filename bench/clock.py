@@ -21,6 +21,15 @@ class Spread:
     least: float
     most: float
 
+    def shown(self, unit: str, *, digits: int = 1) -> str:
+        """Return the median with its unit and the range around it.
+
+        >>> Spread(median=1.25, least=1.0, most=2.0).shown("ms", digits=2)
+        '1.25 ms (1.00..2.00)'
+        """
+        median, least, most = (f"{value:.{digits}f}" for value in (self.median, self.least, self.most))
+        return f"{median} {unit} ({least}..{most})"
+
 
 def race(
     contenders: Mapping[str, Callable[[], object]],

@@ -10,15 +10,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import monotonic
 
-PACKAGES = ("apportion", "mmh3", "siphash24", "uhashring", "xxhash")
+PACKAGES = ("apportion", "mmh3", "siphash24", "xxhash")
 
 
 def described() -> dict[str, str]:
-    """Return the Python, the CPUs and the packages of this run, in words."""
+    """Return the Python, the CPUs and our packages of this run, in words; peers name their own."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": platform.platform(terse=True),
+        "cpu": _cpu_model(),
         "cpus": f"{os.cpu_count()} ({usable} usable)",
         **{package: _version(package) for package in PACKAGES},
     }
@@ -35,6 +36,16 @@ def watch_others() -> Callable[[], float | None]:
         return max(0.0, busy - busy_at_start - (_own_seconds() - own_at_start)) / (monotonic() - start)
 
     return others_cpus
+
+
+def _cpu_model() -> str:
+    """Return the processor's name, where the system has /proc/cpuinfo and it says one; else the architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def _version(package: str) -> str:

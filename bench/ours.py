@@ -1,4 +1,4 @@
-"""Our placements as contenders: the reference versions, with their defaults (150 vnodes for the ring)."""
+"""Our placements as contenders, of the implementation in use, with their defaults (150 vnodes for the ring)."""
 
 import apportion
 from apportion import Jump, Rendezvous, Ring, Slots, Topology, balance

@@ -1,6 +1,6 @@
 """The report: what a run was made on, and one table of all figures; or the same as JSON.
 
-Promises: nothing is left out, neither a missed goal nor a figure that could not run.
+Promises: nothing is left out, neither a missed goal nor a figure that was not measured or could not run.
 """
 
 import json
@@ -35,12 +35,13 @@ class Report:
         return "\n".join((*_columns([HEADINGS, *lines]), "", self.summary()))
 
     def summary(self) -> str:
-        """Return the goals met and missed, how long it took and how busy others kept the machine."""
+        """Return how many goals were met, missed or not measured, how long it took and how busy others were."""
         verdicts = [row.met for row in self.rows if row.met is not None]
+        unmeasured = sum(not row.is_measured for row in self.rows)
         others = "unknown" if self.others_cpus is None else f"{self.others_cpus:.2f} CPUs on average"
         return (
-            f"goals met: {verdicts.count(True)}, missed: {verdicts.count(False)}; could not run: {len(self.failures)}; "
-            f"{self.seconds:.0f} s; used by other processes meanwhile: {others}"
+            f"goals met: {verdicts.count(True)}, missed: {verdicts.count(False)}; not measured: {unmeasured}; "
+            f"could not run: {len(self.failures)}; {self.seconds:.0f} s; used by other processes meanwhile: {others}"
         )
 
     def as_json(self) -> str:

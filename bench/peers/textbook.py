@@ -39,6 +39,17 @@ class TextbookRing:
             i = 0
         return self.ring[self.points[i]]
 
+    def get_nodes(self, key: str, count: int) -> list[str]:
+        """Return the first `count` distinct nodes clockwise."""
+        i = bisect(self.points, mmh3.hash(key, signed=False))
+        nodes: list[str] = []
+        while len(nodes) < count:
+            node = self.ring[self.points[i % len(self.points)]]
+            if node not in nodes:
+                nodes.append(node)
+            i += 1
+        return nodes
+
 
 def _build(nodes: list[str]) -> Route:
     return TextbookRing(nodes).get_node

@@ -1,0 +1,124 @@
+"""Ten million Arrow strings to a buffer of indexes, by one thread and by two, against hashing them and nothing else.
+
+The strings are 17 to 24 bytes long, in one array. Hashing alone writes 8 bytes a key where routing writes 2. Figures of
+the native twin only: the reference takes no Arrow array. A machine of one CPU has no second thread to give.
+"""
+
+from array import array
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from os import cpu_count
+from typing import TYPE_CHECKING
+
+from apportion import Ring, hashers
+from apportion.errors import InvalidInput
+from bench import implementation
+from bench.clock import race, speed_ratio, spread
+from bench.contender import NotSane, missing
+from bench.fleet import node_names
+from bench.goal import at_least, at_most
+from bench.row import Row, native_row, not_measured
+
+if TYPE_CHECKING:
+    from pyarrow import StringArray
+
+KEYS = 10_000_000
+ROUNDS = 7
+PREFIX = "customer/orders/"
+SIZES = (100, 1000)
+PER_KEY, OVER_HASHING, THREADS = at_most(10, "ns a key"), at_most(3.5, "x hashing"), at_least(1.6, "x one thread")
+GOALS = {"one thread": PER_KEY, "one thread, over hashing alone": OVER_HASHING, "two threads": THREADS}
+ONE, TWO, HASHING = "one thread", "two threads", "hashing"
+
+
+def rows() -> list[Row]:
+    """Measure what can be measured here, and say of the rest why not."""
+    if why := _hindrance():
+        return [not_measured(_name(nodes, what), why, goal) for nodes in SIZES for what, goal in GOALS.items()]
+    keys = keys_of(KEYS)
+    return [row for nodes in SIZES for row in _routed(Ring(node_names(nodes)), keys, nodes=nodes)]
+
+
+def keys_of(count: int) -> "StringArray":
+    """Return so many strings in one Arrow array."""
+    arrow, compute = import_module("pyarrow"), import_module("pyarrow.compute")
+    numbers = arrow.Array.from_buffers(arrow.int64(), count, [None, arrow.py_buffer(array("q", range(count)))])
+    keys: StringArray = compute.binary_join_element_wise(PREFIX, numbers.cast(arrow.string()), "")
+    return keys
+
+
+def route_indexes(ring: Ring, keys: "StringArray", *, threads: int = 1) -> object:
+    """Route an Arrow array: the public call, in the one place that knows how it takes one."""
+    call: Callable[..., object] = ring.route_indexes
+    return call(keys) if threads == 1 else call(keys, threads=threads)
+
+
+def hash_alone(keys: "StringArray") -> object:
+    """Hash an Arrow array as the ring hashes it, and look nothing up."""
+    positions: Callable[..., object] = import_module("apportion._native").positions
+    return positions(hashers.DEFAULT, keys)
+
+
+def _hindrance() -> str:
+    if why := missing("pyarrow"):
+        return why
+    if not implementation.is_native():
+        return "the native twin is not in use"
+    return "" if _takes(route_indexes) else "route_indexes takes no Arrow array"
+
+
+def _takes(call: Callable[..., object], **options: int) -> bool:
+    """Return whether a call of the twin takes an Arrow array, and the option."""
+    few = keys_of(3)
+    try:
+        call(*([few] if call is hash_alone else [Ring(["a"]), few]), **options)
+    except (TypeError, InvalidInput):
+        return False
+    return True
+
+
+def _routed(ring: Ring, keys: "StringArray", *, nodes: int) -> list[Row]:
+    _check(ring, keys)
+    turns: dict[str, Callable[[], object]] = {ONE: partial(route_indexes, ring, keys)}
+    hinders = {HASHING: "", TWO: ""}
+    if _takes(hash_alone):
+        turns[HASHING] = partial(hash_alone, keys)
+    else:
+        hinders[HASHING] = "positions takes no Arrow array"
+    if (cpu_count() or 1) < 2:
+        hinders[TWO] = "this machine has one CPU"
+    elif _takes(route_indexes, threads=2):
+        turns[TWO] = partial(route_indexes, ring, keys, threads=2)
+    else:
+        hinders[TWO] = "route_indexes takes no threads="
+    return _compared(race(turns, rounds=ROUNDS), hinders, nodes)
+
+
+def _compared(times: dict[str, list[int]], hinders: dict[str, str], nodes: int) -> list[Row]:
+    per_key = spread(times[ONE], calls=KEYS)
+    found = [native_row(_name(nodes, ONE), per_key.median, per_key.shown("ns a key"), PER_KEY)]
+    over, two = _name(nodes, "one thread, over hashing alone"), _name(nodes, TWO)
+    if hinders[HASHING]:
+        found.append(not_measured(over, hinders[HASHING], OVER_HASHING))
+    else:
+        ratio = speed_ratio(times[ONE], times[HASHING])
+        alone_ns = spread(times[HASHING], calls=KEYS).median
+        shown = f"{ratio.shown('x hashing', digits=2)}, which takes {alone_ns:.1f} ns"
+        found.append(native_row(over, ratio.median, shown, OVER_HASHING))
+    if hinders[TWO]:
+        found.append(not_measured(two, hinders[TWO], THREADS))
+    else:
+        ratio = speed_ratio(times[ONE], times[TWO])
+        found.append(native_row(two, ratio.median, ratio.shown("x one thread", digits=2), THREADS))
+    return found
+
+
+def _check(ring: Ring, keys: "StringArray") -> None:
+    few = keys.slice(0, 1000)
+    if list(ring.route_indexes(few.to_pylist())) != list(memoryview(route_indexes(ring, few))):  # type: ignore[arg-type]
+        raise NotSane("an Arrow array is routed otherwise than the list of its strings")
+
+
+def _name(nodes: int, what: str) -> str:
+    return f"10 M Arrow strings -> indexes, {nodes} nodes: {what}"
