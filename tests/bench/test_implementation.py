@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from apportion import __version__
 from apportion.placement import native
 from bench.elsewhere import ROOT
 from bench.implementation import refusal
@@ -53,7 +52,7 @@ def test_only_an_optimised_twin_is_measured_unless_the_reference_was_asked_for(i
         ("sys.modules['apportion._native'] = None", {}, "no native twin to measure: the native twin was not built"),
         ("", {"APPORTION_NATIVE": "0"}, "no native twin to measure: APPORTION_NATIVE=0"),
         (
-            f"sys.modules['apportion._native'] = types.SimpleNamespace(VERSION={__version__!r}, PROFILE='debug')",
+            "from apportion.placement import native; native.extension = types.SimpleNamespace(PROFILE='debug')",
             {},
             "the native twin has the debug profile",
         ),

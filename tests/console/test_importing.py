@@ -11,12 +11,12 @@ from apportion.console.composing import compose_from, recomposed
 from apportion.console.readers.memcached import read_memcached
 from apportion.console.readers.nodetool import read_token_ring
 from apportion.console.readers.redis_cluster import read_cluster_nodes
-from apportion.console.table_answers import TableAnswers
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.table import Table
 from apportion.placement import catalog
 from apportion.placement.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
 from apportion.placement.envoy import Envoy
+from apportion.placement.frozen import Frozen
 from apportion.placement.ketama import Ketama
 from apportion.placement.nginx import Nginx
 from apportion.placement.redis_slots import RedisSlots, slot
@@ -138,7 +138,7 @@ def test_the_placement_of_a_layouts_table_is_found_again(make):
     built = make(["a:11211", "b:11212", "c:80"])
     table = decode(encode(built.table()), Table)
     assert built == compose_from(table, catalog.hasher(table.hasher))
-    answers = TableAnswers(table, catalog.hasher(table.hasher))
+    answers = Frozen(table)
     assert built.route_many(KEYS) == [answers.route(key) for key in KEYS]
     explained = answers.explain("k1")
     assert (built.route("k1"), built.explain("k1").hash) == (explained.owner, explained.hash)

@@ -2,18 +2,19 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.key_stream import KeysFile, keys_of
+from apportion.console.key_stream import KeysFile, batches_of
 from apportion.console.output import FORMAT_VERSION, key_member
 from apportion.console.source import Source
-from apportion.console.table_answers import TableAnswers
 from apportion.errors import InvalidInput
-from apportion.model.epoch import Epoch
+from apportion.placement.api import Placement
 from apportion.placement.change import epoch_of
+from apportion.placement.frozen import Frozen
 
 
 def route(
@@ -36,38 +37,40 @@ def route(
     json
         Print one JSON object instead.
     """
-    stream = keys_of(arguments, keys, column)
-    lookup, epoch = _router(source)
+    batches = batches_of(arguments, keys, column)
+    placement = source.load_routed()
     if json:
-        _print_json(stream, lookup, epoch)
+        _print_json(batches, placement)
     else:
         sys.stdout.flush()
-        sys.stdout.buffer.writelines(_lines(stream, lookup))
+        sys.stdout.buffer.writelines(_lines(batches, placement))
         sys.stdout.buffer.flush()
 
 
-def _router(source: Source) -> tuple[Callable[[bytes], str], Epoch]:
-    if source.table is None:
-        placement = source.load_placement()
-        return placement.route, epoch_of(placement)
-    table = source.load_table()
-    return TableAnswers(table, source.load_position_hasher(table)).route, table.epoch
+def _lines(batches: Iterable[list[bytes]], placement: Placement) -> Iterator[bytes]:
+    """Yield the lines of each batch at once: a million keys are a few dozen of them."""
+    endings = {node_id: f"\t{node_id}\n".encode() for node_id in placement.topology.ids}
+    done = 0
+    for batch in batches:
+        broken = len(batch)
+        if b"\n" in b"".join(batch):
+            broken = next(place for place, key in enumerate(batch) if b"\n" in key)
+        nodes = placement.route_many(batch[:broken])
+        yield b"".join(chain.from_iterable(zip(batch, map(endings.__getitem__, nodes), strict=False)))
+        done += broken
+        if broken < len(batch):
+            expected = f"one line (the {done} keys before it are printed)"
+            raise InvalidInput(f"key {done + 1}", batch[broken], expected, "Use --json for keys with line breaks.")
 
 
-def _lines(stream: Iterable[bytes], lookup: Callable[[bytes], str]) -> Iterator[bytes]:
-    for number, key in enumerate(stream, 1):
-        if b"\n" in key:
-            expected = f"one line (the {number - 1} keys before it are printed)"
-            raise InvalidInput(f"key {number}", key, expected, "Use --json for keys with line breaks.")
-        yield b"%b\t%b\n" % (key, lookup(key).encode())
-
-
-def _print_json(stream: Iterable[bytes], lookup: Callable[[bytes], str], epoch: Epoch) -> None:
+def _print_json(batches: Iterable[list[bytes]], placement: Placement) -> None:
     """Print as the keys come: the object may be larger than memory."""
+    epoch = placement.saved.epoch if isinstance(placement, Frozen) else epoch_of(placement)
     head = {"format_version": FORMAT_VERSION, "command": "route", "epoch": str(epoch)}
     print(json.dumps(head)[:-1] + ', "routes": [', end="")
     separator = "\n"
-    for key in stream:
-        print(separator + json.dumps({**key_member(key), "node": lookup(key)}, ensure_ascii=False), end="")
-        separator = ",\n"
+    for batch in batches:
+        for key, node_id in zip(batch, placement.route_many(batch), strict=True):
+            print(separator + json.dumps({**key_member(key), "node": node_id}, ensure_ascii=False), end="")
+            separator = ",\n"
     print("\n]}")

@@ -8,7 +8,6 @@ from cyclopts import Parameter
 
 from apportion.console.composing import compose, compose_from, recomposed
 from apportion.console.files import read_bounded
-from apportion.console.table_answers import TableAnswers
 from apportion.console.topology_file import read_topology
 from apportion.errors import InvalidInput
 from apportion.model import codec
@@ -16,6 +15,7 @@ from apportion.model.table import Table
 from apportion.model.topology import Topology
 from apportion.placement import catalog, hashers
 from apportion.placement.api import Placement
+from apportion.placement.frozen import Frozen
 
 SECRET_FILE_BYTES = 4096
 
@@ -94,13 +94,20 @@ class Source(NodesSource, Hashing):
         table = self._table_beside({})
         return compose_from(table, self.load_position_hasher(table), vnodes=self.vnodes)
 
-    def load_explained(self) -> Placement | TableAnswers:
+    def load_routed(self) -> Placement:
+        """Return the placement, or the table of `--table` as it is."""
+        if self.table is None:
+            return self.load_placement()
+        table = self.load_table()
+        return Frozen(table, hasher=self.load_position_hasher(table))
+
+    def load_explained(self) -> Placement:
         """Return the placement, or the answers of a table that no placement here would make."""
         if self.table is None or self.vnodes is not None:
             return self.load_placement()
         table = self._table_beside({})
         hasher = self.load_position_hasher(table)
-        return recomposed(table, hasher) or TableAnswers(table, hasher)
+        return recomposed(table, hasher) or Frozen(table, hasher=hasher)
 
     def load_table(self) -> Table:
         """Return the table of `--table` as it is."""

@@ -5,7 +5,7 @@ when it is asked for.
 Refuses: to guess who would come after the owners of a range, and to move on: both take the placement that made it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
 
@@ -20,7 +20,7 @@ from apportion.placement import catalog, native
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Hasher, resolve
 from apportion.placement.keys import key_bytes
-from apportion.placement.spread import Spread, spread_rule
+from apportion.placement.spread import Spread, check_options
 from apportion.placement.tabular import Tabular
 
 
@@ -31,19 +31,19 @@ class Frozen(Tabular):
     >>> from apportion import Ring, encode
     >>> frozen = Frozen.load(encode(Ring(["a", "b", "c"]).table()))
     >>> frozen.route("tenant-42"), frozen
-    ('c', Frozen(Topology(3 nodes in 3 zones, epoch 1:904fa806), hasher='xxh3-64'))
+    ('c', Frozen(Topology(3 nodes in 3 zones, epoch 1:618cb04a), hasher='xxh3-64'))
     """
 
-    _snapshot: bytes | None = field(compare=False)
+    _snapshot: bytes = field(compare=False)
+    _saved: list[Table] = field(compare=False)
 
     def __init__(self, table: Table, *, hasher: str | Hasher | None = None) -> None:
         if not isinstance(table, Table) or not table.is_measurable:
             raise InvalidInput(
                 "table", table, "a Table over tokens", "Of a placement pass its table(); route bytes by Ranges."
             )
-        self._fill_frozen(table.topology, _hasher_of(table.hasher, hasher), None)
-        self._made.append(table)
-        self._lay_table(table)
+        self._fill_frozen(table.topology, _hasher_of(table.hasher, hasher), [table])
+        self._lay_table(self._leaders)
 
     @classmethod
     def load(cls, data: bytes, *, cluster: str | None = None, hasher: str | Hasher | None = None) -> Self:
@@ -69,31 +69,45 @@ class Frozen(Tabular):
         spans = columns.span("starts"), columns.span("owners")
         if columns.spans or not native.extension.lay_columns(frozen, topology.ids, chosen, data, spans, shape):
             return None
-        frozen._fill_frozen(topology, chosen, data)
+        frozen._fill_frozen(topology, chosen, [], data)
         return frozen
 
-    def _fill_frozen(self, topology: Topology, hasher: Hasher, snapshot: bytes | None) -> None:
+    def _fill_frozen(self, topology: Topology, hasher: Hasher, saved: list[Table], snapshot: bytes = b"") -> None:
         self._fill(topology, hasher)
+        object.__setattr__(self, "_saved", saved)
         object.__setattr__(self, "_snapshot", snapshot)
 
-    def _make_table(self) -> Table:
-        return codec.decode(self._snapshot or b"", Table)
+    @property
+    def saved(self) -> Table:
+        """The table as it is, with all owners of each range; of a snapshot made when first asked for."""
+        if not self._saved:
+            self._saved.append(codec.decode(self._snapshot, Table))
+        return self._saved[0]
 
     @property
     def slot_count(self) -> int | None:
         """How many slots the table is made of, if it is."""
-        return self._leaders.slots
+        return self.saved.slots
 
-    def table(self, replicas: int | None = None) -> Table:
-        """Return the table as it is; `InvalidInput` for a number of replicas, which it has or has not."""
-        if replicas is not None:
-            raise InvalidInput("replicas", replicas, "none: the table is as it is", "Ask the placement that made it.")
-        return self._leaders
+    def _make_table(self) -> Table:
+        return self._table_of(1)
+
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
+        """Return the table of the first `replicas` owners; `NotEnoughNodes` if a range has fewer. O(stretches)."""
+        check_options(replicas, spread_level, spread)
+        return self._leaders if replicas == 1 else self._table_of(replicas)
+
+    def _table_of(self, replicas: int) -> Table:
+        shortest = min(self.saved.rows, key=len)
+        if len(shortest) < replicas:
+            owners = tuple(self.topology.ids[index] for index in shortest)
+            raise NotEnoughNodes(replicas, owners, f"from a table of {len(owners)} in a range")
+        return replace(self.saved, rows=tuple(row[:replicas] for row in self.saved.rows))
 
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the first `count` owners of the key's range; their zones are the business of who made the table."""
-        spread_rule(self.topology, count, level=spread_level, spread=spread)
-        owners = self._leaders.owners(self._position(key_bytes(key)))
+        check_options(count, spread_level, spread)
+        owners = self.saved.owners(self._position(key_bytes(key)))
         if count > len(owners):
             raise NotEnoughNodes(count, owners, f"from a table of {len(owners)} a range")
         return owners[:count]
@@ -102,13 +116,13 @@ class Frozen(Tabular):
         """Return the range that a key lies in, and its owners in their order."""
         data = key_bytes(key)
         position = self._position(data)
-        owner, *others = self._leaders.owners(position)
+        owner, *others = self.saved.owners(position)
         return Explanation(
             key=key,
             placement="table",
             hasher=self.hasher.label,
             hash=self.hasher(data),
-            range=self._leaders.range_at(position),
+            range=self.saved.range_at(position),
             owner=owner,
             why=f"the table gives the range to {owner}; it does not say who would come after its owners",
             next=tuple(others),
@@ -121,13 +135,13 @@ class Frozen(Tabular):
         raise CannotPlace(f"a table of {self.topology!r} does not say who would own on {topology!r}.", hint)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Frozen) and self._leaders == other._leaders and self.hasher == other.hasher
+        return isinstance(other, Frozen) and self.saved == other.saved and self.hasher == other.hasher
 
     def __hash__(self) -> int:
         return hash((self.topology, self.hasher.label))
 
     def __reduce__(self) -> "tuple[partial[Frozen], tuple[Table]]":
-        return partial(type(self), hasher=self.hasher), (self._leaders,)
+        return partial(type(self), hasher=self.hasher), (self.saved,)
 
     def __repr__(self) -> str:
         return f"Frozen({self.topology!r}, hasher={self.hasher.label!r})"

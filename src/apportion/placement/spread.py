@@ -50,7 +50,7 @@ class SpreadRule:
 
 def spread_rule(topology: Topology, count: int, *, level: int | None, spread: Spread) -> SpreadRule:
     """Return the rule for lists of `count` nodes on a topology; raise `NotEnoughNodes` if none can exist. O(nodes)."""
-    _check_options(count, level, spread)
+    check_options(count, level, spread)
     domains = tuple(node.fault_domain(level) for node in topology)
     eligible = [node for node in topology if node.weight > 0]
     zones = {node.fault_domain(level): node.id for node in eligible}
@@ -68,7 +68,8 @@ def numbered_domains(topology: Topology) -> tuple[list[int], int]:
     return domains, len({domain for domain, node in zip(domains, topology, strict=True) if node.weight > 0})
 
 
-def _check_options(count: int, level: int | None, spread: Spread) -> None:
+def check_options(count: int, level: int | None, spread: Spread) -> None:
+    """Raise `InvalidInput` for what cannot be asked for, on whatever nodes."""
     if type(count) is not int or count < 1:
         raise InvalidInput("count of nodes", count, "an int of at least 1", "Ask for the owner alone with 1.")
     if level is not None and (type(level) is not int or not 0 <= level < MAX_ZONE_LEVELS):

@@ -1,0 +1,219 @@
+"""Rings and tables in the twin answer like the reference, which is built beside them from the same nodes."""
+
+from array import array
+from bisect import bisect_left
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion import Node, Ring, Slots, Topology, balance, hashers, plan
+from apportion.errors import ApportionError, InvalidInput, NotEnoughNodes
+from apportion.model.table import Table
+from apportion.placement import native, router
+from apportion.placement.laid import both_laid
+from apportion.placement.ring import _check_tokens, _token_count
+from tests import worlds
+from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin
+
+pytestmark = needs_twin
+
+KEYS = [*(f"tenant-{number}" for number in range(50)), "", "é", "節点", b"\xff\x00", 0, -1, 2**63 - 1, -(2**63)]
+EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
+
+
+class Reference(router.ReferenceRouter):
+    """The reference, for a topology that it does not ask for."""
+
+    __slots__ = ()
+
+    def _preferred(self, key, count, *, spread_level, spread):
+        raise AssertionError
+
+
+def reference_ring(topology, vnodes, hasher):
+    ring = Reference()
+    ring._lay_tokens(topology, hasher, lambda node: _token_count(node, vnodes), _check_tokens)
+    return ring
+
+
+def each_hasher():
+    return [hashers.get(name, key=SECRETS[name]) for name in hashers.names() if name != "crc16"]
+
+
+@given(worlds.owning_topologies, st.integers(1, 12), st.sampled_from(each_hasher()))
+def test_a_ring_routes_like_the_reference(topology, vnodes, hasher):
+    ring, reference = Ring(topology, vnodes=vnodes, hasher=hasher), reference_ring(topology, vnodes, hasher)
+    with answered_by_the_twin(3 * len(KEYS)):
+        alone, many, indexes = [ring.route(key) for key in KEYS], ring.route_many(KEYS), ring.route_indexes(KEYS)
+    assert alone == many == [reference.route(key) for key in KEYS] == reference.route_many(KEYS)
+    assert indexes == reference.route_indexes(KEYS)
+    assert ring._cuts() == reference._cuts()
+
+
+@given(worlds.owning_topologies, worlds.owning_topologies, st.integers(1, 8))
+def test_a_ring_that_moved_on_is_the_ring_built_anew(old, new, vnodes):
+    kept = [old[node.id] if node.id in old and old[node.id] == node else node for node in new]
+    after = Topology(kept, number=2)
+    moved, anew = Ring(old, vnodes=vnodes).on(after), Ring(after, vnodes=vnodes)
+    assert moved._cuts() == anew._cuts() == reference_ring(after, vnodes, hashers.get())._cuts()
+    assert moved.route_many(KEYS) == anew.route_many(KEYS)
+
+
+@given(st.sets(st.sampled_from(EDGES) | st.integers(0, 2**64 - 1), max_size=40), st.data())
+def test_positions_at_the_ends_of_stretches_fall_like_in_a_binary_search(bounds, data):
+    bounds = sorted(bounds)
+    owners = data.draw(st.lists(st.integers(0, 2), min_size=len(bounds) + 1, max_size=len(bounds) + 1))
+    laid = native.extension.Router()
+    laid._lay(("a", "b", "c"), Chosen(), array("Q", bounds).tobytes(), array("I", owners).tobytes())
+    near = {place for bound in [*bounds, *EDGES] for place in (bound - 1, bound, bound + 1) if 0 <= place < 2**64}
+    for place in near:
+        assert bisect_left(bounds, place) == laid._stretch(place.to_bytes(8, "little"))
+
+
+class Chosen:
+    """A hasher whose position is the key itself."""
+
+    label, bits = "chosen", 64
+
+    @staticmethod
+    def digest(data):
+        return int.from_bytes(data, "little")
+
+
+def crowded(position):
+    """Return a router all of whose bounds lie together, so that one bucket holds them all."""
+    bounds = [position + number for number in range(1000)]
+    laid = native.extension.Router()
+    laid._lay(("a", "b"), Chosen(), array("Q", bounds).tobytes(), array("I", [0, 1] * 500 + [0]).tobytes())
+    return bounds, laid
+
+
+@pytest.mark.parametrize("position", [0, 2**31, 2**32, 2**63, 2**64 - 1000])
+def test_bounds_that_crowd_one_bucket_are_searched_as_well(position):
+    bounds, laid = crowded(position)
+    for place in (*bounds, max(0, position - 1), min(2**64 - 1, position + 1000)):
+        assert bisect_left(bounds, place) == laid._stretch(place.to_bytes(8, "little"))
+
+
+def test_equal_tokens_belong_to_the_smaller_id_and_come_back_when_it_leaves():
+    colliding = Colliding()
+    both = Ring(["a", "b", "c"], vnodes=3, hasher=colliding)
+    assert {"a"} == set(both.route_many(KEYS))
+    after = both.on(both.topology.without("a"))
+    assert {"b"} == set(after.route_many(KEYS))
+    assert {"a"} == set(after.on(after.topology.add("a")).route_many(KEYS))
+    assert both.table() == reference_table(both.topology, 3, colliding)
+
+
+def reference_table(topology, vnodes, hasher):
+    cuts = reference_ring(topology, vnodes, hasher)._cuts()
+    bounds, owners = array("Q", cuts[0]), array("I", cuts[1])
+    starts = [0, *(bound + 1 for bound in bounds if bound + 1 < 2**64)]
+    return Table(
+        topology=topology,
+        hasher=hasher.label,
+        starts=tuple(starts),
+        rows=tuple((owner,) for owner in owners[: len(starts)]),
+    )
+
+
+class Colliding:
+    """A hasher by which every node has the same tokens."""
+
+    label, bits = "colliding", 64
+
+    @staticmethod
+    def digest(data):
+        return int.from_bytes(data[-1:] or b"\0", "little") << 56
+
+    def __call__(self, data):
+        return self.digest(data)
+
+
+@given(worlds.owning_topologies, st.integers(1, 6), st.integers(1, 4), st.sampled_from([None, 0, 1]))
+def test_preference_lists_of_the_twin_are_those_of_the_rule(topology, vnodes, count, level):
+    ring = Ring(topology, vnodes=vnodes)
+    for key in KEYS[:8]:
+        assert _listed(ring.preference, key, count, level) == _listed(ring._preferred, key, count, level)
+
+
+def _listed(preference, key, count, level):
+    try:
+        return preference(key, count, spread_level=level, spread="strict")
+    except ApportionError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("count", [True, 1.0, "2", None, 0, -1, 2**31, 2**32, 2**63, 2**64])
+def test_a_count_that_is_none_is_refused_as_by_the_reference(count):
+    ring = Ring(["a", "b", "c"])
+    with pytest.raises((InvalidInput, NotEnoughNodes)) as by_twin:
+        ring.preference("k", count)
+    with pytest.raises((InvalidInput, NotEnoughNodes)) as by_rule:
+        ring._preferred("k", count, spread_level=None, spread="strict")
+    assert str(by_rule.value) == str(by_twin.value)
+
+
+@given(worlds.owning_topologies, worlds.owning_topologies, st.integers(1, 5))
+def test_the_difference_in_the_twin_is_that_of_the_tables(old, new, vnodes):
+    before, after = Ring(old, vnodes=vnodes), Ring(new, vnodes=vnodes)
+    laid, laid_after = both_laid(before, after)
+    assert laid.epoch == before.table().epoch
+    assert laid.widths() == before.table().widths()
+    assert laid.diff(laid_after) == before.table().diff(after.table())
+    assert plan(before, after) == plan(before.table(), after.table())
+
+
+def test_a_plan_of_slots_in_the_twin_is_that_of_their_tables():
+    old = Slots(balance.slots(Topology(["a", "b", "c"]), count=16))
+    new = Slots(balance.slots(old.topology.add(Node("d", weight=2)), previous=old.assignment))
+    assert plan(old, new) == plan(old.table(), new.table())
+    assert 16 == plan(old, new).slots
+
+
+def test_a_placement_is_asked_only_when_it_is_made_and_made_only_once():
+    bare = Ring.__new__(Ring)
+    with pytest.raises(RuntimeError, match="before it was made"):
+        bare.route("k")
+    ring = Ring(["a"])
+    with pytest.raises(RuntimeError, match="made already"):
+        ring._lay(("a",), hashers.get(), b"", b"\0\0\0\0")
+
+
+@pytest.mark.parametrize("owners", [b"", b"\0" * 8, (5).to_bytes(4, "little")])
+def test_what_is_no_table_stops_in_python(owners):
+    with pytest.raises(BaseException, match="each"):
+        native.extension.Router()._lay(("a",), hashers.get(), b"", owners)
+
+
+@pytest.mark.slow
+def test_more_nodes_than_sixteen_bits_hold_are_routed():
+    ring = Ring([f"n{number:06d}" for number in range(70_000)], vnodes=1)
+    indexes = ring.route_indexes(KEYS)
+    assert "I" == indexes.typecode
+    assert ring.route_many(KEYS) == [ring.topology.ids[index] for index in indexes]
+    assert ring.on(ring.topology.without("n000001")).route_many(KEYS) == Ring(
+        ring.topology.without("n000001"), vnodes=1
+    ).route_many(KEYS)
+
+
+def test_sixteen_threads_get_the_answers_of_one():
+    ring = Ring([f"n{number}" for number in range(20)])
+    keys = [f"k{number}" for number in range(2000)]
+    expected, wrong = ring.route_many(keys), []
+
+    def ask():
+        for _ in range(5):
+            moved = ring.on(ring.topology.add("m"))
+            if ring.route_many(keys) != expected or moved.on(ring.topology).route_many(keys) != expected:
+                wrong.append(1)
+            wrong.extend(1 for key, owner in zip(keys, expected, strict=True) if ring.preference(key, 2)[0] != owner)
+
+    threads = [Thread(target=ask) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == wrong
