@@ -4,6 +4,7 @@
 //! Source: the crates xxhash-rust, siphasher, md-5 and sha2; MurmurHash3 and CRC16 are here.
 
 use md5::Digest;
+use pyo3::prelude::*;
 use siphasher::sip::SipHasher24;
 
 use crate::murmur3;
@@ -66,6 +67,34 @@ impl Hasher {
     #[inline]
     pub fn position(&self, data: &[u8]) -> u64 {
         self.digest(data) << (64 - self.bits())
+    }
+
+    /// The positions of keys, as many as there is room for.
+    #[inline]
+    pub fn positions(&self, keys: impl Iterator<Item: AsRef<[u8]>>, room: &mut [u64]) {
+        match self {
+            Hasher::Xxh3 => fill(keys, room, xxhash_rust::xxh3::xxh3_64),
+            Hasher::Xxh64 => fill(keys, room, |data| xxhash_rust::xxh64::xxh64(data, 0)),
+            _ => fill(keys, room, |data| self.position(data)),
+        }
+    }
+
+    /// Whether it works without the interpreter, in any thread.
+    pub fn is_native(&self) -> bool {
+        true
+    }
+
+    /// The position by a hash function that may be Python's, and may fail.
+    pub fn position_with(&self, _py: Python<'_>, data: &[u8]) -> PyResult<u64> {
+        Ok(self.position(data))
+    }
+}
+
+/// The loop, made anew for each hash function, so that it can be a part of the loop.
+#[inline(always)]
+fn fill(keys: impl Iterator<Item: AsRef<[u8]>>, room: &mut [u64], position: impl Fn(&[u8]) -> u64) {
+    for (key, room) in keys.zip(room) {
+        *room = position(key.as_ref());
     }
 }
 

@@ -3,6 +3,7 @@
 //! Promises: the answers of the reference in Python, bit for bit, and its errors. Refuses: state that Python cannot
 //! rebuild, and anything that the reference does not do. `apportion.placement.native` is the one place that loads it.
 
+mod bulk;
 mod calls;
 mod hash;
 mod key;
@@ -29,6 +30,6 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::text::learn_layout(module.py());
-        Ok(())
+        crate::bulk::learn_layout(module.py())
     }
 }
