@@ -12,7 +12,6 @@ from os import cpu_count
 from typing import TYPE_CHECKING
 
 from apportion import Ring, hashers
-from apportion.errors import InvalidInput
 from bench import implementation
 from bench.clock import race, speed_ratio, spread
 from bench.contender import NotSane, missing
@@ -51,7 +50,7 @@ def keys_of(count: int) -> "StringArray":
 def route_indexes(ring: Ring, keys: "StringArray", *, threads: int = 1) -> object:
     """Route an Arrow array: the public call, in the one place that knows how it takes one."""
     call: Callable[..., object] = ring.route_indexes
-    return call(keys) if threads == 1 else call(keys, threads=threads)
+    return call(keys, threads=threads)
 
 
 def hash_alone(keys: "StringArray") -> object:
@@ -63,54 +62,31 @@ def hash_alone(keys: "StringArray") -> object:
 def _hindrance() -> str:
     if why := missing("pyarrow"):
         return why
-    if not implementation.is_native():
-        return "the native twin is not in use"
-    return "" if _takes(route_indexes) else "route_indexes takes no Arrow array"
-
-
-def _takes(call: Callable[..., object], **options: int) -> bool:
-    """Return whether a call of the twin takes an Arrow array, and the option."""
-    few = keys_of(3)
-    try:
-        call(*([few] if call is hash_alone else [Ring(["a"]), few]), **options)
-    except (TypeError, InvalidInput):
-        return False
-    return True
+    return "" if implementation.is_native() else "the native twin is not in use"
 
 
 def _routed(ring: Ring, keys: "StringArray", *, nodes: int) -> list[Row]:
     _check(ring, keys)
-    turns: dict[str, Callable[[], object]] = {ONE: partial(route_indexes, ring, keys)}
-    hinders = {HASHING: "", TWO: ""}
-    if _takes(hash_alone):
-        turns[HASHING] = partial(hash_alone, keys)
-    else:
-        hinders[HASHING] = "positions takes no Arrow array"
-    if (cpu_count() or 1) < 2:
-        hinders[TWO] = "this machine has one CPU"
-    elif _takes(route_indexes, threads=2):
-        turns[TWO] = partial(route_indexes, ring, keys, threads=2)
-    else:
-        hinders[TWO] = "route_indexes takes no threads="
-    return _compared(race(turns, rounds=ROUNDS), hinders, nodes)
+    turns: dict[str, Callable[[], object]] = {
+        ONE: partial(route_indexes, ring, keys),
+        HASHING: partial(hash_alone, keys),
+        TWO: partial(route_indexes, ring, keys, threads=2),
+    }
+    return _compared(race(turns, rounds=ROUNDS), nodes)
 
 
-def _compared(times: dict[str, list[int]], hinders: dict[str, str], nodes: int) -> list[Row]:
+def _compared(times: dict[str, list[int]], nodes: int) -> list[Row]:
     per_key = spread(times[ONE], calls=KEYS)
     found = [native_row(_name(nodes, ONE), per_key.median, per_key.shown("ns a key"), PER_KEY)]
-    over, two = _name(nodes, "one thread, over hashing alone"), _name(nodes, TWO)
-    if hinders[HASHING]:
-        found.append(not_measured(over, hinders[HASHING], OVER_HASHING))
-    else:
-        ratio = speed_ratio(times[ONE], times[HASHING])
-        alone_ns = spread(times[HASHING], calls=KEYS).median
-        shown = f"{ratio.shown('x hashing', digits=2)}, which takes {alone_ns:.1f} ns"
-        found.append(native_row(over, ratio.median, shown, OVER_HASHING))
-    if hinders[TWO]:
-        found.append(not_measured(two, hinders[TWO], THREADS))
+    over = speed_ratio(times[ONE], times[HASHING])
+    alone_ns = spread(times[HASHING], calls=KEYS).median
+    shown = f"{over.shown('x hashing', digits=2)}, which takes {alone_ns:.1f} ns"
+    found.append(native_row(_name(nodes, "one thread, over hashing alone"), over.median, shown, OVER_HASHING))
+    if (cpu_count() or 1) < 2:
+        found.append(not_measured(_name(nodes, TWO), "this machine has one CPU", THREADS))
     else:
         ratio = speed_ratio(times[ONE], times[TWO])
-        found.append(native_row(two, ratio.median, ratio.shown("x one thread", digits=2), THREADS))
+        found.append(native_row(_name(nodes, TWO), ratio.median, ratio.shown("x one thread", digits=2), THREADS))
     return found
 
 

@@ -1,6 +1,6 @@
 """Cassandra's ring of 100 nodes, 150 tokens each: who owns a token, and who owns a key, beside the driver's own map.
 
-By token we ask `Cassandra.table().owners(token + 2**63)`, the driver `TokenMap.get_replicas` with the token made into
+By token we ask `Cassandra.owner_at(token + 2**63)`, the driver `TokenMap.get_replicas` with the token made into
 its object beforehand. By key we ask `Cassandra.route`, the driver makes a token of the key and then asks its map.
 """
 
@@ -30,16 +30,16 @@ def rows() -> list[Row]:
         return [not_measured(_name(what), CASSANDRA_DRIVER.absent, GOAL) for what in (BY_TOKEN, BY_KEY)]
     theirs = token_map(node_names(NODES))
     ours = Cassandra(node_names(NODES), tokens=theirs.tokens)
-    owners, replicas_of, token_of = ours.table().owners, theirs.replicas_of, theirs.token_of
+    owner_at, replicas_of, token_of = ours.owner_at, theirs.replicas_of, theirs.token_of
     keys = contiguous_keys(KEYS)
     data = [key.encode() for key in keys]
     tokens = [token_of(key) for key in data]
     positions = [token(key) + 2**63 for key in keys]
     routed = ours.route_many(keys)
-    if not routed == [owners(place)[0] for place in positions] == [replicas_of(each)[0] for each in tokens]:
+    if not routed == [owner_at(place) for place in positions] == [replicas_of(each)[0] for each in tokens]:
         raise NotSane("the driver and Cassandra's ring name different owners")
     return [
-        *_compared(BY_TOKEN, partial(_each, owners, positions), partial(_each, replicas_of, tokens), GOAL),
+        *_compared(BY_TOKEN, partial(_each, owner_at, positions), partial(_each, replicas_of, tokens), GOAL),
         *_compared(BY_KEY, partial(_each, ours.route, keys), partial(_each_key, replicas_of, token_of, data), GOAL),
     ]
 

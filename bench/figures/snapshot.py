@@ -1,4 +1,6 @@
-"""A snapshot of a table of 1000 nodes, 150 tokens each: how long it takes to load; and it is always the same bytes.
+"""A snapshot of a table of 1000 nodes, 150 tokens each: how long until it routes; and it is always the same bytes.
+
+`Frozen.load` lays it out for lookups. `decode` makes the table with all its rows as Python values, for information.
 
 The bytes are made by fresh processes, each with another seed for Python's own hashes, and compared by their digests.
 """
@@ -6,9 +8,11 @@ The bytes are made by fresh processes, each with another seed for Python's own h
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 
 from apportion import Ring, Table, decode, encode
+from apportion.placement.frozen import Frozen
 from bench.clock import race, spread
 from bench.contender import NotSane
 from bench.elsewhere import ROOT
@@ -29,13 +33,19 @@ PROGRAM = (
 def rows() -> list[Row]:
     """Load the same snapshot over and over; make it in several processes."""
     data, table = snapshot(), Ring(equal_fleet(NODES)).table()
-    if decode(data, Table) != table:
+    if decode(data, Table) != table or Frozen.load(data).saved != table:
         raise NotSane("a snapshot is loaded as another table than it was made of")
-    times = race({"load": partial(decode, data, Table), "save": partial(encode, table)}, rounds=ROUNDS)
-    load_ms, save_ms = (spread(times[name], calls=1_000_000) for name in ("load", "save"))
+    turns: dict[str, Callable[[], object]] = {
+        "load": partial(Frozen.load, data),
+        "decode": partial(decode, data, Table),
+        "save": partial(encode, table),
+    }
+    times = race(turns, rounds=ROUNDS)
+    load_ms, decode_ms, save_ms = (spread(times[name], calls=1_000_000) for name in turns)
     digests = {_digest(seed) for seed in range(PROCESSES)}
     return [
         native_row(f"{NAME}: load", load_ms.median, f"{load_ms.shown('ms')}, {len(data)} bytes", LOAD),
+        Row(name=f"{NAME}: decode", value=decode_ms.median, shown=decode_ms.shown("ms")),
         Row(name=f"{NAME}: save", value=save_ms.median, shown=save_ms.shown("ms")),
         Row(
             name=f"{NAME}: as made by {PROCESSES} processes",

@@ -1,11 +1,13 @@
 //! The functions of the module: positions of keys, and how many keys were handled here.
 
+use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyBytes;
 
+use crate::bulk::{BulkKeys, Places};
 use crate::hash::Hasher;
 use crate::key::KeyBytes;
 
@@ -36,15 +38,27 @@ pub fn position(hasher: &str, key: &Bound<'_, PyAny>, secret: Option<&[u8]>) -> 
 
 /// Return the positions of keys in their order, each as 8 bytes little-endian. O(total length).
 #[pyfunction]
-#[pyo3(signature = (hasher, keys, secret=None))]
-pub fn positions<'py>(hasher: &str, keys: &Bound<'py, PyList>, secret: Option<&[u8]>) -> PyResult<Bound<'py, PyBytes>> {
-    let hasher = hasher_of(keys.py(), hasher, secret)?;
-    let mut found = Vec::with_capacity(8 * keys.len());
-    for key in keys {
-        found.extend_from_slice(&hasher.position(&KeyBytes::of(&key)?).to_le_bytes());
-    }
-    count(found.len() / 8);
-    Ok(PyBytes::new(keys.py(), &found))
+#[pyo3(signature = (hasher, keys, secret=None, threads=1))]
+pub fn positions<'py>(
+    hasher: &str,
+    keys: &Bound<'py, PyAny>,
+    secret: Option<&[u8]>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let py = keys.py();
+    let hasher = hasher_of(py, hasher, secret)?;
+    let keys = BulkKeys::of(keys)?;
+    let found = PyBytes::new_with(py, keys.len().saturating_mul(8), |room| {
+        // SAFETY: it is all of the room, which has 8 bytes for each key.
+        let room = unsafe { slice::from_raw_parts_mut(room.as_mut_ptr().cast::<[u8; 8]>(), keys.len()) };
+        let places = Places::of(room);
+        keys.each_block(py, &hasher, threads, |start, positions| {
+            // SAFETY: each place is in one block.
+            unsafe { places.put(start, positions.iter().map(|position| position.to_le_bytes())) }
+        })
+    })?;
+    count(keys.len());
+    Ok(found)
 }
 
 /// The hasher of a name; where there is none the reference says why.

@@ -63,7 +63,8 @@ pub fn merged<Owner: Copy + Ord + Into<u32>>(
     more: &[(u64, Owner)],
 ) -> (Vec<u64>, Vec<Owner>) {
     let most = tokens.len() + more.len();
-    let (mut bounds, mut found) = (Vec::with_capacity(most), Vec::with_capacity(most + 1));
+    // A few more, for the padding that follows.
+    let (mut bounds, mut found) = (Vec::with_capacity(most + 4), Vec::with_capacity(most + 1));
     let index_of = |place: usize| index[owners[place].into() as usize];
     let all_stay = index.iter().all(Option::is_some);
     let mut done = 0;

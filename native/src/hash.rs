@@ -4,15 +4,23 @@
 //! Source: the crates xxhash-rust, siphasher, md-5 and sha2; MurmurHash3 and CRC16 are here.
 
 use md5::Digest;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use siphasher::sip::SipHasher24;
 
+use crate::layouts;
 use crate::murmur3;
 
 pub const SECRET_BYTES: usize = 16;
 
 /// A hash function, with its secret where it takes one.
-#[derive(Clone)]
 pub enum Hasher {
+    CassandraMurmur3,
+    Crc32,
+    Md5FirstWord,
+    RedisSlot,
+    /// A function from bytes to an integer of so many bits, written in Python.
+    Python(Py<PyAny>, u32),
     Crc16,
     Md5,
     Murmur3,
@@ -23,10 +31,24 @@ pub enum Hasher {
 }
 
 impl Hasher {
+    /// The twin of a hasher, by the name that the reference gives it; one of Python's as it is.
+    pub fn of(hasher: &Bound<'_, PyAny>) -> PyResult<Hasher> {
+        let native = hasher.py().import("apportion.placement.hashers")?.getattr("native_name")?.call1((hasher,))?;
+        let (name, key): (Option<String>, Option<Vec<u8>>) = native.extract()?;
+        if let Some(hasher) = name.and_then(|name| Hasher::named(&name, key.as_deref())) {
+            return Ok(hasher);
+        }
+        Ok(Hasher::Python(hasher.getattr("digest")?.unbind(), hasher.getattr("bits")?.extract()?))
+    }
+
     /// The hasher of this name; none if there is no such name, or if the secret is missing, too much or ill-sized.
     pub fn named(name: &str, secret: Option<&[u8]>) -> Option<Hasher> {
         match (name, secret) {
+            ("cassandra-murmur3", None) => Some(Hasher::CassandraMurmur3),
             ("crc16", None) => Some(Hasher::Crc16),
+            ("crc32", None) => Some(Hasher::Crc32),
+            ("md5-first-word", None) => Some(Hasher::Md5FirstWord),
+            ("redis-slot", None) => Some(Hasher::RedisSlot),
             ("md5", None) => Some(Hasher::Md5),
             ("murmur3", None) => Some(Hasher::Murmur3),
             ("sha-256", None) => Some(Hasher::Sha256),
@@ -43,7 +65,10 @@ impl Hasher {
     /// How many bits the hash has.
     pub fn bits(&self) -> u32 {
         match self {
+            Hasher::RedisSlot => layouts::REDIS_SLOT_BITS,
             Hasher::Crc16 => 16,
+            Hasher::Crc32 | Hasher::Md5FirstWord => 32,
+            Hasher::Python(_, bits) => *bits,
             _ => 64,
         }
     }
@@ -57,6 +82,11 @@ impl Hasher {
             Hasher::SipHash24(keyed) => keyed.hash(data),
             Hasher::Murmur3 => murmur3::first_half(data),
             Hasher::Crc16 => u64::from(crc16(data)),
+            Hasher::CassandraMurmur3 => layouts::cassandra_position(data),
+            Hasher::Crc32 => u64::from(layouts::crc32(data)),
+            Hasher::Md5FirstWord => layouts::first_word(&md5::Md5::digest(data)),
+            Hasher::RedisSlot => u64::from(crc16(layouts::hash_tag(data))) % (1 << layouts::REDIS_SLOT_BITS),
+            Hasher::Python(..) => unreachable!("it may fail, and is asked by position_with"),
             Hasher::Md5 => leading(&md5::Md5::digest(data)),
             Hasher::Sha256 => leading(&sha2::Sha256::digest(data)),
         }
@@ -66,6 +96,44 @@ impl Hasher {
     #[inline]
     pub fn position(&self, data: &[u8]) -> u64 {
         self.digest(data) << (64 - self.bits())
+    }
+
+    /// The positions of keys, as many as there is room for.
+    #[inline]
+    pub fn positions(&self, keys: impl Iterator<Item: AsRef<[u8]>>, room: &mut [u64]) {
+        match self {
+            Hasher::Xxh3 => fill(keys, room, xxhash_rust::xxh3::xxh3_64),
+            Hasher::Xxh64 => fill(keys, room, |data| xxhash_rust::xxh64::xxh64(data, 0)),
+            _ => fill(keys, room, |data| self.position(data)),
+        }
+    }
+
+    /// Whether it works without the interpreter, in any thread.
+    pub fn is_native(&self) -> bool {
+        !matches!(self, Hasher::Python(..))
+    }
+
+    /// The position by a hash function that may be Python's, and may fail.
+    #[inline]
+    pub fn position_with(&self, py: Python<'_>, data: &[u8]) -> PyResult<u64> {
+        match self {
+            Hasher::Python(digest, bits) => asked(py, digest, *bits, data),
+            _ => Ok(self.position(data)),
+        }
+    }
+}
+
+#[cold]
+fn asked(py: Python<'_>, digest: &Py<PyAny>, bits: u32, data: &[u8]) -> PyResult<u64> {
+    let hash: u64 = digest.bind(py).call1((PyBytes::new(py, data),))?.extract()?;
+    Ok(hash << (64 - bits))
+}
+
+/// The loop, made anew for each hash function, so that it can be a part of the loop.
+#[inline(always)]
+fn fill(keys: impl Iterator<Item: AsRef<[u8]>>, room: &mut [u64], position: impl Fn(&[u8]) -> u64) {
+    for (key, room) in keys.zip(room) {
+        *room = position(key.as_ref());
     }
 }
 

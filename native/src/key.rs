@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyInt, PyString};
 
 use crate::text;
 
-const MAX_KEY_BYTES: usize = 65_536;
+pub const MAX_KEY_BYTES: usize = 65_536;
 
 /// The bytes of one key, borrowed from it where it has them.
 pub enum KeyBytes<'a, 'py> {

@@ -3,12 +3,15 @@
 //! Promises: the answers of the reference in Python, bit for bit, and its errors. Refuses: state that Python cannot
 //! rebuild, and anything that the reference does not do. `apportion.placement.native` is the one place that loads it.
 
+mod answers;
+mod bulk;
 mod calls;
+mod chooser;
 mod circle;
 mod difference;
-mod digest;
 mod hash;
 mod key;
+mod layouts;
 mod murmur3;
 mod ring;
 mod router;
@@ -30,6 +33,9 @@ mod _native {
     use crate::difference::{changes, ranges, widths};
 
     #[pymodule_export]
+    use crate::chooser::Chooser;
+
+    #[pymodule_export]
     use crate::router::{Router, lay_columns};
 
     /// How it was compiled: `release`, or `debug`, which is many times slower.
@@ -43,6 +49,6 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::text::learn_layout(module.py());
-        Ok(())
+        crate::bulk::learn_layout(module.py())
     }
 }

@@ -6,7 +6,32 @@ const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 
 /// The first 64 bits of the hash of `data`.
+#[inline]
 pub fn first_half(data: &[u8]) -> u64 {
+    // Zeros scramble to zero: a padded tail is mixed as the original mixes a short one.
+    mixed(data, |tail| {
+        let mut padded = [0; 16];
+        padded[..tail.len()].copy_from_slice(tail);
+        halves(&padded)
+    })
+}
+
+/// The same as Apache Cassandra has it: the bytes after the last block are widened with their signs.
+#[inline]
+pub fn first_half_of_signed(data: &[u8]) -> u64 {
+    mixed(data, |tail| {
+        let (low, high) = tail.split_at(tail.len().min(8));
+        (signed_word(low), signed_word(high))
+    })
+}
+
+fn signed_word(tail: &[u8]) -> u64 {
+    let widened = tail.iter().enumerate().map(|(place, &byte)| (i64::from(byte as i8) as u64) << (8 * place));
+    widened.fold(0, |word, byte| word ^ byte)
+}
+
+#[inline(always)]
+fn mixed(data: &[u8], words_of: impl Fn(&[u8]) -> (u64, u64)) -> u64 {
     let blocks = data.chunks_exact(16);
     let tail = blocks.remainder();
     let (mut one, mut two) = (0u64, 0u64);
@@ -17,10 +42,7 @@ pub fn first_half(data: &[u8]) -> u64 {
         two ^= scrambled_high(high);
         two = two.rotate_left(31).wrapping_add(one).wrapping_mul(5).wrapping_add(0x3849_5ab5);
     }
-    // Zeros scramble to zero: a padded tail is mixed as the original mixes a short one.
-    let mut padded = [0; 16];
-    padded[..tail.len()].copy_from_slice(tail);
-    let (low, high) = halves(&padded);
+    let (low, high) = words_of(tail);
     one ^= scrambled_low(low);
     two ^= scrambled_high(high);
     let length = data.len() as u64;

@@ -10,10 +10,10 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 
-use crate::calls::count;
+use crate::answers::{self, Answers};
+use crate::bulk::BLOCK;
 use crate::circle::Unsorted;
-use crate::digest::Digest;
-use crate::key::KeyBytes;
+use crate::hash::Hasher;
 use crate::ring;
 use crate::saved;
 use crate::stretches::Stretches;
@@ -26,7 +26,7 @@ pub struct Router {
 
 pub struct Laid {
     pub stretches: Stretches,
-    digest: Digest,
+    hasher: Hasher,
     pub ids: Vec<Py<PyString>>,
     /// Where a preference list is a walk around the circle: the zones, once they are asked for.
     zones: Option<OnceLock<Zones>>,
@@ -42,17 +42,22 @@ impl Router {
     }
 }
 
-impl Laid {
-    fn owners_of(&self, keys: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-        let py = keys.py();
-        let listed = py.import("apportion.placement.keys")?.getattr("listed")?.call1((keys,))?;
-        let mut owners = Vec::new();
-        for key in listed.try_iter()? {
-            let position = self.digest.position(py, &KeyBytes::of(&key?)?)?;
-            owners.push(self.stretches.owner(self.stretches.stretch(position)));
-        }
-        count(owners.len());
-        Ok(owners)
+impl Answers for Laid {
+    fn ids(&self) -> &[Py<PyString>] {
+        &self.ids
+    }
+
+    fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    #[inline]
+    fn owner(&self, position: u64) -> u32 {
+        self.stretches.owner(self.stretches.stretch(position))
+    }
+
+    fn owners(&self, positions: &[u64], room: &mut [u32; BLOCK]) {
+        self.stretches.owners(positions, room);
     }
 }
 
@@ -66,32 +71,27 @@ impl Router {
 
     /// Return the id of the node that handles a key.
     fn route(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
-        let laid = self.laid()?;
-        let position = laid.digest.position(key.py(), &KeyBytes::of(key)?)?;
-        count(1);
-        let owner = laid.stretches.owner(laid.stretches.stretch(position));
-        Ok(laid.ids[owner as usize].clone_ref(key.py()))
+        answers::route(self.laid()?, key)
     }
 
     /// Return the node ids of many keys, in their order.
-    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        let laid = self.laid()?;
-        let owners = laid.owners_of(keys)?;
-        PyList::new(keys.py(), owners.iter().map(|&owner| &laid.ids[owner as usize]))
+    #[pyo3(signature = (keys, *, threads=1))]
+    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyList>> {
+        answers::route_many(self.laid()?, keys, threads)
     }
 
     /// Return indexes into `topology.nodes` as an array, in the order of the keys.
-    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let py = keys.py();
+    #[pyo3(signature = (keys, *, threads=1))]
+    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyAny>> {
+        answers::route_indexes(self.laid()?, keys, threads)
+    }
+
+    /// Return the id of the node that owns a position of the circle.
+    fn owner_at(&self, position: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
         let laid = self.laid()?;
-        let owners = laid.owners_of(keys)?;
-        let array = py.import("array")?.getattr("array")?;
-        if laid.ids.len() <= 1 << 16 {
-            let found: Vec<u8> = owners.iter().flat_map(|&owner| (owner as u16).to_ne_bytes()).collect();
-            array.call1(("H", PyBytes::new(py, &found)))
-        } else {
-            let found: Vec<u8> = owners.iter().flat_map(|&owner| owner.to_ne_bytes()).collect();
-            array.call1(("I", PyBytes::new(py, &found)))
+        match position.cast_exact::<PyInt>().map(|position| position.extract::<u64>()) {
+            Ok(Ok(place)) => Ok(laid.ids[laid.owner(place) as usize].clone_ref(position.py())),
+            _ => Err(refused(position)),
         }
     }
 
@@ -110,8 +110,7 @@ impl Router {
             if let Some(wanted) = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<usize>().ok())
                 && zones.suffice(wanted)
             {
-                let position = laid.digest.position(key.py(), &KeyBytes::of(key)?)?;
-                crate::calls::count(1);
+                let position = answers::position(&laid.hasher, key)?;
                 let mut chosen = Vec::with_capacity(wanted);
                 zones.pick(&laid.stretches, laid.stretches.stretch(position), wanted, &mut chosen);
                 return PyTuple::new(slf.py(), chosen.iter().map(|&index| &laid.ids[index as usize]));
@@ -128,7 +127,7 @@ impl Router {
         let bounds = bounds.as_chunks().0.iter().map(|&bytes| u64::from_ne_bytes(bytes)).collect();
         let owners = owners.as_chunks().0.iter().map(|&bytes| u32::from_ne_bytes(bytes)).collect();
         let stretches = Stretches::new(bounds, owners, ids.len());
-        self.lay(Laid { stretches, digest: Digest::of(hasher)?, ids, zones: None })
+        self.lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None })
     }
 
     /// Lay the tokens of a ring: of each node as many as `count_of` says, less what `before`, a ring of the same tokens
@@ -145,7 +144,7 @@ impl Router {
         let py = topology.py();
         let nodes = topology.getattr("nodes")?.cast_into::<PyTuple>()?;
         let ids: Vec<Py<PyString>> = topology.getattr("ids")?.extract()?;
-        let digest = Digest::of(hasher)?;
+        let hasher = Hasher::of(hasher)?;
         let old_nodes = match &before {
             Some(router) => router.getattr("topology")?.getattr("nodes")?.cast_into::<PyTuple>()?,
             None => PyTuple::empty(py),
@@ -165,20 +164,20 @@ impl Router {
         let mut made = Unsorted::default();
         for (index, count) in counts {
             let id = ids[index as usize].bind(py).encode_utf8()?;
-            ring::add_tokens(&mut made.tokens, id.as_bytes(), count as u32, |label| digest.position(py, label))?;
+            ring::add_tokens(&mut made.tokens, id.as_bytes(), count as u32, |label| hasher.position_with(py, label))?;
             made.nodes.push((index, count as usize));
         }
         let stretches = match old {
             Some(old) => old.changed(&kept.index_of_old, made, ids.len()),
             None => Stretches::of_circle(made, ids.len()),
         };
-        self.lay(Laid { stretches, digest, ids, zones: Some(OnceLock::new()) })
+        self.lay(Laid { stretches, hasher, ids, zones: Some(OnceLock::new()) })
     }
 
     /// Return the number of the stretch that a key lies in.
     fn _stretch(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
         let laid = self.laid()?;
-        Ok(laid.stretches.stretch(laid.digest.position(key.py(), &KeyBytes::of(key)?)?))
+        Ok(laid.stretches.stretch(answers::position(&laid.hasher, key)?))
     }
 
     /// Return every owner once, in the order in which their stretches come from this one on.
@@ -201,6 +200,16 @@ impl Router {
     }
 }
 
+/// The error of the reference for what is no position.
+#[cold]
+fn refused(position: &Bound<'_, PyAny>) -> PyErr {
+    let raised = position
+        .py()
+        .import("apportion.placement.router")
+        .and_then(|reference| reference.getattr("check_token")?.call1((position,)));
+    raised.err().unwrap_or_else(|| PyRuntimeError::new_err("the reference takes what the twin refuses"))
+}
+
 /// Lay a saved table, whose starts and owners are hexadecimal digits in `data` from here to there, in the shape of so
 /// many owners a row and so many slots, or 0. Return whether they are a table's; nothing is laid if they are not.
 #[pyfunction]
@@ -217,7 +226,7 @@ pub fn lay_columns(
     let (Some(starts), Some(owners)) = columns else { return Ok(false) };
     let Some((bounds, owners)) = saved::read(starts, owners, shape, ids.len()) else { return Ok(false) };
     let stretches = Stretches::new(bounds, owners, ids.len());
-    placement.get().lay(Laid { stretches, digest: Digest::of(hasher)?, ids, zones: None })?;
+    placement.get().lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None })?;
     Ok(true)
 }
 

@@ -15,15 +15,17 @@ enum Owners {
 }
 
 pub struct Stretches {
-    bounds: Vec<u64>,
+    /// In order, with `NEAR` more at the end, so that as many can always be read.
+    padded_bounds: Vec<u64>,
     owners: Owners,
     /// How many bounds lie before each bucket, and all of them at the end.
     buckets: Vec<u32>,
     shift: u32,
 }
 
-/// Above this many bounds in one bucket they are halved, not counted.
-const COUNTED: usize = 16;
+/// So many bounds from the start of a bucket on are compared at once. Those of later buckets are after the position
+/// anyway, and do no harm.
+const NEAR: usize = 4;
 pub const NARROW_NODES: usize = 1 << 16;
 
 impl Stretches {
@@ -38,10 +40,12 @@ impl Stretches {
         }
     }
 
-    fn with(bounds: Vec<u64>, owners: Owners) -> Stretches {
+    fn with(mut bounds: Vec<u64>, owners: Owners) -> Stretches {
         let shift = shift_for(bounds.len());
         let buckets = count_before_buckets(&bounds, shift);
-        let stretches = Stretches { bounds, owners, buckets, shift };
+        bounds.reserve_exact(NEAR);
+        bounds.resize(bounds.len() + NEAR, u64::MAX);
+        let stretches = Stretches { padded_bounds: bounds, owners, buckets, shift };
         assert!(stretches.owner_count() == stretches.len(), "each stretch has an owner");
         stretches
     }
@@ -62,11 +66,11 @@ impl Stretches {
         if let (Owners::Narrow(owners), true) = (&self.owners, nodes <= NARROW_NODES) {
             let index: Vec<Option<u16>> = index_of_old.iter().map(|index| index.map(|index| index as u16)).collect();
             let more: Vec<(u64, u16)> = more.sorted().into_iter().map(|(token, owner)| (token, owner as u16)).collect();
-            let (bounds, owners) = merged(&self.bounds, owners, &index, &more);
+            let (bounds, owners) = merged(self.bounds(), owners, &index, &more);
             Stretches::with(bounds, Owners::Narrow(owners))
         } else {
-            let owners: Vec<u32> = (0..self.bounds.len()).map(|place| self.owner(place)).collect();
-            let (bounds, owners) = merged(&self.bounds, &owners, index_of_old, &more.sorted());
+            let owners: Vec<u32> = (0..self.bounds().len()).map(|place| self.owner(place)).collect();
+            let (bounds, owners) = merged(self.bounds(), &owners, index_of_old, &more.sorted());
             Stretches::new(bounds, owners, nodes)
         }
     }
@@ -75,10 +79,10 @@ impl Stretches {
     /// are left out.
     pub fn ranges(&self) -> (Vec<u64>, Vec<u32>) {
         let (mut starts, mut owners) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
-        let begins = std::iter::once(Some(0)).chain(self.bounds.iter().map(|bound| bound.checked_add(1)));
+        let begins = std::iter::once(Some(0)).chain(self.bounds().iter().map(|bound| bound.checked_add(1)));
         for (stretch, begin) in begins.enumerate() {
             let (Some(start), owner) = (begin, self.owner(stretch)) else { break };
-            let is_empty = self.bounds.get(stretch).is_some_and(|&bound| bound < start);
+            let is_empty = self.bounds().get(stretch).is_some_and(|&bound| bound < start);
             if !is_empty && owners.last() != Some(&owner) {
                 starts.push(start);
                 owners.push(owner);
@@ -93,7 +97,7 @@ impl Stretches {
             Owners::Narrow(owners) => size_of_val(&owners[..]),
             Owners::Wide(owners) => size_of_val(&owners[..]),
         };
-        size_of_val(&self.bounds[..]) + size_of_val(&self.buckets[..]) + owners
+        size_of_val(&self.padded_bounds[..]) + size_of_val(&self.buckets[..]) + owners
     }
 
     fn owner_count(&self) -> usize {
@@ -106,17 +110,18 @@ impl Stretches {
     /// How many tokens belong to nodes that have a new index.
     pub fn count_kept(&self, index_of_old: &[Option<u32>]) -> usize {
         if index_of_old.iter().all(Option::is_some) {
-            return self.bounds.len();
+            return self.bounds().len();
         }
-        (0..self.bounds.len()).filter(|&place| index_of_old[self.owner(place) as usize].is_some()).count()
+        (0..self.bounds().len()).filter(|&place| index_of_old[self.owner(place) as usize].is_some()).count()
     }
 
     pub fn len(&self) -> usize {
-        self.bounds.len() + 1
+        self.bounds().len() + 1
     }
 
+    #[inline]
     pub fn bounds(&self) -> &[u64] {
-        &self.bounds
+        &self.padded_bounds[..self.padded_bounds.len() - NEAR]
     }
 
     #[inline]
@@ -130,13 +135,37 @@ impl Stretches {
     /// The number of the stretch that a position lies in: how many bounds are before it.
     #[inline]
     pub fn stretch(&self, position: u64) -> usize {
-        let bucket = (position >> self.shift) as usize;
-        let (low, high) = (self.buckets[bucket] as usize, self.buckets[bucket + 1] as usize);
-        let bounds = &self.bounds[low..high];
-        if bounds.len() > COUNTED {
-            return low + bounds.partition_point(|&bound| bound < position);
+        self.stretch_from(self.buckets[(position >> self.shift) as usize], position)
+    }
+
+    /// The same for a position in a bucket before which so many bounds lie.
+    #[inline]
+    fn stretch_from(&self, low: u32, position: u64) -> usize {
+        let low = low as usize;
+        let near: &[u64; NEAR] = self.padded_bounds[low..low + NEAR].try_into().expect("there is a padding");
+        let before: usize = near.iter().map(|&bound| usize::from(bound < position)).sum();
+        if before < NEAR { low + before } else { self.crowded(low + NEAR, position) }
+    }
+
+    #[cold]
+    fn crowded(&self, low: usize, position: u64) -> usize {
+        let high = self.buckets[(position >> self.shift) as usize + 1] as usize;
+        low + self.padded_bounds[low..high].partition_point(|&bound| bound < position)
+    }
+
+    /// Put the owners of positions into as much room. In steps for all of them, so that none waits for another's memory.
+    pub fn owners<const N: usize>(&self, positions: &[u64], room: &mut [u32; N]) {
+        for (&position, place) in positions.iter().zip(room.iter_mut()) {
+            *place = self.buckets[(position >> self.shift) as usize];
         }
-        low + bounds.iter().map(|&bound| usize::from(bound < position)).sum::<usize>()
+        for (&position, place) in positions.iter().zip(room.iter_mut()) {
+            *place = self.stretch_from(*place, position) as u32;
+        }
+        let found = &mut room[..positions.len()];
+        match &self.owners {
+            Owners::Narrow(owners) => found.iter_mut().for_each(|place| *place = u32::from(owners[*place as usize])),
+            Owners::Wide(owners) => found.iter_mut().for_each(|place| *place = owners[*place as usize]),
+        }
     }
 }
 

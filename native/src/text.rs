@@ -28,10 +28,8 @@ static COMPACT_ASCII: AtomicU32 = AtomicU32::new(UNKNOWN);
 /// The bytes of an ASCII `str`, borrowed from it; none if it is not ASCII, or if that cannot be told.
 #[inline]
 pub fn ascii<'a>(text: &'a Bound<'_, PyString>) -> Option<&'a [u8]> {
-    let wanted = COMPACT_ASCII.load(Relaxed);
-    // SAFETY: the place was found to hold the flags of a `str` of this interpreter, or `wanted` is not met.
-    let flags = unsafe { text.as_ptr().cast::<u8>().add(FLAGS_OFFSET).cast::<u32>().read() };
-    if flags & wanted != wanted {
+    // SAFETY: it is a `str`; its place was found to hold the flags, or what is wanted is not met.
+    if !unsafe { has_flags(text.as_ptr(), wanted()) } {
         return None;
     }
     let mut length: ffi::Py_ssize_t = 0;
@@ -40,6 +38,28 @@ pub fn ascii<'a>(text: &'a Bound<'_, PyString>) -> Option<&'a [u8]> {
         let start: *const c_char = ffi::PyUnicode_AsUTF8AndSize(text.as_ptr(), &mut length);
         Some(slice::from_raw_parts(start.cast(), length as usize))
     }
+}
+
+/// The flags that say "compact and ASCII", for whoever tests many.
+#[inline]
+pub fn wanted() -> u32 {
+    COMPACT_ASCII.load(Relaxed)
+}
+
+/// Whether the place of the flags is known.
+pub fn is_known() -> bool {
+    wanted() != UNKNOWN
+}
+
+/// Whether a `str` has all of these flags.
+///
+/// # Safety
+/// It is a `str`.
+#[inline(always)]
+pub unsafe fn has_flags(text: *mut ffi::PyObject, wanted: u32) -> bool {
+    // SAFETY: as the caller says: its header is longer than this.
+    let flags = unsafe { text.cast::<u8>().add(FLAGS_OFFSET).cast::<u32>().read() };
+    flags & wanted == wanted
 }
 
 /// The UTF-8 bytes of a `str`, newly made; an error if it has unpaired surrogates.

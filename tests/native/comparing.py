@@ -1,12 +1,14 @@
 """What the tests of the native twin share: the twin, both answers, and proof that the twin gave one of them."""
 
+import threading
 from contextlib import contextmanager
 
 import pytest
 
 from apportion import hashers
+from apportion.errors import ApportionError, InvalidInput
 from apportion.placement import native
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys import key_bytes, listed
 
 SECRET = bytes(range(16))
 SECRETS = {name: SECRET if name.startswith("siphash") else None for name in hashers.names()}
@@ -34,3 +36,49 @@ def twin(name, key):
         listed = native.extension.positions(name, [key, "", key], SECRETS[name])
     assert [alone, alone] == [int.from_bytes(listed[at : at + 8], "little") for at in (0, 16)]
     return alone
+
+
+def outcome(call):
+    """Return what a call gives: its answer, or the type and the text of what it raises on purpose."""
+    try:
+        return call()
+    except (ApportionError, ValueError) as error:
+        return type(error), str(error)
+
+
+def bulk_reference(name, keys):
+    """Return the positions of many keys by the reference, as the twin gives them."""
+    position = hashers.position_of(hashers.get(name, key=SECRETS[name]))
+    return b"".join([position(key_bytes(key)).to_bytes(8, "little") for key in listed(keys)])
+
+
+def agreed(make, *, name="xxh3-64", threads=(1, 2, 16)):
+    """Return the keys' positions, or the error, on which twin and reference agree; `make` makes the container anew."""
+    expected = outcome(lambda: bulk_reference(name, make()))
+    for count in threads:
+        before = native.extension.keys_handled()
+        found = outcome(lambda count=count: native.extension.positions(name, make(), SECRETS[name], count))
+        assert expected == found
+        answered = len(found) // 8 if isinstance(found, bytes) else 0
+        assert answered == native.extension.keys_handled() - before
+    return expected
+
+
+def is_refused(found, *said):
+    """Whether the agreed outcome is an error that says all of this."""
+    return isinstance(found, tuple) and issubclass(found[0], InvalidInput) and all(part in found[1] for part in said)
+
+
+def hammered(call, *, rounds):
+    """Return the different answers that sixteen threads of Python get, calling with their number again and again."""
+    found = set()
+
+    def hammer(number):
+        found.update(call(number) for _ in range(rounds))
+
+    hammers = [threading.Thread(target=hammer, args=[number]) for number in range(16)]
+    for each in hammers:
+        each.start()
+    for each in hammers:
+        each.join()
+    return found

@@ -36,10 +36,13 @@ class Placement(Protocol):
     def route(self, key: Key) -> str:
         """Return the id of the node that handles a key."""
 
-    def route_many(self, keys: Iterable[Key]) -> list[str]:
-        """Return the node ids of many keys, in their order."""
+    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
+        """Return the node ids of many keys, in their order.
 
-    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
+        `threads` is how many the native twin may use, where the placement has one; the reference uses one.
+        """
+
+    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
         """Return indexes into `topology.nodes`, in order, as a buffer of 16-bit (or, above 65 536 nodes, 32-bit)
         integers."""
 

@@ -18,7 +18,7 @@ Source: `Murmur3Partitioner`, `RandomPartitioner` and `ByteOrderedPartitioner` o
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, TypeAlias, TypeVar, overload
+from typing import ClassVar, Literal, TypeAlias, TypeVar, overload
 
 from apportion.errors import InvalidInput, UnknownNode, UnknownOption
 from apportion.model.plan import Key
@@ -65,6 +65,7 @@ class Murmur3Positions:
     label: str = "cassandra-murmur3"
     bits: int = 64
     digest: Digest = position
+    has_twin: ClassVar[bool] = True
 
     def __call__(self, data: bytes) -> Token:
         """Return the position of `data`, 0 <= position < 2**64. O(length)."""

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 
 from apportion.errors import BadWeight, NoNodes, NotEnoughNodes
 from apportion.model.plan import Key
+from apportion.model.table import Table
 from apportion.model.topology import Node, Topology
+from apportion.placement import native
 from apportion.placement.api import index_buffer
-from apportion.placement.hashers import Digest, Hasher
+from apportion.placement.hashers import Digest, Hasher, native_name
 from apportion.placement.keys import key_bytes, listed
 from apportion.placement.spread import Spread, spread_rule
 
@@ -25,25 +27,44 @@ class Computed(ABC):
     hasher: Hasher
     _hash: Digest = field(compare=False)
 
+    _twins: "list[native.extension.Chooser | None]" = field(compare=False)
+
     def _fill(self, topology: Topology, hasher: Hasher) -> None:
-        object.__setattr__(self, "topology", topology)
-        object.__setattr__(self, "hasher", hasher)
-        object.__setattr__(self, "_hash", hasher.digest)
+        values = {"topology": topology, "hasher": hasher, "_hash": hasher.digest, "_twins": []}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @abstractmethod
     def _owner(self, key_hash: int) -> int:
         """Return the index of the node that owns the keys of a hash."""
 
+    def _make_twin(self) -> "native.extension.Chooser | None":
+        """Return what finds the same owners in the native twin, if anything does."""
+        return None
+
+    def _twin(self) -> "native.extension.Chooser | None":
+        """Return the same, made when first asked for."""
+        if not self._twins:
+            is_known = native.IN_USE and native_name(self.hasher)[0] is not None
+            self._twins.append(self._make_twin() if is_known else None)
+        return self._twins[0]
+
     def route(self, key: Key) -> str:
         """Return the id of the node that handles a key."""
+        if twin := self._twin():
+            return twin.route(key)
         return self.topology.ids[self._owner(self._hash(key_bytes(key)))]
 
-    def route_many(self, keys: Iterable[Key]) -> list[str]:
+    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
         """Return the node ids of many keys, in their order."""
+        if twin := self._twin():
+            return twin.route_many(keys, threads=threads)
         return [self.route(key) for key in listed(keys)]
 
-    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
+    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        if twin := self._twin():
+            return twin.route_indexes(keys, threads=threads)
         indexes = (self._owner(self._hash(key_bytes(key))) for key in listed(keys))
         return index_buffer(indexes, len(self.topology))
 
@@ -59,9 +80,10 @@ class Computed(ABC):
             )
         return (owner,)
 
-    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> None:
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table | None:
         """Return None, for a list length that could be asked for: a function has no table."""
         spread_rule(self.topology, replicas, level=spread_level, spread=spread)
+        return None
 
 
 def equal_weights(topology: Topology, kind: str) -> list[Node]:

@@ -28,6 +28,7 @@ from typing import Self
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import Node, Topology
+from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed
 from apportion.placement.envoy import host_shares
@@ -88,6 +89,9 @@ class EnvoyMaglev(Computed):
     def on(self, topology: Topology) -> Self:
         """Return the table of other hosts, of the same size."""
         return type(self)(topology, table_size=self.table_size)
+
+    def _make_twin(self) -> "native.extension.Chooser":
+        return native.extension.Chooser.modulo(self.topology.ids, self.hasher, self._slots)
 
     def _owner(self, key_hash: int) -> int:
         return self._slots[key_hash % self.table_size]

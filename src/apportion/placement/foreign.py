@@ -12,6 +12,7 @@ from abc import abstractmethod
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from apportion.errors import BadWeight, InvalidInput, NoNodes
 from apportion.model.plan import Key
@@ -30,6 +31,7 @@ class FixedHasher:
     label: str
     bits: int
     digest: Digest = field(repr=False)
+    has_twin: ClassVar[bool] = True
 
     def __call__(self, data: bytes) -> int:
         """Return the hash of `data`, 0 <= hash < 2**bits. O(length)."""

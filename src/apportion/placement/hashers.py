@@ -111,7 +111,9 @@ def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
 
 def native_name(hasher: Hasher) -> tuple[str | None, bytes | None]:
     """Return what the native twin knows a hasher by, its name and its secret; no name if it must call it instead."""
-    return (hasher.name, hasher.key) if type(hasher) is NamedHasher else (None, None)
+    if type(hasher) is NamedHasher:
+        return hasher.name, hasher.key
+    return (hasher.label, None) if getattr(hasher, "has_twin", False) else (None, None)
 
 
 def position_of(hasher: Hasher) -> Digest:

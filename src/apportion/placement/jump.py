@@ -16,6 +16,7 @@ from typing import Self
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology
+from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
@@ -77,6 +78,9 @@ class Jump(Computed):
         self._fill(topology, hasher)
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "_indexes", tuple(topology.index(node_id) for node_id in order))
+
+    def _make_twin(self) -> "native.extension.Chooser":
+        return native.extension.Chooser.jump(self.topology.ids, self.hasher, self._indexes)
 
     def _owner(self, key_hash: int) -> int:
         return self._indexes[bucket(key_hash, len(self._indexes))]

@@ -12,8 +12,10 @@ from uuid import UUID
 
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
+from apportion.placement.containers import keys_in
+from apportion.placement.limits import MAX_KEY_BYTES
 
-MAX_KEY_BYTES = 65_536
+__all__ = ["MAX_KEY_BYTES", "key_bytes", "listed"]
 
 # A character takes at most four bytes: up to here a string needs no second look.
 _SURELY_SHORT = MAX_KEY_BYTES // 4
@@ -34,10 +36,14 @@ def key_bytes(key: Key) -> bytes:
 
 
 def listed(keys: Iterable[Key]) -> Iterable[Key]:
-    """Return `keys`; raise `InvalidInput` for a single str or bytes, whose parts nobody means by many keys."""
-    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        raise InvalidInput("keys", keys, "an iterable of keys", "Put a single key in a list, or route() it.")
-    return keys
+    """Return the single keys of any container, in order, to be read once: see `placement.containers`.
+
+    Raises `InvalidInput` for a single str or bytes, whose parts nobody means by many keys, and for what holds no keys.
+    """
+    if type(keys) is tuple:
+        return keys
+    # As the list is now: reading a key can run code of its class, which could change the list.
+    return tuple(keys) if type(keys) is list else keys_in(keys)
 
 
 def _unusual_key_bytes(key: Key) -> bytes:

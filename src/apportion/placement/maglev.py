@@ -19,7 +19,7 @@ Source: Eisenbud et al. 2016.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapreplace
@@ -31,17 +31,19 @@ from apportion.model.plan import Key
 from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.token import POSITIONS, KeyRange, slot_start
 from apportion.model.topology import Node, Topology
-from apportion.placement.api import Nodes, PlacementSpec, index_buffer, topology_of
+from apportion.placement import native
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.computed import Computed
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
-from apportion.placement.keys import key_bytes, listed
+from apportion.placement.keys import key_bytes
 from apportion.placement.spread import Spread, spread_rule
 
 DEFAULT_ENTRIES = 65_537
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Maglev:
+class Maglev(Computed):
     """A table of `table_size` entries. Build: O(entries · log entries). Lookup: O(1). Memory: 4 bytes an entry.
 
     >>> maglev = Maglev(["a", "b", "c"])
@@ -49,42 +51,27 @@ class Maglev:
     ('a', ('a', 'b'), 21845)
     """
 
-    topology: Topology
-    hasher: Hasher
     table_size: int
-    _hash: Digest = field(compare=False)
     _entries: "array[int]" = field(compare=False)
 
     def __init__(self, nodes: Nodes, *, table_size: int = DEFAULT_ENTRIES, hasher: str | Hasher = DEFAULT) -> None:
         _check_size(table_size)
         topology, chosen = topology_of(nodes), resolve(hasher, least_bits=64)
         _check_nodes(topology, table_size)
-        values = {
-            "topology": topology,
-            "hasher": chosen,
-            "table_size": table_size,
-            "_hash": chosen.digest,
-            "_entries": _filled(topology, table_size, chosen.digest),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._fill(topology, chosen)
+        object.__setattr__(self, "table_size", table_size)
+        object.__setattr__(self, "_entries", _filled(topology, table_size, chosen.digest))
 
     @property
     def entries_per_node(self) -> int:
         """Entries for each node that owns any, rounded down: the fewer, the more keys stray in a change."""
         return self.table_size // sum(node.weight > 0 for node in self.topology)
 
-    def route(self, key: Key) -> str:
-        """Return the id of the node that handles a key."""
-        return self.topology.ids[self._entries[self._entry(key)]]
+    def _make_twin(self) -> "native.extension.Chooser":
+        return native.extension.Chooser.entries(self.topology.ids, self.hasher, self._entries)
 
-    def route_many(self, keys: Iterable[Key]) -> list[str]:
-        """Return the node ids of many keys, in their order."""
-        return [self.route(key) for key in listed(keys)]
-
-    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
-        """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
-        return index_buffer((self._entries[self._entry(key)] for key in listed(keys)), len(self.topology))
+    def _owner(self, key_hash: int) -> int:
+        return self._entries[key_hash * self.table_size >> 64]
 
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"

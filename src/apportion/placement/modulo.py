@@ -10,6 +10,7 @@ from typing import Self
 
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
+from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
@@ -32,6 +33,9 @@ class Modulo(Computed):
         owning = equal_weights(topology, "modulo")
         self._fill(topology, resolve(hasher))
         object.__setattr__(self, "_indexes", tuple(topology.index(node.id) for node in owning))
+
+    def _make_twin(self) -> "native.extension.Chooser":
+        return native.extension.Chooser.modulo(self.topology.ids, self.hasher, self._indexes)
 
     def _owner(self, key_hash: int) -> int:
         return self._indexes[key_hash % len(self._indexes)]

@@ -28,6 +28,7 @@ from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Topology
+from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
@@ -121,6 +122,11 @@ class MultiProbe(Computed):
     def on(self, topology: Topology) -> Self:
         """Return multi-probe hashing over another topology, with the same token for every node that is in both."""
         return type(self)(topology, probes=self.probes, hasher=self.hasher)
+
+    def _make_twin(self) -> "native.extension.Chooser":
+        return native.extension.Chooser.multiprobe(
+            self.topology.ids, self.hasher, self._indexes, self._tokens, self.probes
+        )
 
     def _owner(self, key_hash: int) -> int:
         return self._indexes[min(self._landings(key_hash))[2]]

@@ -72,11 +72,11 @@ class Ranges:
         """Return the id of the node that handles a key."""
         return self.topology.ids[self._row(key)[0]]
 
-    def route_many(self, keys: Iterable[Key]) -> list[str]:
+    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:  # noqa: ARG002
         """Return the node ids of many keys, in their order."""
         return [self.route(key) for key in listed(keys)]
 
-    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
+    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":  # noqa: ARG002
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
         return index_buffer((self._row(key)[0] for key in listed(keys)), len(self.topology))
 

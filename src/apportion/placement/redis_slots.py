@@ -12,7 +12,7 @@ Source: Redis Cluster specification, section "Hash tags" and appendix A.
 
 from binascii import crc_hqx
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
@@ -56,6 +56,8 @@ def slot_of_bytes(key: bytes) -> Slot:
 @dataclass(frozen=True, slots=True)
 class RedisSlotHasher:
     """The slot as a hash of 14 bits; there is one such hasher, and every copy is equal to it."""
+
+    has_twin: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

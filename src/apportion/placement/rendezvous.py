@@ -21,6 +21,7 @@ from typing import Self
 from apportion.errors import NoNodes
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
+from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed
 from apportion.placement.explanation import Explanation
@@ -72,6 +73,10 @@ class Rendezvous(Computed):
         topology = topology_of(nodes)
         self._fill(topology, resolve(hasher, least_bits=64))
         object.__setattr__(self, "_classes", _weight_classes(topology))
+
+    def _make_twin(self) -> "native.extension.Chooser":
+        classes = [(each.millionths, each.indexes, each.labels) for each in self._classes]
+        return native.extension.Chooser.rendezvous(self.topology.ids, self.hasher, classes)
 
     def _owner(self, key_hash: int) -> int:
         data = key_hash.to_bytes(8, "little")

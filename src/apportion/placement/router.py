@@ -12,8 +12,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from apportion.errors import BadRange
 from apportion.model.plan import Key
-from apportion.model.token import Token
+from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Node, Topology
 from apportion.placement import native
 from apportion.placement.api import index_buffer
@@ -38,14 +39,18 @@ class ReferenceRouter(ABC):
         """Return the id of the node that handles a key."""
         return self._owner_ids[bisect_left(self._bounds, self._position_of(key_bytes(key)))]
 
-    def route_many(self, keys: Iterable[Key]) -> list[str]:
+    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:  # noqa: ARG002
         """Return the node ids of many keys, in their order."""
         names, bounds, position = self._owner_ids, self._bounds, self._position_of
         return [names[bisect_left(bounds, position(key_bytes(key)))] for key in listed(keys)]
 
-    def route_indexes(self, keys: Iterable[Key]) -> "array[int]":
+    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":  # noqa: ARG002
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
         return index_buffer((self._indexes[self._stretch(key)] for key in listed(keys)), self._nodes)
+
+    def owner_at(self, position: Token) -> str:
+        """Return the id of the node that owns a position of the circle; `BadRange` off it."""
+        return self._owner_ids[bisect_left(self._bounds, check_token(position))]
 
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
@@ -101,6 +106,13 @@ class ReferenceRouter(ABC):
     def _cuts(self) -> tuple[bytes, bytes]:
         """Return the bounds and the owners as they were laid."""
         return array("Q", self._bounds).tobytes(), array("I", self._indexes).tobytes()
+
+
+def check_token(position: Token) -> Token:
+    """Return a position of the circle; raise `BadRange` for anything else."""
+    if type(position) is not int or not 0 <= position < POSITIONS:
+        raise BadRange("position", position, "an int in 0 .. 2**64 - 1", "Route a key, or hash it first.")
+    return position
 
 
 def circle_of(owners: Mapping[Token, int]) -> tuple[bytes, bytes]:

@@ -1,0 +1,102 @@
+//! From keys to owners, one or many: what all placements of this crate answer alike.
+
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+
+use crate::bulk::{BLOCK, BulkKeys, Places};
+use crate::calls::count;
+use crate::hash::Hasher;
+use crate::key::KeyBytes;
+use crate::stretches::NARROW_NODES;
+
+/// Positions to owners, and owners to ids.
+pub trait Answers: Sync {
+    fn ids(&self) -> &[Py<PyString>];
+    fn hasher(&self) -> &Hasher;
+
+    /// The index of the node that owns a position.
+    fn owner(&self, position: u64) -> u32;
+
+    /// Put the owners of a block of positions into its room.
+    fn owners(&self, positions: &[u64], room: &mut [u32; BLOCK]) {
+        for (&position, owner) in positions.iter().zip(room) {
+            *owner = self.owner(position);
+        }
+    }
+}
+
+#[inline]
+pub fn route(placement: &impl Answers, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
+    let owner = placement.owner(position(placement.hasher(), key)?);
+    Ok(placement.ids()[owner as usize].clone_ref(key.py()))
+}
+
+/// The position of one key, which is counted.
+#[inline]
+pub fn position(hasher: &Hasher, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let position = hasher.position_with(key.py(), &KeyBytes::of(key)?)?;
+    count(1);
+    Ok(position)
+}
+
+pub fn route_many<'py>(
+    placement: &impl Answers,
+    keys: &Bound<'py, PyAny>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyList>> {
+    let (py, keys) = (keys.py(), BulkKeys::of(keys)?);
+    let mut owners = vec![0u32; keys.len()];
+    fill(py, placement, &keys, threads, &mut owners, |owner| owner)?;
+    PyList::new(py, owners.iter().map(|&owner| &placement.ids()[owner as usize]))
+}
+
+pub fn route_indexes<'py>(
+    placement: &impl Answers,
+    keys: &Bound<'py, PyAny>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, keys) = (keys.py(), BulkKeys::of(keys)?);
+    if placement.ids().len() <= NARROW_NODES {
+        array(py, "H", keys.len(), |room| fill(py, placement, &keys, threads, room, |owner| owner as u16))
+    } else {
+        array(py, "I", keys.len(), |room| fill(py, placement, &keys, threads, room, |owner| owner))
+    }
+}
+
+/// Find the owner of every key.
+fn fill<T: Copy + Send>(
+    py: Python<'_>,
+    placement: &impl Answers,
+    keys: &BulkKeys<'_>,
+    threads: usize,
+    room: &mut [T],
+    narrow: impl Fn(u32) -> T + Sync,
+) -> PyResult<()> {
+    let count_of_keys = room.len();
+    let places = Places::of(room);
+    keys.each_block(py, placement.hasher(), threads, |start, positions| {
+        let mut owners = [0; BLOCK];
+        placement.owners(positions, &mut owners);
+        // SAFETY: each place is in one block.
+        unsafe { places.put(start, owners[..positions.len()].iter().map(|&owner| narrow(owner))) }
+    })?;
+    count(count_of_keys);
+    Ok(())
+}
+
+/// An array of Python's with so many numbers, which are filled in where they lie.
+fn array<'py, T: Element>(
+    py: Python<'py>,
+    kind: &str,
+    count: usize,
+    fill: impl FnOnce(&mut [T]) -> PyResult<()>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = py.import("array")?.getattr("array")?.call1((kind, (0,)))?.mul(count)?;
+    if count > 0 {
+        let buffer = PyBuffer::<T>::get(&array)?;
+        // SAFETY: the array is new, so nobody else has it, and its buffer holds `count` numbers of this type.
+        fill(unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast::<T>(), count) })?;
+    }
+    Ok(array)
+}

@@ -1,0 +1,86 @@
+//! A block of keys: where their bytes are, and then their positions.
+//!
+//! Keys are first found and then hashed, a block at a time: the loads of one key wait for nothing that another does.
+
+use std::slice;
+
+use super::BLOCK;
+use crate::hash::Hasher;
+
+/// Bytes somewhere in memory, for as long as whoever filled the block says.
+#[derive(Clone, Copy)]
+pub struct Extent {
+    pub start: *const u8,
+    pub size: usize,
+}
+
+impl Extent {
+    pub const EMPTY: Extent = Extent { start: std::ptr::NonNull::dangling().as_ptr(), size: 0 };
+}
+
+/// What the keys of a block are.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Form {
+    /// Bytes in memory, by `extents`.
+    Bytes,
+    /// Integers, by `words`; each is the key of its 8 bytes.
+    Words,
+}
+
+/// Room for the keys of one block, used again and again.
+pub struct Block {
+    pub form: Form,
+    pub extents: [Extent; BLOCK],
+    /// The bytes of integers: keys by themselves, or what some of the extents point to.
+    pub words: [[u8; 8]; BLOCK],
+    /// The bytes of text that had to be encoded, which some of the extents point to.
+    pub text: Vec<u8>,
+    positions: [u64; BLOCK],
+}
+
+impl Block {
+    pub fn new() -> Box<Self> {
+        Box::new(Block {
+            form: Form::Bytes,
+            extents: [Extent::EMPTY; BLOCK],
+            words: [[0; 8]; BLOCK],
+            text: Vec::new(),
+            positions: [0; BLOCK],
+        })
+    }
+
+    /// The bytes of one key.
+    ///
+    /// # Safety
+    /// The block was filled beyond this key, and what its extents point to is still there.
+    pub unsafe fn key(&self, place: usize) -> &[u8] {
+        match self.form {
+            // SAFETY: as the caller says.
+            Form::Bytes => unsafe { bytes_of(self.extents[place]) },
+            Form::Words => &self.words[place],
+        }
+    }
+
+    /// The positions of the first keys.
+    ///
+    /// # Safety
+    /// The block was filled with as many keys, and what its extents point to is still there.
+    #[inline]
+    pub unsafe fn hashed(&mut self, hasher: &Hasher, count: usize) -> &[u64] {
+        let positions = &mut self.positions[..count];
+        // SAFETY: as the caller says.
+        let bytes = |&extent: &Extent| unsafe { bytes_of(extent) };
+        match self.form {
+            Form::Bytes => hasher.positions(self.extents[..count].iter().map(bytes), positions),
+            Form::Words => hasher.positions(self.words[..count].iter(), positions),
+        }
+        positions
+    }
+}
+
+/// # Safety
+/// The extent points to as many bytes, which stay while the slice is used.
+unsafe fn bytes_of<'a>(extent: Extent) -> &'a [u8] {
+    // SAFETY: as the caller says; where there are no bytes it points to none, and not to null.
+    unsafe { slice::from_raw_parts(extent.start, extent.size) }
+}

@@ -1,0 +1,142 @@
+//! Keys in flat memory, hashed by any number of threads while the interpreter is unlocked.
+
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::prelude::*;
+
+use super::BLOCK;
+use super::arrow::{self, Taken};
+use super::block::Block;
+use super::chunk::{Chunk, Fault};
+use super::shares::{First, share_out};
+use super::{REFERENCE, refusal};
+use crate::hash::Hasher;
+
+/// Keys that a thread takes at a time.
+const SHARE: usize = 64 * BLOCK;
+/// Fewer keys are hashed sooner than the lock of the interpreter is had again.
+const WORTH_UNLOCKING: usize = 4 * BLOCK;
+
+/// Arrays one after the other, and what keeps them.
+pub struct Flat<'py> {
+    chunks: Vec<Placed>,
+    len: usize,
+    origin: Origin<'py>,
+}
+
+/// An array: the place of its first key, how many there are, and where.
+struct Placed {
+    start: usize,
+    len: usize,
+    chunk: Chunk,
+}
+
+/// Whose memory it is; it stays as long as this.
+#[expect(dead_code, reason = "some of it is only held")]
+pub enum Origin<'py> {
+    /// The capsules, and what was taken out of a stream.
+    Arrow(Vec<Bound<'py, PyAny>>, Vec<Taken<arrow::Array>>),
+    /// The view, and the hold on its buffer.
+    Buffer(Bound<'py, PyAny>, PyUntypedBuffer),
+}
+
+impl<'py> Flat<'py> {
+    pub fn of(origin: Origin<'py>, chunks: impl IntoIterator<Item = (usize, Chunk)>) -> Self {
+        let mut flat = Flat { chunks: Vec::new(), len: 0, origin };
+        for (len, chunk) in chunks {
+            flat.chunks.push(Placed { start: flat.len, len, chunk });
+            flat.len += len;
+        }
+        flat
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn each_block<F>(&self, py: Python<'py>, hasher: &Hasher, threads: usize, sink: &F) -> PyResult<()>
+    where
+        F: Fn(usize, &[u64]) + Sync,
+    {
+        if !hasher.is_native() {
+            return self.locked(py, hasher, sink);
+        }
+        let chunks = &self.chunks;
+        let fault = if self.len < WORTH_UNLOCKING {
+            unlocked(chunks, hasher, 1, sink)
+        } else {
+            py.detach(|| unlocked(chunks, hasher, threads, sink))
+        };
+        fault.map_or(Ok(()), |(place, fault)| Err(self.origin.refusal(py, place, fault)))
+    }
+
+    /// Hash all keys by a function that needs the interpreter.
+    fn locked<F>(&self, py: Python<'py>, hasher: &Hasher, sink: &F) -> PyResult<()>
+    where
+        F: Fn(usize, &[u64]),
+    {
+        let mut block = Block::new();
+        let mut positions = [0; BLOCK];
+        for placed in &self.chunks {
+            let mut from = 0;
+            while from < placed.len {
+                // SAFETY: the rows are there, and the origin keeps their memory; so below.
+                let (read, fault) = unsafe { placed.chunk.read(from, BLOCK.min(placed.len - from), &mut block) };
+                for (place, position) in positions[..read].iter_mut().enumerate() {
+                    // SAFETY: as above; as many were read.
+                    *position = hasher.position_with(py, unsafe { block.key(place) })?;
+                }
+                if let Some(fault) = fault {
+                    return Err(self.origin.refusal(py, placed.start + from + read, fault));
+                }
+                sink(placed.start + from, &positions[..read]);
+                from += read;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hash all keys; return the first that is wrong.
+fn unlocked<F>(chunks: &[Placed], hasher: &Hasher, threads: usize, sink: &F) -> Option<(usize, Fault)>
+where
+    F: Fn(usize, &[u64]) + Sync,
+{
+    let shares: Vec<(&Placed, usize)> =
+        chunks.iter().flat_map(|placed| (0..placed.len).step_by(SHARE).map(move |from| (placed, from))).collect();
+    let first = First::none();
+    share_out(shares.len(), threads, |piece, _| {
+        let (placed, mut from) = shares[piece];
+        let end = placed.len.min(from + SHARE);
+        let mut block = Block::new();
+        while from < end && !first.is_before(placed.start + from) {
+            // SAFETY: the rows are there, and the origin keeps their memory until all threads have ended; so below.
+            let (read, fault) = unsafe { placed.chunk.read(from, BLOCK.min(end - from), &mut block) };
+            if let Some(fault) = fault {
+                first.record(placed.start + from + read, fault);
+                return;
+            }
+            // SAFETY: as above; as many were read.
+            sink(placed.start + from, unsafe { block.hashed(hasher, read) });
+            from += read;
+        }
+    });
+    first.into_found()
+}
+
+impl<'py> Origin<'py> {
+    /// The reference's error for a key that is wrong.
+    fn refusal(&self, py: Python<'py>, place: usize, fault: Fault) -> PyErr {
+        match (self, fault) {
+            (Origin::Buffer(view, _), _) => {
+                let key = py.import(REFERENCE).and_then(|module| module.getattr("key_at")?.call1((view, place)));
+                key.map_or_else(|error| error, |key| refusal(py, "apportion.placement.keys", "key_bytes", (key,)))
+            }
+            (_, Fault::Number(value)) => refusal(py, "apportion.placement.keys", "key_bytes", (value,)),
+            (_, Fault::Long(size)) => refusal(py, arrow::REFERENCE, "refuse_length", (place, size)),
+            (_, Fault::Beyond { begin, end, size }) => {
+                refusal(py, arrow::REFERENCE, "refuse_extent", (place, begin, end, size))
+            }
+            (_, Fault::Unreadable) => unreachable!("Arrow arrays have no fixed width"),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Keys in a list or tuple.
+//!
+//! Plain keys are read from the objects in memory, which stay while the interpreter is locked: threads that help read
+//! them too, while the caller holds the lock for them and waits. Anything else is read by the caller alone, key by key,
+//! after it took hold of every key of the list, since this may run code that changes the list.
+
+use std::cell::OnceCell;
+use std::sync::Mutex;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use super::BLOCK;
+use super::block::Block;
+use super::layout::{self, Layout};
+use super::shares::{Worker, share_out};
+use super::{REFERENCE, refusal};
+use crate::hash::Hasher;
+use crate::key::KeyBytes;
+
+/// Blocks that a thread takes at a time.
+const SHARE: usize = 16;
+/// After so many keys, which take some milliseconds, other threads of Python get their turn.
+const TURN: usize = 1 << 19;
+
+/// A list or tuple, as it was when the call began.
+pub struct Listed<'py> {
+    keys: Bound<'py, PyAny>,
+    len: usize,
+    held: OnceCell<Vec<Py<PyAny>>>,
+}
+
+impl<'py> Listed<'py> {
+    /// Take an exact list or tuple.
+    pub fn of(keys: &Bound<'py, PyAny>) -> Self {
+        Listed { keys: keys.clone(), len: size_of_now(keys), held: OnceCell::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn each_block<F>(&self, py: Python<'py>, hasher: &Hasher, threads: usize, sink: &F) -> PyResult<()>
+    where
+        F: Fn(usize, &[u64]) + Sync,
+    {
+        self.check_unchanged(py)?;
+        let mut block = Block::new();
+        let Some(layout) = layout::known().filter(|_| hasher.is_native()) else {
+            return (0..self.len).step_by(BLOCK).try_for_each(|start| self.one_by_one(py, hasher, start, sink));
+        };
+        for start in (0..self.len).step_by(TURN) {
+            if start > 0 {
+                py.detach(|| ());
+            }
+            self.check_unchanged(py)?;
+            let end = self.len.min(start + TURN);
+            if threads > 1 && end - start > SHARE * BLOCK {
+                self.shared(py, hasher, threads, sink, (layout, start, end))?;
+            } else {
+                for start in (start..end).step_by(BLOCK) {
+                    self.block(py, hasher, sink, (layout, start, end), &mut block)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hash the blocks of a turn with helpers, and then by oneself those that they could not read.
+    fn shared<F>(
+        &self,
+        py: Python<'py>,
+        hasher: &Hasher,
+        threads: usize,
+        sink: &F,
+        (layout, start, end): (Layout, usize, usize),
+    ) -> PyResult<()>
+    where
+        F: Fn(usize, &[u64]) + Sync,
+    {
+        let (items, len) = (Items(self.items(layout)), self.len);
+        let left = Mutex::new(Vec::new());
+        share_out((end - start).div_ceil(SHARE * BLOCK), threads, |piece, worker| {
+            let items = &items;
+            let mut block = Block::new();
+            let first = start + piece * SHARE * BLOCK;
+            for start in (first..end.min(first + SHARE * BLOCK)).step_by(BLOCK) {
+                let count = BLOCK.min(end - start);
+                // SAFETY: the list has `end` keys; this thread's caller has the lock, and waits for all helpers before it
+                // runs any other code, so that keys and list stay.
+                let positions = unsafe {
+                    let read = layout.read(items.0.add(start), len - start, count, &mut block, worker);
+                    (read == count).then(|| block.hashed(hasher, count))
+                };
+                match positions {
+                    Some(positions) => sink(start, positions),
+                    None => left.lock().expect("nothing panics while it holds this").push(start),
+                }
+            }
+        });
+        let mut left = left.into_inner().expect("nothing panics while it holds this");
+        left.sort_unstable();
+        let mut block = Block::new();
+        left.into_iter().try_for_each(|start| self.block(py, hasher, sink, (layout, start, end), &mut block))
+    }
+
+    fn block<F>(
+        &self,
+        py: Python<'py>,
+        hasher: &Hasher,
+        sink: &F,
+        (layout, start, end): (Layout, usize, usize),
+        block: &mut Block,
+    ) -> PyResult<()>
+    where
+        F: Fn(usize, &[u64]) + Sync,
+    {
+        self.check_unchanged(py)?;
+        let count = BLOCK.min(end - start);
+        // SAFETY: there are `end` keys, held or in a list whose length was just checked; no other code runs until the block
+        // is hashed.
+        let positions = unsafe {
+            let read = layout.read(self.items(layout).add(start), self.len - start, count, block, Worker::Caller);
+            (read == count).then(|| block.hashed(hasher, count))
+        };
+        match positions {
+            Some(positions) => {
+                sink(start, positions);
+                Ok(())
+            }
+            None => self.one_by_one(py, hasher, start, sink),
+        }
+    }
+
+    /// Hash a block whose keys may run code, fail, or need new bytes.
+    #[cold]
+    fn one_by_one<F>(&self, py: Python<'py>, hasher: &Hasher, start: usize, sink: &F) -> PyResult<()>
+    where
+        F: Fn(usize, &[u64]),
+    {
+        let mut positions = [0; BLOCK];
+        let keys = &self.held()[start..self.len.min(start + BLOCK)];
+        for (key, position) in keys.iter().zip(&mut positions) {
+            let key = key.bind(py);
+            *position = hasher.position_with(py, &KeyBytes::of(key)?)?;
+        }
+        sink(start, &positions[..keys.len()]);
+        Ok(())
+    }
+
+    /// Every key, held by us: nobody can take it away. No code runs between the first and the last.
+    fn held(&self) -> &[Py<PyAny>] {
+        self.held.get_or_init(|| match self.keys.cast::<PyList>() {
+            Ok(list) => list.iter().map(Bound::unbind).collect(),
+            Err(_) => self.keys.cast::<PyTuple>().expect("it is one or the other").iter().map(Bound::unbind).collect(),
+        })
+    }
+
+    /// The first of the keys: of those that are held, or else of the list.
+    fn items(&self, layout: Layout) -> *const *mut ffi::PyObject {
+        match self.held.get() {
+            Some(held) => held.as_ptr().cast(),
+            None => layout.items(&self.keys),
+        }
+    }
+
+    fn check_unchanged(&self, py: Python<'py>) -> PyResult<()> {
+        let now = size_of_now(&self.keys);
+        if self.held.get().is_some() || now == self.len {
+            return Ok(());
+        }
+        Err(refusal(py, REFERENCE, "refuse_changed", (self.len, now)))
+    }
+}
+
+fn size_of_now(keys: &Bound<'_, PyAny>) -> usize {
+    match keys.cast::<PyList>() {
+        Ok(list) => list.len(),
+        Err(_) => keys.cast::<PyTuple>().map_or(0, |tuple| tuple.len()),
+    }
+}
+
+/// The items of a list, shown to the threads that help.
+struct Items(*const *mut ffi::PyObject);
+
+// SAFETY: they are only read, while the caller waits and holds the lock of the interpreter.
+unsafe impl Sync for Items {}

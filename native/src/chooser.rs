@@ -1,0 +1,194 @@
+//! Placements that compute the owner from a key's hash: the twin of `jump`, `modulo`, `maglev`, `rendezvous` and
+//! `multiprobe`, each of whose docstrings says what it computes.
+//!
+//! Promises: the owners of the reference, to the bit. Refuses: hash functions written in Python; they leave nothing to
+//! gain here.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+
+use crate::answers::{self, Answers};
+use crate::hash::Hasher;
+
+/// How an owner is found: the index of a node, by its place in a list of those that own.
+enum Rule {
+    Modulo,
+    Jump,
+    Entries,
+    Rendezvous(Vec<Class>),
+    MultiProbe { tokens: Vec<u64>, probes: u32 },
+}
+
+/// The nodes of one weight, by the labels that are hashed with a key.
+struct Class {
+    millionths: u128,
+    owners: Vec<u32>,
+    labels: Vec<Vec<u8>>,
+}
+
+#[pyclass(frozen, module = "apportion._native")]
+pub struct Chooser {
+    ids: Vec<Py<PyString>>,
+    hasher: Hasher,
+    owners: Vec<u32>,
+    rule: Rule,
+}
+
+#[pymethods]
+impl Chooser {
+    /// Take the remainder of the hash.
+    #[staticmethod]
+    fn modulo(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>) -> PyResult<Chooser> {
+        Chooser::of(ids, hasher, owners, Rule::Modulo)
+    }
+
+    /// Jump from bucket to bucket.
+    #[staticmethod]
+    fn jump(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>) -> PyResult<Chooser> {
+        Chooser::of(ids, hasher, owners, Rule::Jump)
+    }
+
+    /// Look into a table of entries, whose number the leading bits of the hash are.
+    #[staticmethod]
+    fn entries(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>) -> PyResult<Chooser> {
+        Chooser::of(ids, hasher, owners, Rule::Entries)
+    }
+
+    /// Take the best score; a class is a weight in millionths, its nodes, and their labels.
+    #[staticmethod]
+    fn rendezvous(
+        ids: Vec<Py<PyString>>,
+        hasher: &Bound<'_, PyAny>,
+        classes: Vec<(u64, Vec<u32>, Vec<Vec<u8>>)>,
+    ) -> PyResult<Chooser> {
+        let classes =
+            classes.into_iter().map(|(weight, owners, labels)| Class { millionths: weight.into(), owners, labels });
+        Chooser::of(ids, hasher, Vec::new(), Rule::Rendezvous(classes.collect()))
+    }
+
+    /// Take the probe that is nearest before a token; tokens are sorted.
+    #[staticmethod]
+    fn multiprobe(
+        ids: Vec<Py<PyString>>,
+        hasher: &Bound<'_, PyAny>,
+        owners: Vec<u32>,
+        tokens: Vec<u64>,
+        probes: u32,
+    ) -> PyResult<Chooser> {
+        Chooser::of(ids, hasher, owners, Rule::MultiProbe { tokens, probes })
+    }
+
+    /// Return the id of the node that handles a key.
+    fn route(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
+        answers::route(self, key)
+    }
+
+    /// Return the node ids of many keys, in their order.
+    #[pyo3(signature = (keys, *, threads=1))]
+    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyList>> {
+        answers::route_many(self, keys, threads)
+    }
+
+    /// Return indexes into `topology.nodes` as an array, in the order of the keys.
+    #[pyo3(signature = (keys, *, threads=1))]
+    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyAny>> {
+        answers::route_indexes(self, keys, threads)
+    }
+}
+
+impl Chooser {
+    fn of(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>, rule: Rule) -> PyResult<Chooser> {
+        Ok(Chooser { ids, hasher: Hasher::of(hasher)?, owners, rule })
+    }
+}
+
+impl Answers for Chooser {
+    fn ids(&self) -> &[Py<PyString>] {
+        &self.ids
+    }
+
+    fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    fn owner(&self, position: u64) -> u32 {
+        let hash = position >> (64 - self.hasher.bits());
+        let count = self.owners.len() as u64;
+        match &self.rule {
+            Rule::Modulo => self.owners[(hash % count) as usize],
+            Rule::Jump => self.owners[bucket(hash, count as i64)],
+            Rule::Entries => self.owners[((u128::from(hash) * u128::from(count)) >> 64) as usize],
+            Rule::Rendezvous(classes) => best(classes, &self.hasher, hash),
+            Rule::MultiProbe { tokens, probes } => self.owners[nearest(tokens, *probes, &self.hasher, hash)],
+        }
+    }
+}
+
+/// Source: Lamping and Veach 2014.
+fn bucket(mut number: u64, buckets: i64) -> usize {
+    let (mut candidate, mut jump) = (-1, 0);
+    while jump < buckets {
+        candidate = jump;
+        number = number.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+        jump = ((candidate + 1) as f64 * (2_147_483_648.0 / ((number >> 33) + 1) as f64)) as i64;
+    }
+    candidate as usize
+}
+
+fn best(classes: &[Class], hasher: &Hasher, hash: u64) -> u32 {
+    let bests = classes.iter().map(|class| {
+        let (largest, owner) = class.best(hasher, hash);
+        let score = if classes.len() == 1 { 0 } else { class.score(largest) };
+        (score, std::cmp::Reverse(largest), owner)
+    });
+    bests.min().expect("at least one class").2
+}
+
+impl Class {
+    /// The largest hash of any node with the key's, and the first node that has it.
+    fn best(&self, hasher: &Hasher, hash: u64) -> (u64, u32) {
+        let mut data = Vec::with_capacity(300);
+        let hashes = self.labels.iter().map(|label| {
+            data.clear();
+            data.extend_from_slice(label);
+            data.extend_from_slice(&hash.to_le_bytes());
+            hasher.digest(&data)
+        });
+        let (place, largest) =
+            hashes.enumerate().max_by_key(|&(place, u)| (u, std::cmp::Reverse(place))).expect("a node");
+        (largest, self.owners[place])
+    }
+
+    /// -log2((u + 1) / 2**64) / weight, in units that leave 64 bits below the smallest logarithm.
+    fn score(&self, u: u64) -> u128 {
+        (((64 << FRACTION_BITS) - log2_fixed(u128::from(u) + 1)) << 64) / self.millionths
+    }
+}
+
+const FRACTION_BITS: u32 = 48;
+
+/// log2(value) in units of 2**-48, rounded down; the twin of `placement/log2.py`.
+fn log2_fixed(value: u128) -> u128 {
+    let mut logarithm = u128::from(value.ilog2());
+    let mut mantissa = (value << 62) >> logarithm;
+    for _ in 0..FRACTION_BITS {
+        mantissa = (mantissa * mantissa) >> 62;
+        let bit = mantissa >> 63;
+        mantissa >>= bit;
+        logarithm = logarithm << 1 | bit;
+    }
+    logarithm
+}
+
+/// The place of the token that some probe of the key is nearest before.
+fn nearest(tokens: &[u64], probes: u32, hasher: &Hasher, hash: u64) -> usize {
+    let mut label = *b"multiprobe/1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    label[16..24].copy_from_slice(&hash.to_le_bytes());
+    let landings = (0..probes).map(|number| {
+        label[24..].copy_from_slice(&number.to_le_bytes());
+        let probe = hasher.digest(&label);
+        let place = tokens.partition_point(|&token| token < probe) % tokens.len();
+        (tokens[place].wrapping_sub(probe), number, place)
+    });
+    landings.min().expect("at least one probe").2
+}
