@@ -26,19 +26,11 @@ def test_the_figures_of_arrow_are_not_measured_without_the_twin(monkeypatch):
 TIMES = {arrow.ONE: [60_000_000] * 3, arrow.HASHING: [20_000_000] * 3, arrow.TWO: [40_000_000] * 3}
 
 
-@pytest.mark.parametrize(
-    ("absent", "verdicts"),
-    [
-        ((), ["met", "met", "MISSED"]),
-        ((arrow.HASHING,), ["met", "not measured", "MISSED"]),
-        ((arrow.TWO,), ["met", "met", "not measured"]),
-    ],
-)
-def test_what_arrow_cannot_compare_with_is_not_measured(monkeypatch, absent, verdicts):
+@pytest.mark.parametrize(("cpus", "verdicts"), [(2, ["met", "met", "MISSED"]), (1, ["met", "met", "not measured"])])
+def test_two_threads_are_not_measured_on_one_cpu(monkeypatch, cpus, verdicts):
     monkeypatch.setattr(implementation, "is_native", lambda: True)
-    times = {name: times_ns for name, times_ns in TIMES.items() if name not in absent}
-    hinders = {name: "why" if name in absent else "" for name in (arrow.HASHING, arrow.TWO)}
-    assert verdicts == [row.verdict for row in arrow._compared(times, hinders, 100)]
+    monkeypatch.setattr(arrow, "cpu_count", lambda: cpus)
+    assert verdicts == [row.verdict for row in arrow._compared(TIMES, 100)]
 
 
 def test_the_goal_of_the_reference_is_judged_on_the_reference_and_the_textbook_has_none(monkeypatch):
