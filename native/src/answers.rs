@@ -8,7 +8,7 @@ use crate::bulk::{BLOCK, BulkKeys, Places};
 use crate::calls::count;
 use crate::hash::Hasher;
 use crate::key::KeyBytes;
-use crate::stretches::NARROW_NODES;
+use crate::stretches::{NARROW_NODES, Stretches};
 
 /// Positions to owners, and owners to ids.
 pub trait Answers: Sync {
@@ -62,6 +62,24 @@ pub fn route_indexes<'py>(
     } else {
         array(py, "I", keys.len(), |room| fill(py, placement, &keys, threads, room, |owner| owner))
     }
+}
+
+/// The number of the stretch of every key.
+pub fn stretches(
+    placement: &impl Answers,
+    laid: &Stretches,
+    keys: &Bound<'_, PyAny>,
+    threads: usize,
+) -> PyResult<Vec<u32>> {
+    let (py, keys) = (keys.py(), BulkKeys::of(keys)?);
+    let mut found = vec![0u32; keys.len()];
+    let places = Places::of(&mut found);
+    keys.each_block(py, placement.hasher(), threads, |start, positions| {
+        // SAFETY: each place is in one block.
+        unsafe { places.put(start, positions.iter().map(|&position| laid.stretch(position) as u32)) }
+    })?;
+    count(keys.len());
+    Ok(found)
 }
 
 /// Find the owner of every key.

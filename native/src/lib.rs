@@ -9,6 +9,7 @@ mod calls;
 mod chooser;
 mod circle;
 mod difference;
+mod groups;
 mod hash;
 mod key;
 mod layouts;
@@ -34,6 +35,12 @@ mod _native {
 
     #[pymodule_export]
     use crate::chooser::Chooser;
+
+    #[pymodule_export]
+    use crate::groups::grouped;
+
+    #[pymodule_export]
+    use crate::walk::Ranking;
 
     #[pymodule_export]
     use crate::router::{Router, lay_columns};

@@ -17,7 +17,7 @@ use crate::hash::Hasher;
 use crate::ring;
 use crate::saved;
 use crate::stretches::Stretches;
-use crate::walk::{self, Zones};
+use crate::walk::{Ranking, Zones};
 
 #[pyclass(subclass, frozen, module = "apportion._native")]
 pub struct Router {
@@ -58,6 +58,35 @@ impl Answers for Laid {
 
     fn owners(&self, positions: &[u64], room: &mut [u32; BLOCK]) {
         self.stretches.owners(positions, room);
+    }
+}
+
+impl Laid {
+    /// The zones, and how many nodes are wanted, if a list of them is what the walk finds: each zone once, of which
+    /// there are enough, so that both ways to spread are one.
+    fn known_spread<'a>(
+        &'a self,
+        placement: &Bound<'_, Router>,
+        count: &Bound<'_, PyAny>,
+        spread_level: Option<&Bound<'_, PyAny>>,
+        spread: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<(&'a Zones, usize)>> {
+        let is_named = |spread: &Bound<'_, PyString>| spread == "strict" || spread == "best-effort";
+        let is_known = spread.is_none_or(|spread| spread.cast_exact::<PyString>().is_ok_and(is_named));
+        let wanted = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<usize>().ok());
+        let (Some(zones), None, true, Some(wanted)) = (&self.zones, spread_level, is_known, wanted) else {
+            return Ok(None);
+        };
+        let zones = Zones::of(zones, placement)?;
+        Ok(zones.suffice(wanted).then_some((zones, wanted)))
+    }
+
+    /// The owner of a key and the nodes met after it, each zone once.
+    fn preferred<'py>(&self, zones: &Zones, key: &Bound<'py, PyAny>, count: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let position = answers::position(&self.hasher, key)?;
+        let mut chosen = Vec::with_capacity(count);
+        zones.pick(&self.stretches, self.stretches.stretch(position), count, &mut chosen);
+        PyTuple::new(key.py(), chosen.iter().map(|&index| &self.ids[index as usize]))
     }
 }
 
@@ -105,21 +134,40 @@ impl Router {
         spread: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let laid = slf.get().laid()?;
-        if let (Some(zones), None, None) = (&laid.zones, &spread_level, &spread) {
-            let zones = Zones::of(zones, slf)?;
-            if let Some(wanted) = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<usize>().ok())
-                && zones.suffice(wanted)
-            {
-                let position = answers::position(&laid.hasher, key)?;
-                let mut chosen = Vec::with_capacity(wanted);
-                zones.pick(&laid.stretches, laid.stretches.stretch(position), wanted, &mut chosen);
-                return PyTuple::new(slf.py(), chosen.iter().map(|&index| &laid.ids[index as usize]));
-            }
+        if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), spread.as_ref())? {
+            return laid.preferred(zones, key, wanted);
         }
         let options = PyDict::new(slf.py());
         options.set_item("spread_level", spread_level)?;
         options.set_item("spread", spread.unwrap_or_else(|| PyString::intern(slf.py(), "strict").into_any()))?;
         Ok(slf.call_method("_preferred", (key, count), Some(&options))?.cast_into::<PyTuple>()?)
+    }
+
+    /// Return the preference list of each key, in their order.
+    #[pyo3(signature = (keys, count, *, spread_level=None, spread=None, threads=1))]
+    fn preference_many<'py>(
+        slf: &Bound<'py, Self>,
+        keys: &Bound<'py, PyAny>,
+        count: &Bound<'py, PyAny>,
+        spread_level: Option<Bound<'py, PyAny>>,
+        spread: Option<Bound<'py, PyAny>>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let laid = slf.get().laid()?;
+        if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), spread.as_ref())? {
+            let stretches = answers::stretches(laid, &laid.stretches, keys, threads)?;
+            let mut chosen = Vec::with_capacity(wanted);
+            let lists = stretches.iter().map(|&stretch| {
+                chosen.clear();
+                zones.pick(&laid.stretches, stretch as usize, wanted, &mut chosen);
+                PyTuple::new(slf.py(), chosen.iter().map(|&index| &laid.ids[index as usize]))
+            });
+            return PyList::new(slf.py(), lists.collect::<PyResult<Vec<_>>>()?);
+        }
+        let listed = slf.py().import("apportion.placement.keys")?.getattr("listed")?.call1((keys,))?;
+        let lists =
+            listed.try_iter()?.map(|key| Router::preference(slf, &key?, count, spread_level.clone(), spread.clone()));
+        PyList::new(slf.py(), lists.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Take sorted bounds (8 bytes each) and the owner of each stretch (4 bytes each), one more than there are bounds.
@@ -181,9 +229,8 @@ impl Router {
     }
 
     /// Return every owner once, in the order in which their stretches come from this one on.
-    fn _ranking(&self, stretch: usize) -> PyResult<Vec<u32>> {
-        let laid = self.laid()?;
-        Ok(walk::ranking(&laid.stretches, stretch, laid.ids.len()))
+    fn _ranking(slf: &Bound<'_, Self>, stretch: usize) -> PyResult<Ranking> {
+        Ranking::new(slf, stretch)
     }
 
     /// Return the bounds (8 bytes each) and the owner of each stretch (4 bytes each).

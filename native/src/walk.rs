@@ -47,11 +47,46 @@ impl Zones {
     }
 }
 
-/// Every owner once, in the order in which their stretches come.
-pub fn ranking(stretches: &Stretches, stretch: usize, nodes: usize) -> Vec<u32> {
-    let mut seen = vec![false; nodes];
-    let is_new = |owner: &u32| !std::mem::replace(&mut seen[*owner as usize], true);
-    around(stretches, stretch).filter(is_new).collect()
+/// Every owner once, in the order in which their stretches come; found as they are asked for.
+#[pyclass(module = "apportion._native")]
+pub struct Ranking {
+    placement: Py<Router>,
+    seen: Vec<bool>,
+    next: usize,
+    left: usize,
+}
+
+impl Ranking {
+    pub fn new(placement: &Bound<'_, Router>, stretch: usize) -> PyResult<Ranking> {
+        let laid = placement.get().laid()?;
+        let left = laid.stretches.len();
+        Ok(Ranking {
+            placement: placement.clone().unbind(),
+            seen: vec![false; laid.ids.len()],
+            next: stretch % left,
+            left,
+        })
+    }
+}
+
+#[pymethods]
+impl Ranking {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self) -> PyResult<Option<u32>> {
+        let stretches = &self.placement.get().laid()?.stretches;
+        while self.left > 0 {
+            let owner = stretches.owner(self.next);
+            self.next = if self.next + 1 == stretches.len() { 0 } else { self.next + 1 };
+            self.left -= 1;
+            if !std::mem::replace(&mut self.seen[owner as usize], true) {
+                return Ok(Some(owner));
+            }
+        }
+        Ok(None)
+    }
 }
 
 fn around(stretches: &Stretches, stretch: usize) -> impl Iterator<Item = u32> + '_ {

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from apportion.errors import ApportionError
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Topology, decode, encode
     from apportion.placement import Jump, Modulo, Rendezvous, Ring, Slots, apply, handover, hashers, plan
+    from apportion.placement.frozen import Frozen
+    from apportion.placement.groups import group_keys, group_places
 
 __version__ = "0.1.0"
 
@@ -22,6 +24,8 @@ _HOMES = {
     "apportion.placement": (
         "Jump", "Modulo", "Rendezvous", "Ring", "Slots", "apply", "handover", "hashers", "plan",
     ),
+    "apportion.placement.frozen": ("Frozen",),
+    "apportion.placement.groups": ("group_keys", "group_places"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = ("balance", "errors", "model", "placement")
@@ -30,6 +34,7 @@ __all__ = [
     "ApportionError",
     "Assignment",
     "Epoch",
+    "Frozen",
     "Jump",
     "KeyRange",
     "Modulo",
@@ -46,6 +51,8 @@ __all__ = [
     "decode",
     "encode",
     "errors",
+    "group_keys",
+    "group_places",
     "handover",
     "hashers",
     "placement",

@@ -13,6 +13,7 @@ PROFILE: Final[str]
 VERSION: Final[str]
 
 def changes(old: Tabular, new: Tabular) -> list[tuple[int, int, int, int]]: ...
+def grouped(indexes: array[int], nodes: int) -> tuple[bytes, bytes]: ...
 def keys_handled() -> int: ...
 def lay_columns(
     placement: Tabular,
@@ -36,6 +37,19 @@ class Router:
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread | None = None
     ) -> tuple[str, ...]: ...
+    def preference_many(
+        self,
+        keys: Iterable[Key],
+        count: int,
+        *,
+        spread_level: int | None = None,
+        spread: Spread | None = None,
+        threads: int = 1,
+    ) -> list[tuple[str, ...]]: ...
+
+class Ranking:
+    def __iter__(self) -> Ranking: ...
+    def __next__(self) -> int: ...
 
 class Chooser:
     @staticmethod

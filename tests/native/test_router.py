@@ -146,6 +146,20 @@ def _listed(preference, key, count, level):
         return str(error)
 
 
+@given(worlds.owning_topologies, st.integers(1, 6), st.integers(1, 4), st.sampled_from(["strict", "best-effort"]))
+def test_many_preference_lists_are_those_of_each_key(topology, vnodes, count, spread):
+    ring = Ring(topology, vnodes=vnodes)
+    try:
+        expected = [ring._preferred(key, count, spread_level=None, spread=spread) for key in KEYS]
+    except NotEnoughNodes:
+        with pytest.raises(NotEnoughNodes):
+            ring.preference_many(KEYS, count, spread=spread)
+    else:
+        assert expected == ring.preference_many(KEYS, count, spread=spread)
+        assert expected == [ring.preference(key, count, spread=spread) for key in KEYS]
+        assert expected == ring.preference_many(KEYS, count, spread=spread, threads=3)
+
+
 @pytest.mark.parametrize("count", [True, 1.0, "2", None, 0, -1, 2**31, 2**32, 2**63, 2**64])
 def test_a_count_that_is_none_is_refused_as_by_the_reference(count):
     ring = Ring(["a", "b", "c"])

@@ -58,6 +58,18 @@ class ReferenceRouter(ABC):
         """Return `count` distinct nodes for a key, its owner first; see `Placement`."""
         return self._preferred(key, count, spread_level=spread_level, spread=spread)
 
+    def preference_many(
+        self,
+        keys: Iterable[Key],
+        count: int,
+        *,
+        spread_level: int | None = None,
+        spread: Spread = "strict",
+        threads: int = 1,  # noqa: ARG002
+    ) -> list[tuple[str, ...]]:
+        """Return the preference list of each key, in their order."""
+        return [self.preference(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
+
     @abstractmethod
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the preference list; the twin asks only for what it does not find on a ring by itself."""

@@ -1,0 +1,98 @@
+"""Computed placements in the twin find the owners of the reference, to the bit."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion import Node, Topology, hashers
+from apportion.placement import (
+    Jump,
+    Modulo,
+    Rendezvous,
+    envoy_maglev,
+    maglev,
+    multiprobe,
+    native,
+)
+from apportion.placement.keys import key_bytes
+from apportion.placement.log2 import FRACTION_BITS, log2_fixed
+from tests import worlds
+from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin
+
+pytestmark = needs_twin
+
+KEYS = [*(f"tenant-{number}" for number in range(60)), "", "é", b"\xff", 0, -1, 2**63 - 1]
+HASHERS = [hashers.get(name, key=SECRETS[name]) for name in hashers.names()]
+WIDE = [hasher for hasher in HASHERS if hasher.bits == 64]
+IDS = st.sets(st.sampled_from(worlds.NAMES), min_size=1, max_size=8).map(sorted)
+
+
+def agrees(placement):
+    expected = [placement.topology.ids[placement._owner(placement._hash(key_bytes(key)))] for key in KEYS]
+    with answered_by_the_twin(3 * len(KEYS)):
+        alone, many, indexes = (
+            [placement.route(key) for key in KEYS],
+            placement.route_many(KEYS),
+            placement.route_indexes(KEYS),
+        )
+    assert expected == alone == many == [placement.topology.ids[index] for index in indexes]
+
+
+@given(IDS, st.sampled_from(HASHERS))
+def test_jump_and_modulo_agree(ids, hasher):
+    agrees(Jump(ids[::-1], hasher=hasher))
+    agrees(Modulo(ids, hasher=hasher))
+
+
+@given(IDS, st.sampled_from(WIDE), st.sampled_from([11, 251, 65537]))
+def test_maglev_agrees(ids, hasher, size):
+    agrees(maglev.Maglev(ids, hasher=hasher, table_size=size))
+    agrees(envoy_maglev.EnvoyMaglev(ids, table_size=size))
+
+
+@given(IDS, st.sampled_from(WIDE), st.integers(1, 40))
+def test_multiprobe_agrees(ids, hasher, probes):
+    agrees(multiprobe.MultiProbe(ids, hasher=hasher, probes=probes))
+
+
+@given(worlds.owning_topologies, st.sampled_from(WIDE))
+def test_rendezvous_agrees_for_all_weights(topology, hasher):
+    agrees(Rendezvous(topology, hasher=hasher))
+
+
+WEIGHTS = st.integers(1, 10**15).map(lambda millionths: millionths / 1e6)
+
+
+@given(st.lists(WEIGHTS, min_size=2, max_size=5))
+def test_rendezvous_agrees_for_the_least_and_the_largest_weights(weights):
+    agrees(Rendezvous(Topology(Node(f"n{place}", weight=weight) for place, weight in enumerate(weights))))
+
+
+class Chosen:
+    """A hasher of two answers, so that nodes tie."""
+
+    label, bits = "chosen", 64
+
+    @staticmethod
+    def digest(data):
+        return 2**64 - 1 if data[-1:] < b"5" else 0
+
+    def __call__(self, data):
+        return self.digest(data)
+
+
+def test_a_hash_function_of_python_is_left_to_the_reference():
+    before = native.extension.keys_handled()
+    placement = Rendezvous(["a", "b"], hasher=Chosen())
+    assert {"a"} == set(placement.route_many(KEYS))
+    assert before == native.extension.keys_handled()
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 3, 1000, 99_999])
+def test_jump_agrees_for_many_buckets(buckets):
+    jump = Jump([f"n{number:05d}" for number in range(buckets)])
+    agrees(jump)
+
+
+def test_the_logarithm_of_the_reference_is_within_its_bounds():
+    assert (64 << FRACTION_BITS) == log2_fixed(2**64)
