@@ -3,7 +3,7 @@
 //! A token that two nodes have stands twice, the smaller index first: whoever looks for the first at or after a position
 //! finds that one, and the other is still there when the first one's node leaves.
 
-use crate::stretches::shift_for;
+use crate::stretches::{PADDING, shift_for};
 
 /// Tokens of several nodes, not sorted: node after node, with the index of each and how many tokens it has.
 #[derive(Default)]
@@ -38,7 +38,8 @@ impl Unsorted {
             end += *start;
             *start = end;
         }
-        let mut bounds = vec![0; self.tokens.len()];
+        let mut bounds = Vec::with_capacity(self.tokens.len() + PADDING);
+        bounds.resize(self.tokens.len(), 0);
         let mut owners = vec![Owner::default(); self.tokens.len() + 1];
         for (&token, owner) in self.tokens.iter().zip(self.owners()) {
             let place = &mut starts[(token >> shift) as usize];
@@ -62,9 +63,9 @@ pub fn merged<Owner: Copy + Ord + Into<u32>>(
     index: &[Option<Owner>],
     more: &[(u64, Owner)],
 ) -> (Vec<u64>, Vec<Owner>) {
+    let now: Vec<Owner> = index.iter().map(|&index| index.unwrap_or(owners[0])).collect();
     let most = tokens.len() + more.len();
-    // A few more, for the padding that follows.
-    let (mut bounds, mut found) = (Vec::with_capacity(most + 4), Vec::with_capacity(most + 1));
+    let (mut bounds, mut found) = (Vec::with_capacity(most + PADDING), Vec::with_capacity(most + 1));
     let index_of = |place: usize| index[owners[place].into() as usize];
     let all_stay = index.iter().all(Option::is_some);
     let mut done = 0;
@@ -82,7 +83,7 @@ pub fn merged<Owner: Copy + Ord + Into<u32>>(
         };
         if all_stay {
             bounds.extend_from_slice(&tokens[from..done]);
-            found.extend(owners[from..done].iter().map(|&owner| index[owner.into() as usize].unwrap_or(owner)));
+            found.extend(owners[from..done].iter().map(|&owner| now[owner.into() as usize]));
         } else {
             let kept = (from..done).filter_map(|place| Some((tokens[place], index_of(place)?)));
             for (token, owner) in kept {

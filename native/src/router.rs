@@ -4,6 +4,7 @@
 //!
 //! Promises: the answers and the errors of the reference. Immutable once laid. Refuses: to be asked before.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyRuntimeError;
@@ -198,9 +199,16 @@ impl Router {
             None => PyTuple::empty(py),
         };
         let kept = ring::shared(&old_nodes, &nodes);
-        let mut counts = Vec::new();
+        // As many as there are weights, which are few: the reference is asked once for each.
+        let mut count_of_weight: HashMap<u64, u64> = HashMap::new();
+        let mut counts = Vec::with_capacity(kept.made.len());
         for &index in &kept.made {
-            let count: u64 = count_of.call1((nodes.get_item(index as usize)?,))?.extract()?;
+            let node = nodes.get_item(index as usize)?;
+            let weight = node.getattr("weight")?.extract::<f64>()?.to_bits();
+            let count = match count_of_weight.get(&weight) {
+                Some(&count) => count,
+                None => *count_of_weight.entry(weight).or_insert(count_of.call1((node,))?.extract()?),
+            };
             counts.push((index, count));
         }
         let old = match &before {
@@ -210,6 +218,7 @@ impl Router {
         let taken = old.map_or(0, |old| old.count_kept(&kept.index_of_old));
         check.call1((taken as u64 + counts.iter().map(|(_, count)| count).sum::<u64>(),))?;
         let mut made = Unsorted::default();
+        made.tokens.reserve_exact(counts.iter().map(|&(_, count)| count as usize).sum());
         for (index, count) in counts {
             let id = ids[index as usize].bind(py).encode_utf8()?;
             ring::add_tokens(&mut made.tokens, id.as_bytes(), count as u32, |label| hasher.position_with(py, label))?;

@@ -26,6 +26,7 @@ pub struct Stretches {
 /// So many bounds from the start of a bucket on are compared at once. Those of later buckets are after the position
 /// anyway, and do no harm.
 const NEAR: usize = 4;
+pub const PADDING: usize = NEAR;
 pub const NARROW_NODES: usize = 1 << 16;
 
 impl Stretches {
@@ -40,11 +41,15 @@ impl Stretches {
         }
     }
 
-    fn with(mut bounds: Vec<u64>, owners: Owners) -> Stretches {
+    fn with(bounds: Vec<u64>, owners: Owners) -> Stretches {
+        let buckets = count_before_buckets(&bounds, shift_for(bounds.len()));
+        Stretches::with_buckets(bounds, owners, buckets)
+    }
+
+    fn with_buckets(mut bounds: Vec<u64>, owners: Owners, buckets: Vec<u32>) -> Stretches {
         let shift = shift_for(bounds.len());
-        let buckets = count_before_buckets(&bounds, shift);
-        bounds.reserve_exact(NEAR);
-        bounds.resize(bounds.len() + NEAR, u64::MAX);
+        bounds.reserve_exact(PADDING);
+        bounds.resize(bounds.len() + PADDING, u64::MAX);
         let stretches = Stretches { padded_bounds: bounds, owners, buckets, shift };
         assert!(stretches.owner_count() == stretches.len(), "each stretch has an owner");
         stretches
@@ -67,6 +72,9 @@ impl Stretches {
             let index: Vec<Option<u16>> = index_of_old.iter().map(|index| index.map(|index| index as u16)).collect();
             let more: Vec<(u64, u16)> = more.sorted().into_iter().map(|(token, owner)| (token, owner as u16)).collect();
             let (bounds, owners) = merged(self.bounds(), owners, &index, &more);
+            if bounds.len() == self.bounds().len() + more.len() && shift_for(bounds.len()) == self.shift {
+                return Stretches::with_buckets(bounds, Owners::Narrow(owners), self.buckets_with(&more));
+            }
             Stretches::with(bounds, Owners::Narrow(owners))
         } else {
             let owners: Vec<u32> = (0..self.bounds().len()).map(|place| self.owner(place)).collect();
@@ -105,6 +113,19 @@ impl Stretches {
             Owners::Narrow(owners) => owners.len(),
             Owners::Wide(owners) => owners.len(),
         }
+    }
+
+    /// The buckets after sorted tokens have come and none has gone: each counts the new ones before it.
+    fn buckets_with<Owner>(&self, more: &[(u64, Owner)]) -> Vec<u32> {
+        let mut buckets = self.buckets.clone();
+        let mut done = 0;
+        for (before, &(token, _)) in more.iter().enumerate() {
+            let next = (token >> self.shift) as usize + 1;
+            buckets[done..next].iter_mut().for_each(|count| *count += before as u32);
+            done = next;
+        }
+        buckets[done..].iter_mut().for_each(|count| *count += more.len() as u32);
+        buckets
     }
 
     /// How many tokens belong to nodes that have a new index.

@@ -61,6 +61,13 @@ def test_a_ring_that_moved_on_is_the_ring_built_anew(old, new, vnodes):
     assert moved.route_many(KEYS) == anew.route_many(KEYS)
 
 
+def test_a_ring_of_fewer_tokens_than_nodes_moves_on():
+    drained = [Node(f"n{number}", weight=0) for number in range(9)]
+    ring = Ring([Node("m"), *drained], vnodes=1)
+    assert {"m"} == set(ring.on(ring.topology.add(Node("z", weight=0))).route_many(KEYS))
+    assert {"a", "m"} == set(ring.on(ring.topology.add("a")).route_many(KEYS))
+
+
 @given(st.sets(st.sampled_from(EDGES) | st.integers(0, 2**64 - 1), max_size=40), st.data())
 def test_positions_at_the_ends_of_stretches_fall_like_in_a_binary_search(bounds, data):
     bounds = sorted(bounds)
