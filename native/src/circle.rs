@@ -55,45 +55,61 @@ impl Unsorted {
     }
 }
 
-/// Merge the tokens of a circle, with the index that each owner has now, and more sorted ones. Owners without an index
-/// are gone, and their tokens with them.
-pub fn merged<Owner: Copy + Ord + Into<u32>>(
+/// What a change brings: the places in the circle before which a new token comes, or whose token goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event<Owner> {
+    Gone,
+    Come(u64, Owner),
+}
+
+/// The events of a change, in order. Owners without an index are gone, and their tokens with them.
+pub fn events<Owner: Copy + Ord + Into<u32>>(
     tokens: &[u64],
     owners: &[Owner],
     index: &[Option<Owner>],
     more: &[(u64, Owner)],
+) -> Vec<(usize, Event<Owner>)> {
+    let index_of = |place: usize| index[owners[place].into() as usize];
+    let mut found: Vec<_> = more
+        .iter()
+        .map(|&(token, owner)| {
+            // Of equal tokens the smaller index comes first.
+            let near = tokens.partition_point(|&other| other < token);
+            let equal = (near..tokens.len()).take_while(|&place| tokens[place] == token);
+            let before = equal.take_while(|&place| index_of(place).is_none_or(|other| other < owner)).count();
+            (near + before, Event::Come(token, owner))
+        })
+        .collect();
+    if index.contains(&None) {
+        let is_gone: Vec<bool> = index.iter().map(Option::is_none).collect();
+        let gone = (0..tokens.len()).filter(|&place| is_gone[owners[place].into() as usize]);
+        found.extend(gone.map(|place| (place, Event::Gone)));
+        found.sort_by_key(|&(place, event)| (place, event == Event::Gone)); // stable: what comes keeps its order
+    }
+    found
+}
+
+/// The circle after a change: what lies between its events is copied as it is.
+pub fn changed<Owner: Copy + Ord + Into<u32>>(
+    tokens: &[u64],
+    owners: &[Owner],
+    index: &[Option<Owner>],
+    events: &[(usize, Event<Owner>)],
 ) -> (Vec<u64>, Vec<Owner>) {
     let now: Vec<Owner> = index.iter().map(|&index| index.unwrap_or(owners[0])).collect();
-    let most = tokens.len() + more.len();
+    let most = tokens.len() + events.len();
     let (mut bounds, mut found) = (Vec::with_capacity(most + PADDING), Vec::with_capacity(most + 1));
-    let index_of = |place: usize| index[owners[place].into() as usize];
-    let all_stay = index.iter().all(Option::is_some);
     let mut done = 0;
-    let ends = more.iter().map(|&new| Some(new)).chain([None]);
-    for new in ends {
-        let from = done;
-        done = match new {
-            // Of equal tokens the smaller index comes first.
-            Some(new) => {
-                let near = from + tokens[from..].partition_point(|&token| token < new.0);
-                let equal = (near..tokens.len()).take_while(|&place| tokens[place] == new.0);
-                near + equal.take_while(|&place| index_of(place).is_none_or(|owner| owner < new.1)).count()
-            }
-            None => tokens.len(),
-        };
-        if all_stay {
-            bounds.extend_from_slice(&tokens[from..done]);
-            found.extend(owners[from..done].iter().map(|&owner| now[owner.into() as usize]));
-        } else {
-            let kept = (from..done).filter_map(|place| Some((tokens[place], index_of(place)?)));
-            for (token, owner) in kept {
+    for &(place, event) in events.iter().chain([&(tokens.len(), Event::Gone)]) {
+        bounds.extend_from_slice(&tokens[done..place]);
+        found.extend(owners[done..place].iter().map(|&owner| now[owner.into() as usize]));
+        done = place;
+        match event {
+            Event::Gone => done += 1,
+            Event::Come(token, owner) => {
                 bounds.push(token);
                 found.push(owner);
             }
-        }
-        if let Some((token, owner)) = new {
-            bounds.push(token);
-            found.push(owner);
         }
     }
     found.extend(found.first().copied());

@@ -6,7 +6,7 @@
 //!
 //! Promises: the answers of a binary search, at most 16 bytes a bound. Immutable: a change makes the next one.
 
-use crate::circle::{Unsorted, merged};
+use crate::circle::{self, Event, Unsorted};
 
 /// Where owners do not fit into 16 bits they take 32.
 enum Owners {
@@ -71,16 +71,35 @@ impl Stretches {
         if let (Owners::Narrow(owners), true) = (&self.owners, nodes <= NARROW_NODES) {
             let index: Vec<Option<u16>> = index_of_old.iter().map(|index| index.map(|index| index as u16)).collect();
             let more: Vec<(u64, u16)> = more.sorted().into_iter().map(|(token, owner)| (token, owner as u16)).collect();
-            let (bounds, owners) = merged(self.bounds(), owners, &index, &more);
-            if bounds.len() == self.bounds().len() + more.len() && shift_for(bounds.len()) == self.shift {
-                return Stretches::with_buckets(bounds, Owners::Narrow(owners), self.buckets_with(&more));
+            let events = circle::events(self.bounds(), owners, &index, &more);
+            let (bounds, owners) = circle::changed(self.bounds(), owners, &index, &events);
+            if shift_for(bounds.len()) == self.shift {
+                return Stretches::with_buckets(bounds, Owners::Narrow(owners), self.buckets_after(&events));
             }
             Stretches::with(bounds, Owners::Narrow(owners))
         } else {
             let owners: Vec<u32> = (0..self.bounds().len()).map(|place| self.owner(place)).collect();
-            let (bounds, owners) = merged(self.bounds(), &owners, index_of_old, &more.sorted());
+            let events = circle::events(self.bounds(), &owners, index_of_old, &more.sorted());
+            let (bounds, owners) = circle::changed(self.bounds(), &owners, index_of_old, &events);
             Stretches::new(bounds, owners, nodes)
         }
+    }
+
+    /// The buckets after a change: each counts what came before it, and no more what went.
+    fn buckets_after<Owner: Copy>(&self, events: &[(usize, Event<Owner>)]) -> Vec<u32> {
+        let mut buckets = self.buckets.clone();
+        let (mut done, mut more) = (0, 0u32);
+        for &(place, event) in events {
+            let (token, by) = match event {
+                Event::Gone => (self.bounds()[place], u32::MAX), // one less
+                Event::Come(token, _) => (token, 1),
+            };
+            let next = (token >> self.shift) as usize + 1;
+            buckets[done..next].iter_mut().for_each(|count| *count = count.wrapping_add(more));
+            (done, more) = (next, more.wrapping_add(by));
+        }
+        buckets[done..].iter_mut().for_each(|count| *count = count.wrapping_add(more));
+        buckets
     }
 
     /// Where each range of one owner starts, and the owner: neighbours alike are joined, and stretches without a position
@@ -113,19 +132,6 @@ impl Stretches {
             Owners::Narrow(owners) => owners.len(),
             Owners::Wide(owners) => owners.len(),
         }
-    }
-
-    /// The buckets after sorted tokens have come and none has gone: each counts the new ones before it.
-    fn buckets_with<Owner>(&self, more: &[(u64, Owner)]) -> Vec<u32> {
-        let mut buckets = self.buckets.clone();
-        let mut done = 0;
-        for (before, &(token, _)) in more.iter().enumerate() {
-            let next = (token >> self.shift) as usize + 1;
-            buckets[done..next].iter_mut().for_each(|count| *count += before as u32);
-            done = next;
-        }
-        buckets[done..].iter_mut().for_each(|count| *count += more.len() as u32);
-        buckets
     }
 
     /// How many tokens belong to nodes that have a new index.

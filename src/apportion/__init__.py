@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from apportion import balance, errors, placement
     from apportion.errors import ApportionError
-    from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Topology, decode, encode
+    from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Topology
+    from apportion.model.codec import decode, encode
     from apportion.placement import Jump, Modulo, Rendezvous, Ring, Slots, apply, handover, hashers, plan
     from apportion.placement.frozen import Frozen
     from apportion.placement.groups import group_keys, group_places
@@ -18,9 +19,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "apportion.errors": ("ApportionError",),
-    "apportion.model": (
-        "Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Topology", "decode", "encode",
-    ),
+    "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Topology"),
+    "apportion.model.codec": ("decode", "encode"),
     "apportion.placement": (
         "Jump", "Modulo", "Rendezvous", "Ring", "Slots", "apply", "handover", "hashers", "plan",
     ),

@@ -1,7 +1,6 @@
 """Frozen values: what the other rooms talk about."""
 
 from apportion.model.assignment import Assignment, PreferenceList
-from apportion.model.codec import decode, encode
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Change, Key, Move, NodeChange, Plan
 from apportion.model.table import Table
@@ -24,6 +23,4 @@ __all__ = [
     "Table",
     "Token",
     "Topology",
-    "decode",
-    "encode",
 ]
