@@ -25,7 +25,7 @@ demo: .venv/demo.stamp ## Route real keys and plan a change (DEMO_KEYS=file, DEM
 
 test: check live ## Everything: checks and fast tests, then the tests that kill processes
 
-check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; under a minute
+check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; two minutes or three
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
