@@ -12,6 +12,7 @@ from apportion.model.table import Table
 from apportion.placement.frozen import Frozen
 from tests import worlds
 from tests.model.snapshots import BYTES, EXAMPLES, is_refused, resealed
+from tests.model.test_forged import FORGED_TABLES
 
 KEYS = [f"tenant-{number}" for number in range(300)]
 SECRET = bytes(range(16))
@@ -120,3 +121,21 @@ def test_an_edited_table_is_refused_exactly_where_decoding_refuses_it(data):
     else:
         assert decode(edited, Table) == Frozen.load(edited).saved
         Frozen.load(edited).route_many(KEYS[:5])
+
+
+@pytest.mark.parametrize("data", FORGED_TABLES.values(), ids=FORGED_TABLES)
+def test_a_forged_table_is_refused_as_decoding_refuses_it(data):
+    with pytest.raises(BadSnapshot) as decoding:
+        decode(data, Table)
+    with pytest.raises(BadSnapshot) as loading:
+        Frozen.load(data)
+    assert str(decoding.value) == str(loading.value)
+
+
+@pytest.mark.parametrize("column", ["starts", "owners"])
+@pytest.mark.parametrize("place", [0, 7, 8, 15])
+@pytest.mark.parametrize("digit", [b"`", b"g", b"/", b":", b"@", b"G", b"\x00", b"\xff", b" ", b"o", b"p"])
+def test_what_is_no_digit_is_refused_in_every_place(column, place, digit):
+    at = DATA.index(b'"%b":"' % column.encode()) + len(column) + 4 + place
+    with pytest.raises(BadSnapshot):
+        Frozen.load(resealed(DATA[:at] + digit + DATA[at + 1 :]))
