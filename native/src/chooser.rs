@@ -167,8 +167,9 @@ impl Class {
 
 const FRACTION_BITS: u32 = 48;
 
-/// log2(value) in units of 2**-48, rounded down; the twin of `placement/log2.py`.
-fn log2_fixed(value: u128) -> u128 {
+/// Return log2(value) in units of 2**-48, rounded down, for 1 <= value <= 2**64; the twin of `placement/log2.py`.
+#[pyfunction]
+pub fn log2_fixed(value: u128) -> u128 {
     let mut logarithm = u128::from(value.ilog2());
     let mut mantissa = (value << 62) >> logarithm;
     for _ in 0..FRACTION_BITS {

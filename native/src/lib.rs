@@ -34,7 +34,7 @@ mod _native {
     use crate::difference::{changes, ranges, widths};
 
     #[pymodule_export]
-    use crate::chooser::Chooser;
+    use crate::chooser::{Chooser, log2_fixed};
 
     #[pymodule_export]
     use crate::groups::grouped;

@@ -15,7 +15,7 @@ from apportion.placement import (
     native,
 )
 from apportion.placement.keys import key_bytes
-from apportion.placement.log2 import FRACTION_BITS, log2_fixed
+from apportion.placement.log2 import log2_fixed
 from tests import worlds
 from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin
 
@@ -94,5 +94,8 @@ def test_jump_agrees_for_many_buckets(buckets):
     agrees(jump)
 
 
-def test_the_logarithm_of_the_reference_is_within_its_bounds():
-    assert (64 << FRACTION_BITS) == log2_fixed(2**64)
+@given(
+    st.integers(1, 2**64) | st.integers(0, 64).map(lambda bits: 2**bits) | st.integers(1, 64).map(lambda b: 2**b - 1)
+)
+def test_logarithms_agree_to_the_last_bit(value):
+    assert log2_fixed(value) == native.extension.log2_fixed(value)
