@@ -1,8 +1,10 @@
 //! From keys to owners, one or many: what all placements of this crate answer alike.
 
+use pyo3::Borrowed;
 use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyInt, PyList, PyString};
 
 use crate::bulk::{BLOCK, BulkKeys, Places};
 use crate::calls::count;
@@ -43,10 +45,10 @@ pub fn position(hasher: &Hasher, key: &Bound<'_, PyAny>) -> PyResult<u64> {
 pub fn route_many<'py>(
     placement: &impl Answers,
     keys: &Bound<'py, PyAny>,
-    threads: usize,
+    threads: Threads,
 ) -> PyResult<Bound<'py, PyList>> {
     let (py, keys) = (keys.py(), BulkKeys::of(keys)?);
-    let mut owners = vec![0u32; keys.len()];
+    let mut owners = room::<u32>(keys.len())?;
     fill(py, placement, &keys, threads, &mut owners, |owner| owner)?;
     PyList::new(py, owners.iter().map(|&owner| &placement.ids()[owner as usize]))
 }
@@ -54,7 +56,7 @@ pub fn route_many<'py>(
 pub fn route_indexes<'py>(
     placement: &impl Answers,
     keys: &Bound<'py, PyAny>,
-    threads: usize,
+    threads: Threads,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, keys) = (keys.py(), BulkKeys::of(keys)?);
     if placement.ids().len() <= NARROW_NODES {
@@ -69,12 +71,12 @@ pub fn stretches(
     placement: &impl Answers,
     laid: &Stretches,
     keys: &Bound<'_, PyAny>,
-    threads: usize,
+    threads: Threads,
 ) -> PyResult<Vec<u32>> {
     let (py, keys) = (keys.py(), BulkKeys::of(keys)?);
-    let mut found = vec![0u32; keys.len()];
+    let mut found = room::<u32>(keys.len())?;
     let places = Places::of(&mut found);
-    keys.each_block(py, placement.hasher(), threads, |start, positions| {
+    keys.each_block(py, placement.hasher(), threads.0, |start, positions| {
         // SAFETY: each place is in one block.
         unsafe { places.put(start, positions.iter().map(|&position| laid.stretch(position) as u32)) }
     })?;
@@ -87,13 +89,13 @@ fn fill<T: Copy + Send>(
     py: Python<'_>,
     placement: &impl Answers,
     keys: &BulkKeys<'_>,
-    threads: usize,
+    threads: Threads,
     room: &mut [T],
     narrow: impl Fn(u32) -> T + Sync,
 ) -> PyResult<()> {
     let count_of_keys = room.len();
     let places = Places::of(room);
-    keys.each_block(py, placement.hasher(), threads, |start, positions| {
+    keys.each_block(py, placement.hasher(), threads.0, |start, positions| {
         let mut owners = [0; BLOCK];
         placement.owners(positions, &mut owners);
         // SAFETY: each place is in one block.
@@ -117,4 +119,33 @@ fn array<'py, T: Element>(
         fill(unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast::<T>(), count) })?;
     }
     Ok(array)
+}
+
+/// Room for so many values; Python's error where there is none, and no end of the process.
+pub fn room<T: Clone + Default>(count: usize) -> PyResult<Vec<T>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(count).map_err(|_| PyMemoryError::new_err(()))?;
+    room.resize(count, T::default());
+    Ok(room)
+}
+
+/// How many threads a caller allows.
+#[derive(Clone, Copy)]
+pub struct Threads(usize);
+
+impl Threads {
+    pub const ONE: Threads = Threads(1);
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Threads {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Threads> {
+        if let Ok(Ok(threads @ 1..)) = given.cast_exact::<PyInt>().map(|threads| threads.extract::<usize>()) {
+            return Ok(Threads(threads));
+        }
+        let reference = given.py().import("apportion.placement.keys")?;
+        reference.getattr("check_threads")?.call1((given,))?;
+        Ok(Threads(usize::MAX)) // more than can be counted here
+    }
 }

@@ -4,10 +4,11 @@
 //! Promises: the owners of the reference, to the bit. Refuses: hash functions written in Python; they leave nothing to
 //! gain here.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::answers::{self, Answers};
+use crate::answers::{self, Answers, Threads};
 use crate::hash::Hasher;
 
 /// How an owner is found: the index of a node, by its place in a list of those that own.
@@ -84,21 +85,25 @@ impl Chooser {
     }
 
     /// Return the node ids of many keys, in their order.
-    #[pyo3(signature = (keys, *, threads=1))]
-    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyList>> {
+    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
+    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyList>> {
         answers::route_many(self, keys, threads)
     }
 
     /// Return indexes into `topology.nodes` as an array, in the order of the keys.
-    #[pyo3(signature = (keys, *, threads=1))]
-    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
+    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyAny>> {
         answers::route_indexes(self, keys, threads)
     }
 }
 
 impl Chooser {
     fn of(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>, rule: Rule) -> PyResult<Chooser> {
-        Ok(Chooser { ids, hasher: Hasher::of(hasher)?, owners, rule })
+        let hasher = Hasher::of(hasher)?;
+        if !hasher.is_native() {
+            return Err(PyValueError::new_err("the hash function has no native twin; use the reference"));
+        }
+        Ok(Chooser { ids, hasher, owners, rule })
     }
 }
 

@@ -116,8 +116,19 @@ pub fn changed<Owner: Copy + Ord + Into<u32>>(
     (bounds, found)
 }
 
-/// Sort a few neighbours by insertion.
+/// Up to so many neighbours are sorted by insertion.
+const FEW: usize = 32;
+
+/// Sort the tokens of a bucket, of which there are few unless the hash crowds them.
 fn sort_pairs<Owner: Copy + Ord>(bounds: &mut [u64], owners: &mut [Owner], from: usize, to: usize) {
+    if to - from > FEW {
+        let mut pairs: Vec<_> = bounds[from..to].iter().copied().zip(owners[from..to].iter().copied()).collect();
+        pairs.sort_unstable();
+        for (place, (bound, owner)) in (from..to).zip(pairs) {
+            (bounds[place], owners[place]) = (bound, owner);
+        }
+        return;
+    }
     for next in from + 1..to {
         let mut place = next;
         while place > from && (bounds[place - 1], owners[place - 1]) > (bounds[place], owners[place]) {

@@ -1,8 +1,11 @@
 //! Places by owner: what fetching many keys from their nodes begins with.
 
 use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+
+use crate::answers::room;
 
 /// Return where the places of each of `nodes` nodes end, and the places by node, in order, both as 8 bytes each.
 /// `indexes` is what `route_indexes` returned. O(indexes + nodes).
@@ -20,6 +23,9 @@ fn sorted<'py, T: Element + Into<u32>>(
     nodes: usize,
 ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
     let indexes = indexes.to_vec(py)?;
+    if indexes.iter().any(|&index| index.into() as usize >= nodes) {
+        return Err(PyIndexError::new_err("an index beyond the last node"));
+    }
     let mut ends = vec![0u64; nodes + 1];
     for &index in &indexes {
         ends[index.into() as usize + 1] += 1;
@@ -27,7 +33,7 @@ fn sorted<'py, T: Element + Into<u32>>(
     for node in 0..nodes {
         ends[node + 1] += ends[node];
     }
-    let mut places = vec![0u64; indexes.len()];
+    let mut places = room::<u64>(indexes.len())?;
     for (place, &index) in indexes.iter().enumerate() {
         let next = &mut ends[index.into() as usize];
         places[*next as usize] = place as u64;

@@ -1,8 +1,6 @@
 //! The tokens of a ring: the twin of `placement/ring_tokens.py`, whose docstring says where they stand.
 //!
-//! Promises: the tokens of the reference; those of a node that two rings share are taken over, not made again. A token
-//! that two nodes have stands twice, the smaller index first: whoever looks for the first at or after a position finds
-//! that one, and the other is still there when the first one's node leaves.
+//! Promises: the tokens of the reference; those of a node that two rings share are taken over, not made again.
 
 use std::collections::HashMap;
 

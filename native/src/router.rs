@@ -7,11 +7,13 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use pyo3::Borrowed;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 
-use crate::answers::{self, Answers};
+use crate::answers::{self, Answers, Threads};
 use crate::bulk::BLOCK;
 use crate::circle::Unsorted;
 use crate::hash::Hasher;
@@ -70,10 +72,9 @@ impl Laid {
         placement: &Bound<'_, Router>,
         count: &Bound<'_, PyAny>,
         spread_level: Option<&Bound<'_, PyAny>>,
-        spread: Option<&Bound<'_, PyAny>>,
+        spread: &Spread<'_>,
     ) -> PyResult<Option<(&'a Zones, usize)>> {
-        let is_named = |spread: &Bound<'_, PyString>| spread == "strict" || spread == "best-effort";
-        let is_known = spread.is_none_or(|spread| spread.cast_exact::<PyString>().is_ok_and(is_named));
+        let is_known = matches!(spread, Spread::Known(_));
         let wanted = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<usize>().ok());
         let (Some(zones), None, true, Some(wanted)) = (&self.zones, spread_level, is_known, wanted) else {
             return Ok(None);
@@ -91,8 +92,33 @@ impl Laid {
     }
 }
 
+/// How a caller wants lists spread: by one of the names, or by what the reference refuses.
+#[derive(Clone)]
+enum Spread<'py> {
+    Known(&'static str),
+    Other(Bound<'py, PyAny>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Spread<'py> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Spread<'py>> {
+        let names = ["strict", "best-effort"];
+        let name = given.cast_exact::<PyString>().ok().and_then(|text| names.into_iter().find(|&name| *text == *name));
+        Ok(name.map_or_else(|| Spread::Other(given.to_owned()), Spread::Known))
+    }
+}
+
 #[pymethods]
 impl Router {
+    /// Show the collector what was written in Python, and may lead back here.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.laid.get().map(|laid| &laid.hasher) {
+            Some(Hasher::Python(digest, _)) => visit.call(digest),
+            _ => Ok(()),
+        }
+    }
+
     #[new]
     #[pyo3(signature = (*_args, **_options))]
     fn new(_args: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> Router {
@@ -105,14 +131,14 @@ impl Router {
     }
 
     /// Return the node ids of many keys, in their order.
-    #[pyo3(signature = (keys, *, threads=1))]
-    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyList>> {
+    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
+    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyList>> {
         answers::route_many(self.laid()?, keys, threads)
     }
 
     /// Return indexes into `topology.nodes` as an array, in the order of the keys.
-    #[pyo3(signature = (keys, *, threads=1))]
-    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
+    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyAny>> {
         answers::route_indexes(self.laid()?, keys, threads)
     }
 
@@ -126,36 +152,45 @@ impl Router {
     }
 
     /// Return `count` distinct nodes for a key, its owner first; see `Placement`.
-    #[pyo3(signature = (key, count, *, spread_level=None, spread=None))]
+    #[pyo3(
+        signature = (key, count, *, spread_level=None, spread=Spread::Known("strict")),
+        text_signature = "($self, key, count, *, spread_level=None, spread='strict')"
+    )]
     fn preference<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         count: &Bound<'py, PyAny>,
         spread_level: Option<Bound<'py, PyAny>>,
-        spread: Option<Bound<'py, PyAny>>,
+        spread: Spread<'py>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let laid = slf.get().laid()?;
-        if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), spread.as_ref())? {
+        if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), &spread)? {
             return laid.preferred(zones, key, wanted);
         }
         let options = PyDict::new(slf.py());
         options.set_item("spread_level", spread_level)?;
-        options.set_item("spread", spread.unwrap_or_else(|| PyString::intern(slf.py(), "strict").into_any()))?;
+        match spread {
+            Spread::Known(name) => options.set_item("spread", name)?,
+            Spread::Other(other) => options.set_item("spread", other)?,
+        }
         Ok(slf.call_method("_preferred", (key, count), Some(&options))?.cast_into::<PyTuple>()?)
     }
 
     /// Return the preference list of each key, in their order.
-    #[pyo3(signature = (keys, count, *, spread_level=None, spread=None, threads=1))]
+    #[pyo3(
+        signature = (keys, count, *, spread_level=None, spread=Spread::Known("strict"), threads=Threads::ONE),
+        text_signature = "($self, keys, count, *, spread_level=None, spread='strict', threads=1)"
+    )]
     fn preference_many<'py>(
         slf: &Bound<'py, Self>,
         keys: &Bound<'py, PyAny>,
         count: &Bound<'py, PyAny>,
         spread_level: Option<Bound<'py, PyAny>>,
-        spread: Option<Bound<'py, PyAny>>,
-        threads: usize,
+        spread: Spread<'py>,
+        threads: Threads,
     ) -> PyResult<Bound<'py, PyList>> {
         let laid = slf.get().laid()?;
-        if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), spread.as_ref())? {
+        if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), &spread)? {
             let stretches = answers::stretches(laid, &laid.stretches, keys, threads)?;
             let mut chosen = Vec::with_capacity(wanted);
             let lists = stretches.iter().map(|&stretch| {

@@ -36,7 +36,7 @@ class Router:
     def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> array[int]: ...
     def owner_at(self, position: int) -> str: ...
     def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread | None = None
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> tuple[str, ...]: ...
     def preference_many(
         self,
@@ -44,7 +44,7 @@ class Router:
         count: int,
         *,
         spread_level: int | None = None,
-        spread: Spread | None = None,
+        spread: Spread = "strict",
         threads: int = 1,
     ) -> list[tuple[str, ...]]: ...
 

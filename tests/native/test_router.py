@@ -1,17 +1,21 @@
 """Rings and tables in the twin answer like the reference, which is built beside them from the same nodes."""
 
+import gc
+import subprocess
+import sys
+import weakref
 from array import array
 from bisect import bisect_left
 from threading import Thread
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import Node, Ring, Slots, Topology, balance, hashers, plan
-from apportion.errors import ApportionError, InvalidInput, NotEnoughNodes
-from apportion.model.table import Table
-from apportion.placement import native, router
+from apportion import Jump, Node, Rendezvous, Ring, Slots, Topology, balance, hashers, plan
+from apportion.errors import ApportionError, InvalidInput, NotEnoughNodes, UnknownOption
+from apportion.placement import circle, native, router
 from apportion.placement.laid import both_laid
 from apportion.placement.ring import _check_tokens, _token_count
 from tests import worlds
@@ -114,16 +118,86 @@ def test_equal_tokens_belong_to_the_smaller_id_and_come_back_when_it_leaves():
     assert both.table() == reference_table(both.topology, 3, colliding)
 
 
+def test_nodes_whose_tokens_are_another_nodes_too_are_still_met_by_the_walk():
+    ring = Ring(["a", "b", "c"], vnodes=2, hasher=Colliding())
+    reference = reference_ring(ring.topology, 2, Colliding())
+    assert reference._cuts() == ring._cuts()
+    assert ("a", "b", "c") == ring.preference("k", 3)
+    assert [0, 1, 2] == list(ring._ranking(0)) == list(reference._ranking(0))
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, None, "x", 1.5, -(2**64)])
+@pytest.mark.parametrize("kind", [Ring, Jump, Rendezvous])
+def test_what_is_no_number_of_threads_is_refused_alike(kind, threads):
+    placement = kind(["a", "b"])
+    for many in (placement.route_many, placement.route_indexes):
+        with pytest.raises(InvalidInput, match="threads is"):
+            many(KEYS, threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 2**63, 2**64])
+def test_any_number_of_threads_gives_the_answers_of_one(threads):
+    ring = Ring(["a", "b"])
+    assert ring.route_many(KEYS) == ring.route_many(KEYS, threads=threads)
+
+
+@pytest.mark.parametrize("spread", [None, "loose", 1, b"strict"])
+def test_an_unknown_spread_is_refused(spread):
+    with pytest.raises(UnknownOption, match="spread is"):
+        Ring(["a", "b"]).preference("k", 2, spread=spread)
+    with pytest.raises(UnknownOption, match="spread is"):
+        Ring(["a", "b"]).preference_many(["k"], 2, spread=spread)
+
+
+def test_a_ring_whose_tokens_crowd_is_built_like_any():
+    hasher = Crowding()
+    topology = Topology([f"n{number}" for number in range(20)])
+    assert reference_ring(topology, 150, hasher)._cuts() == Ring(topology, hasher=hasher)._cuts()
+
+
+class Crowding:
+    """A hasher whose hashes have their leading bits in common."""
+
+    label, bits = "crowding", 64
+
+    @staticmethod
+    def digest(data):
+        return crc32(data)
+
+    def __call__(self, data):
+        return self.digest(data)
+
+
+def test_a_ring_that_its_own_hasher_holds_is_collected():
+    hasher = Crowding()
+    hasher.digest = lambda data, hasher=hasher: crc32(data)
+    hasher.ring = Ring(["a"], vnodes=1, hasher=hasher)
+    gone = weakref.ref(hasher)
+    del hasher
+    gc.collect()
+    assert gone() is None
+
+
+def test_memory_that_is_not_there_is_an_error_of_python():
+    lines = """
+import numpy, resource
+from apportion import Ring
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+keys, ring = numpy.broadcast_to(numpy.int64(1), (2**31 - 1,)), Ring(["a", "b"])
+for call in (ring.route_many, ring.route_indexes):
+    try:
+        call(keys)
+    except MemoryError:
+        print("MemoryError")
+"""
+    run = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
+    assert (0, "MemoryError\nMemoryError\n") == (run.returncode, run.stdout), run.stderr
+
+
 def reference_table(topology, vnodes, hasher):
     cuts = reference_ring(topology, vnodes, hasher)._cuts()
-    bounds, owners = array("Q", cuts[0]), array("I", cuts[1])
-    starts = [0, *(bound + 1 for bound in bounds if bound + 1 < 2**64)]
-    return Table(
-        topology=topology,
-        hasher=hasher.label,
-        starts=tuple(starts),
-        rows=tuple((owner,) for owner in owners[: len(starts)]),
-    )
+    first = dict(zip(reversed(array("Q", cuts[0])), reversed(array("I", cuts[1])[:-1]), strict=True))
+    return circle.table_of_tokens(first, topology, hasher.label)
 
 
 class Colliding:
@@ -170,9 +244,9 @@ def test_many_preference_lists_are_those_of_each_key(topology, vnodes, count, sp
 @pytest.mark.parametrize("count", [True, 1.0, "2", None, 0, -1, 2**31, 2**32, 2**63, 2**64])
 def test_a_count_that_is_none_is_refused_as_by_the_reference(count):
     ring = Ring(["a", "b", "c"])
-    with pytest.raises((InvalidInput, NotEnoughNodes)) as by_twin:
+    with pytest.raises((InvalidInput, NotEnoughNodes, UnknownOption)) as by_twin:
         ring.preference("k", count)
-    with pytest.raises((InvalidInput, NotEnoughNodes)) as by_rule:
+    with pytest.raises((InvalidInput, NotEnoughNodes, UnknownOption)) as by_rule:
         ring._preferred("k", count, spread_level=None, spread="strict")
     assert str(by_rule.value) == str(by_twin.value)
 

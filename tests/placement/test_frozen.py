@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion import Ring, Slots, Topology, balance, decode, encode, hashers, plan
-from apportion.errors import BadSnapshot, CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.errors import BadSnapshot, CannotPlace, InvalidInput, NotEnoughNodes, UnknownOption
 from apportion.model.table import Table
 from apportion.placement.frozen import Frozen
 from tests import worlds
@@ -140,3 +140,23 @@ def test_what_is_no_digit_is_refused_in_every_place(column, place, digit):
     at = DATA.index(b'"%b":"' % column.encode()) + len(column) + 4 + place
     with pytest.raises(BadSnapshot):
         Frozen.load(resealed(DATA[:at] + digit + DATA[at + 1 :]))
+
+
+@pytest.mark.parametrize("slots", [16_777_218, 2**30, 2**62, 2**63, 2**64 - 1, -1, -(2**63) - 1])
+def test_a_number_of_slots_that_no_table_has_is_refused(slots):
+    with pytest.raises(BadSnapshot):
+        Frozen.load(resealed(DATA.replace(b'"slots":0', b'"slots":%d' % slots)))
+
+
+@pytest.mark.parametrize("replicas", [0, 3, 2**63, 2**64 - 1, -1])
+def test_a_length_of_rows_that_no_table_has_is_refused(replicas):
+    with pytest.raises(BadSnapshot):
+        Frozen.load(resealed(DATA.replace(b'"replicas":2', b'"replicas":%d' % replicas)))
+
+
+def test_a_hasher_that_is_not_the_tables_is_the_callers_mistake_and_not_the_files():
+    with pytest.raises(UnknownOption, match="hasher"):
+        Frozen.load(DATA, hasher="xxh3-6")
+    with pytest.raises(InvalidInput, match="that of the table") as caught:
+        Frozen.load(DATA, hasher="md5")
+    assert not isinstance(caught.value, BadSnapshot)

@@ -1,10 +1,12 @@
 """Groups hold every key once, at the node that handles it, in the order it was passed."""
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import Jump, Ring, group_keys, group_places
+from apportion import Jump, Ring, Topology, group_keys, group_places
 from apportion.errors import InvalidInput
 from tests import worlds
 
@@ -30,3 +32,23 @@ def test_a_single_key_is_refused():
         group_keys(Ring(["a"]), "tenant")
     with pytest.raises(InvalidInput, match="keys is"):
         group_places(Ring(["a"]), b"tenant")
+
+
+class Foreign:
+    """A placement of somebody else's, whose indexes are a list, or of another kind of array, or beyond its nodes."""
+
+    def __init__(self, indexes):
+        self.topology, self.indexes = Topology(["a", "b"]), indexes
+
+    def route_indexes(self, keys, *, threads=1):
+        return self.indexes
+
+
+@pytest.mark.parametrize("indexes", [[1, 0, 1], array("L", [1, 0, 1]), array("H", [1, 0, 1])])
+def test_indexes_of_any_kind_are_grouped(indexes):
+    assert {"a": array("Q", [1]), "b": array("Q", [0, 2])} == group_places(Foreign(indexes), "xyz")
+
+
+def test_an_index_beyond_the_nodes_is_an_error():
+    with pytest.raises(IndexError):
+        group_places(Foreign(array("H", [7])), ["x"])

@@ -143,22 +143,27 @@ def _check_head(head: "re.Match[bytes]", data: bytes, wanted: str) -> None:
 
 
 def _body(data: bytes, start: int) -> bytes:
-    if not data.startswith(_BODY, start):
-        raise BadSnapshot("snapshot", data[start:][:60], _BODY.decode(), "Take a fresh copy.")
-    return data[start + len(_BODY) : -len(_TAIL)]
+    return data[_after(_BODY, data, start) : -len(_TAIL)]
+
+
+def _after(mark: bytes, data: bytes, start: int) -> int:
+    """Return where what follows a mark begins; `BadSnapshot` if the mark does not stand at `start`."""
+    if not data.startswith(mark, start):
+        raise BadSnapshot("snapshot", data[start : start + 60], mark.decode(), "Take a fresh copy.")
+    return start + len(mark)
 
 
 def _spans(data: bytes, start: int) -> tuple[dict[str, tuple[int, int]], int]:
     """Return where the digits of the columns lie, the first of which begins at `start`, and where the body begins."""
     spans: dict[str, tuple[int, int]] = {}
-    start += len(_COLUMNS)
+    start = _after(_COLUMNS, data, start)
     while name := _COLUMN.match(data, start):
         end = data.find(b'"', name.end())
         if name[1].decode() in spans:
             raise BadSnapshot("columns of the snapshot", name[1].decode(), "each once", "Take a fresh copy.")
         spans[name[1].decode()] = (name.end(), end)
         start = end + 1
-    return spans, start + len(_AFTER_COLUMNS)
+    return spans, _after(_AFTER_COLUMNS, data, start)
 
 
 def _checksum(*parts: bytes | memoryview) -> str:

@@ -15,7 +15,7 @@ from apportion.model.topology import Node, Topology
 from apportion.placement import native
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, native_name
-from apportion.placement.keys import key_bytes, listed
+from apportion.placement.keys import check_threads, key_bytes, listed
 from apportion.placement.spread import Spread, spread_rule
 
 
@@ -57,12 +57,14 @@ class Computed(ABC):
 
     def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
         """Return the node ids of many keys, in their order."""
+        check_threads(threads)
         if twin := self._twin():
             return twin.route_many(keys, threads=threads)
         return [self.route(key) for key in listed(keys)]
 
     def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        check_threads(threads)
         if twin := self._twin():
             return twin.route_indexes(keys, threads=threads)
         indexes = (self._owner(self._hash(key_bytes(key))) for key in listed(keys))

@@ -14,7 +14,7 @@ from apportion.model import codec
 from apportion.model.forms import TABLE_MEMBERS, topology_of
 from apportion.model.plan import Key
 from apportion.model.shapes import integer, members, text
-from apportion.model.table import Table
+from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.topology import Topology
 from apportion.placement import catalog, native
 from apportion.placement.explanation import Explanation
@@ -64,7 +64,10 @@ class Frozen(Tabular):
         with codec.naming(Table):
             label, slots, replicas, inner = members(body, *TABLE_MEMBERS)
             topology = topology_of(inner, "", columns, named)
-            chosen, shape = _hasher_of(text(label), hasher), (integer(replicas), integer(slots))
+            named_hasher, shape = text(label), (integer(replicas), integer(slots))
+        if not (1 <= shape[0] <= len(topology) and 0 <= shape[1] <= MAX_TOKENS):
+            return None
+        chosen = _hasher_of(named_hasher, hasher)
         frozen = cls.__new__(cls)
         spans = columns.span("starts"), columns.span("owners")
         if columns.spans or not native.extension.lay_columns(frozen, topology.ids, chosen, data, spans, shape):

@@ -20,6 +20,8 @@ from apportion.model.epoch import content_digest
 DEFAULT = "xxh3-64"
 SECRET_BYTES = 16
 
+PRESCRIBED_WITH_TWINS = frozenset(("cassandra-murmur3", "crc32", "md5-first-word", "redis-slot"))
+
 Digest = Callable[[bytes], int]
 
 
@@ -113,7 +115,8 @@ def native_name(hasher: Hasher) -> tuple[str | None, bytes | None]:
     """Return what the native twin knows a hasher by, its name and its secret; no name if it must call it instead."""
     if type(hasher) is NamedHasher:
         return hasher.name, hasher.key
-    return (hasher.label, None) if getattr(hasher, "has_twin", False) else (None, None)
+    has_twin = getattr(hasher, "has_twin", False) and hasher.label in PRESCRIBED_WITH_TWINS
+    return (hasher.label, None) if has_twin else (None, None)
 
 
 def position_of(hasher: Hasher) -> Digest:

@@ -13,7 +13,7 @@ from apportion.model.plan import Key
 from apportion.model.table import Owners, Table
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement, index_buffer
-from apportion.placement.keys import listed
+from apportion.placement.keys import check_threads, listed
 from apportion.placement.spread import Spread, spread_rule
 
 AS_THEY_ARE = "exact-bytes"
@@ -30,12 +30,14 @@ class KeyByKey(ABC):
     def route(self, key: Key) -> str:
         """Return the id of the node that handles a key."""
 
-    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:  # noqa: ARG002
+    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
         """Return the node ids of many keys, in their order."""
+        check_threads(threads)
         return [self.route(key) for key in listed(keys)]
 
-    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":  # noqa: ARG002
+    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        check_threads(threads)
         index = self.topology.index
         return index_buffer((index(self.route(key)) for key in listed(keys)), len(self.topology))
 

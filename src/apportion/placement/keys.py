@@ -83,3 +83,9 @@ def _refuse_length(key: Key) -> NoReturn:
 
 def _refuse(key: object, expected: str, hint: str) -> NoReturn:
     raise InvalidInput("key", key, expected, hint)
+
+
+def check_threads(threads: int) -> None:
+    """Raise `InvalidInput` for what is no number of threads; how many there are at most is the twin's business."""
+    if type(threads) is not int or threads < 1:
+        raise InvalidInput("threads", threads, "an int of at least 1", "Leave it out for one.")

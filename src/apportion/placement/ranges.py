@@ -24,7 +24,7 @@ from apportion.model.token import KeyRange, Position, is_before
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, index_buffer, topology_of
 from apportion.placement.explanation import Explanation
-from apportion.placement.keys import key_bytes, listed
+from apportion.placement.keys import check_threads, key_bytes, listed
 from apportion.placement.spread import Spread, spread_rule
 
 _INTS = "int-order"
@@ -72,12 +72,14 @@ class Ranges:
         """Return the id of the node that handles a key."""
         return self.topology.ids[self._row(key)[0]]
 
-    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:  # noqa: ARG002
+    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
         """Return the node ids of many keys, in their order."""
+        check_threads(threads)
         return [self.route(key) for key in listed(keys)]
 
-    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":  # noqa: ARG002
+    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        check_threads(threads)
         return index_buffer((self._row(key)[0] for key in listed(keys)), len(self.topology))
 
     def preference(

@@ -19,7 +19,7 @@ from apportion.model.topology import Node, Topology
 from apportion.placement import native
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, position_of
-from apportion.placement.keys import key_bytes, listed
+from apportion.placement.keys import check_threads, key_bytes, listed
 from apportion.placement.ring_tokens import ring_tokens
 from apportion.placement.spread import Spread
 
@@ -39,13 +39,15 @@ class ReferenceRouter(ABC):
         """Return the id of the node that handles a key."""
         return self._owner_ids[bisect_left(self._bounds, self._position_of(key_bytes(key)))]
 
-    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:  # noqa: ARG002
+    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
         """Return the node ids of many keys, in their order."""
+        check_threads(threads)
         names, bounds, position = self._owner_ids, self._bounds, self._position_of
         return [names[bisect_left(bounds, position(key_bytes(key)))] for key in listed(keys)]
 
-    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":  # noqa: ARG002
+    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        check_threads(threads)
         return index_buffer((self._indexes[self._stretch(key)] for key in listed(keys)), self._nodes)
 
     def owner_at(self, position: Token) -> str:
@@ -65,9 +67,10 @@ class ReferenceRouter(ABC):
         *,
         spread_level: int | None = None,
         spread: Spread = "strict",
-        threads: int = 1,  # noqa: ARG002
+        threads: int = 1,
     ) -> list[tuple[str, ...]]:
         """Return the preference list of each key, in their order."""
+        check_threads(threads)
         return [self.preference(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
 
     @abstractmethod
@@ -101,10 +104,14 @@ class ReferenceRouter(ABC):
         """Lay the tokens of a ring, so many of each node; `check` is told their number before any is made."""
         counts = [count_of(node) for node in topology]
         check(sum(counts))
-        owners: dict[Token, int] = {}
-        for index in reversed(range(len(topology))):  # the smallest id is written last, and keeps a shared token
-            owners.update(dict.fromkeys(ring_tokens(topology.ids[index], counts[index], hasher.digest), index))
-        self._lay(topology.ids, hasher, *circle_of(owners))
+        # A token that two nodes have stands twice, the smaller id first: it owns, and the other is met next.
+        tokens = sorted(
+            (token, index)
+            for index, (node_id, count) in enumerate(zip(topology.ids, counts, strict=True))
+            for token in ring_tokens(node_id, count, hasher.digest)
+        )
+        bounds, owners = array("Q", (token for token, _ in tokens)), array("I", (index for _, index in tokens))
+        self._lay(topology.ids, hasher, bounds.tobytes(), (owners + owners[:1]).tobytes())
 
     def _stretch(self, key: Key) -> int:
         """Return the number of the stretch that a key lies in."""
