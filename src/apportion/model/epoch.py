@@ -5,7 +5,6 @@ tell older from newer; an epoch is both, and whoever acts on one compares both.
 """
 
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from apportion.errors import InvalidInput
 
@@ -45,6 +44,8 @@ def check_number(number: int) -> int:
 
 def content_digest(*parts: bytes | memoryview) -> str:
     """Digest byte strings, each with its length, so that no two lists of parts look alike."""
+    from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, which a process that only routes never needs
+
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))

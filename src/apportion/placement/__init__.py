@@ -1,23 +1,11 @@
 """Key to node, without I/O: algorithms, hash functions, preference lists, plans.
 
-The files of the algorithms that few programs use are loaded when first asked for: there are many, and the first route
-of a process should not wait for them.
+Everything is loaded when first asked for: there are many files, and the first route of a process should wait for those
+of its placement only.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
-
-from apportion.placement import hashers, jump, modulo, native, rendezvous, ring, slots
-from apportion.placement.api import Placement, PlacementSpec
-from apportion.placement.catalog import get, names
-from apportion.placement.change import Handover, apply, handover, plan
-from apportion.placement.explanation import Explanation
-from apportion.placement.hashers import Hasher
-from apportion.placement.jump import Jump
-from apportion.placement.modulo import Modulo
-from apportion.placement.rendezvous import Rendezvous
-from apportion.placement.ring import Ring
-from apportion.placement.slots import Slots
 
 if TYPE_CHECKING:
     from apportion.placement import (
@@ -28,23 +16,47 @@ if TYPE_CHECKING:
         directory,
         envoy,
         envoy_maglev,
+        hashers,
         hotkeys,
+        jump,
         kafka,
         ketama,
         lists,
         maglev,
+        modulo,
         multiprobe,
+        native,
         nginx,
         ranges,
         redis_slots,
+        rendezvous,
+        ring,
+        slots,
     )
+    from apportion.placement.api import Placement, PlacementSpec
+    from apportion.placement.catalog import get, names
+    from apportion.placement.change import Handover, apply, handover, plan
+    from apportion.placement.explanation import Explanation
+    from apportion.placement.hashers import Hasher
+    from apportion.placement.jump import Jump
+    from apportion.placement.modulo import Modulo
+    from apportion.placement.rendezvous import Rendezvous
+    from apportion.placement.ring import Ring
+    from apportion.placement.slots import Slots
 
-_LOADED_WHEN_USED = frozenset(
-    (
-        "bounded", "cassandra", "choose_k", "composite", "directory", "envoy", "envoy_maglev", "hotkeys", "kafka",
-        "ketama", "lists", "maglev", "multiprobe", "nginx", "ranges", "redis_slots",
-    )
-)  # fmt: skip
+_HOMES = {
+    "api": ("Placement", "PlacementSpec"),
+    "catalog": ("get", "names"),
+    "change": ("Handover", "apply", "handover", "plan"),
+    "explanation": ("Explanation",),
+    "hashers": ("Hasher",),
+    "jump": ("Jump",),
+    "modulo": ("Modulo",),
+    "rendezvous": ("Rendezvous",),
+    "ring": ("Ring",),
+    "slots": ("Slots",),
+}
+_HOME_OF = {name: home for home, names_there in _HOMES.items() for name in names_there}
 
 __all__ = [
     "Explanation",
@@ -89,6 +101,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LOADED_WHEN_USED:
+    if name in _HOME_OF:
+        value = getattr(import_module(f"apportion.placement.{_HOME_OF[name]}"), name)
+    elif name in __all__:
+        value = import_module(f"apportion.placement.{name}")
+    else:
         raise AttributeError(f"module 'apportion.placement' has no attribute {name!r}")
-    return import_module(f"apportion.placement.{name}")
+    globals()[name] = value
+    return value
