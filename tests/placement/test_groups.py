@@ -52,3 +52,9 @@ def test_indexes_of_any_kind_are_grouped(indexes):
 def test_an_index_beyond_the_nodes_is_an_error():
     with pytest.raises(IndexError):
         group_places(Foreign(array("H", [7])), ["x"])
+
+
+@pytest.mark.parametrize("group", [group_keys, group_places])
+def test_what_is_no_placement_is_refused(group):
+    with pytest.raises(InvalidInput, match="placement is"):
+        group(None, ["k"])

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.placement import native
 from apportion.placement.api import Placement
@@ -32,6 +33,8 @@ def group_places(placement: Placement, keys: Iterable[Key], *, threads: int = 1)
     >>> group_places(Ring(["a", "b", "c"]), ["tenant-1", "tenant-2", "tenant-3", "tenant-4"])["b"]
     array('Q', [1, 3])
     """
+    if not callable(getattr(placement, "route_indexes", None)):
+        raise InvalidInput("placement", placement, "a placement", "Build one, say Ring(topology).")
     indexes, ids = placement.route_indexes(keys, threads=threads), placement.topology.ids
     if native.IN_USE and isinstance(indexes, array) and indexes.typecode in "HI":
         ends, places = (array("Q", data) for data in native.extension.grouped(indexes, len(ids)))
