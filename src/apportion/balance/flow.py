@@ -1,0 +1,158 @@
+"""The minimum-movement flow: the fewest replicas moved to loads that are as even as zones allow.
+
+Promises: no two replicas of a partition on one node, in no zone more of them than the demand allows, loads within the
+bounds; no other such assignment moves fewer replicas, and the prices returned prove it (see `verify`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappop, heappush
+
+from apportion.balance.augment import NOTHING, Augmenting, Open
+from apportion.balance.evening import even_out
+from apportion.balance.quotas import Demand, LoadBounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What is asked of the flow: the demand, the loads that are even, and who held each partition before.
+
+    `before[p]` lists node indexes, in the order in which they should be kept if not all can; those whose node cannot
+    hold anything now are no part of it. `elsewhere` is how much each node holds of other things: of the assignments
+    with the fewest moves, one is taken that evens that out.
+    """
+
+    demand: Demand
+    bounds: LoadBounds
+    before: Sequence[Sequence[int]]
+    elsewhere: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """The nodes of each partition, first those that held it before, and the price of a place on each node."""
+
+    rows: list[tuple[int, ...]]
+    prices: tuple[int, ...]
+
+
+def solve(network: Network) -> Flow:
+    """Return an assignment with the fewest moves, and the prices that prove it. See `Augmenting` for the cost."""
+    solver = _Replicas(network)
+    solver.finish()
+    if network.elsewhere is not None:
+        even_out(solver, network.elsewhere)
+    rows = [_ordered(row, before) for row, before in zip(solver.rows, network.before, strict=True)]
+    return Flow(rows=rows, prices=tuple(solver.price[: solver.nodes]))
+
+
+def _ordered(row: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
+    kept = [node for node in before if node in row]
+    return *kept, *sorted(set(row).difference(kept))
+
+
+class _Replicas(Augmenting):
+    """Replicas of partitions on nodes: an item is a partition of which the node holds a replica."""
+
+    def __init__(self, network: Network) -> None:
+        self.demand, self.before = network.demand, network.before
+        self.zone_least, self.zone_most = network.demand.zone_least, network.demand.zone_most
+        self.rows = list(_kept(network))
+        held: list[list[int]] = [[] for _ in network.demand.weights]
+        _fill(network, self.rows)
+        # What a node looks at first is listed last: it would rather give a replica that it does not lead.
+        for leads in (True, False):
+            for partition, (row, before) in enumerate(zip(self.rows, self.before, strict=True)):
+                for node in row:
+                    if (node == next(iter(before), NOTHING)) is leads:
+                        held[node].append(partition)
+        super().__init__(network.bounds, network.demand.zones, held)
+
+    def swap(self, item: int, giver: int, taker: int) -> None:
+        """Note that a replica of a partition now sits on another node."""
+        row = self.rows[item]
+        row[row.index(giver)] = taker
+
+    def target(self, node: int, item: int, among: Open) -> int:
+        """Return an open node to which a replica can go for the same: first one that held it before."""
+        row, before, zones = self.rows[item], self.before[item], self.zones
+        in_zone = [zones[holder] for holder in row]
+        own = zones[node]
+        leaves_zone = in_zone.count(own) > self.zone_least[own]
+        value = self.price[node] + (node not in before)
+
+        def has_room(zone: int) -> bool:
+            return zone == own or (leaves_zone and in_zone.count(zone) < self.zone_most[zone])
+
+        for other in before:
+            if self.price[other] == value and other in among and other not in row and has_room(zones[other]):
+                return other
+        for zone, nodes in among.zones_at(value - 1):
+            if has_room(zone):
+                for other in nodes:
+                    if other not in row and other not in before:
+                        return other
+        return NOTHING
+
+
+def _kept(network: Network) -> Iterator[list[int]]:
+    """Yield what each partition keeps while nodes cost nothing: all that its zones and the number of replicas allow."""
+    demand = network.demand
+    optional = demand.replicas - sum(demand.zone_least)
+    for before in network.before:
+        counts: dict[int, int] = {}
+        kept, surplus, left = [], [], optional
+        for node in before:
+            zone = demand.zones[node]
+            counts[zone] = counts.get(zone, 0) + 1
+            if counts[zone] <= demand.zone_least[zone]:
+                kept.append(node)
+            elif counts[zone] <= demand.zone_most[zone]:
+                surplus.append(node)
+        yield kept + surplus[:left]
+
+
+def _fill(network: Network, rows: Sequence[list[int]]) -> None:
+    """Complete every partition, each time on the node with most room of those it may have."""
+    demand, most = network.demand, network.bounds.most
+    room = list(most)
+    for row in rows:
+        for node in row:
+            room[node] -= 1
+    roomiest = [(-free, node) for node, free in enumerate(room) if demand.weights[node]]
+    heapify(roomiest)
+    for row in rows:
+        while len(row) < demand.replicas:
+            node = _roomiest(roomiest, room, partial(_may_join, demand, row))
+            row.append(node)
+            room[node] -= 1
+            heappush(roomiest, (-room[node], node))
+
+
+def _may_join(demand: Demand, row: Sequence[int], node: int) -> bool:
+    """Whether a node may take the next replica of a partition, so that every zone still gets what it must have."""
+    counts = dict.fromkeys((zone for zone, least in enumerate(demand.zone_least) if least), 0)
+    for holder in row:
+        counts[demand.zones[holder]] = counts.get(demand.zones[holder], 0) + 1
+    zone = demand.zones[node]
+    held = counts.get(zone, 0)
+    if node in row or held >= demand.zone_most[zone]:
+        return False
+    owed = sum(max(0, demand.zone_least[zone] - count) for zone, count in counts.items())
+    return held < demand.zone_least[zone] or demand.replicas - len(row) > owed
+
+
+def _roomiest(roomiest: list[tuple[int, int]], room: Sequence[int], may_join: Callable[[int], bool]) -> int:
+    """Take the node with most room that may join out of a heap, in which outdated entries are skipped."""
+    passed = []
+    while True:
+        entry = heappop(roomiest)
+        if -entry[0] != room[entry[1]]:
+            continue
+        if may_join(entry[1]):
+            break
+        passed.append(entry)
+    for other in passed:
+        heappush(roomiest, other)
+    return entry[1]

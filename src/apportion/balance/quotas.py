@@ -1,0 +1,157 @@
+"""Quotas: how many replicas each node should hold, exactly, and which loads are as even as zones allow.
+
+A node's quota is its share of all replicas by weight, but never more than one replica of every partition; what it
+cannot take is shared out among the others, again by weight. Even means: every load is the floor or the ceiling of its
+quota. Where zones forbid that (a zone that is too small for its nodes' quotas, or too large), even means: the least sum
+of squared differences from the quotas.
+
+Promises: integers only; every list of loads within the bounds, with the totals of its pools, is as even as any can be,
+and every list that is as even lies within them. Refuses: to say which of them moves least; that is the flow's part.
+
+Source: water filling; separable convex allocation under laminar bounds (Federgruen and Groenevelt 1986).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What is to be placed where: `replicas` of each of `partitions`, on nodes of some weight, each in a zone.
+
+    Node i stands in zone `zones[i]` and counts `weights[i]`; 0 takes nothing. Of one partition, zone z holds at least
+    `zone_least[z]` and at most `zone_most[z]` replicas.
+    """
+
+    partitions: int
+    replicas: int
+    weights: tuple[int, ...]
+    zones: tuple[int, ...]
+    zone_least: tuple[int, ...]
+    zone_most: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """How many replicas there are of all partitions."""
+        return self.partitions * self.replicas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadBounds:
+    """Which loads are as even as can be: node i holds `least[i]` or `most[i]`, which differ by one at most.
+
+    The nodes of pool g, those with `pools[i] == g`, hold `totals[g]` together.
+    """
+
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+    pools: tuple[int, ...]
+    totals: tuple[int, ...]
+
+
+def quotas(demand: Demand) -> tuple[tuple[int, ...], int]:
+    """Return each node's exact quota as a numerator, and the denominator of them all. O(nodes log nodes)."""
+    heaviest_first = sorted(range(len(demand.weights)), key=lambda index: -demand.weights[index])
+    left, weight = demand.total, sum(demand.weights)
+    full = set()
+    for index in heaviest_first:
+        if left * demand.weights[index] <= demand.partitions * weight:
+            break
+        full.add(index)
+        left -= demand.partitions
+        weight -= demand.weights[index]
+    denominator = weight or 1
+    numerators = (
+        demand.partitions * denominator if index in full else left * own for index, own in enumerate(demand.weights)
+    )
+    return tuple(numerators), denominator
+
+
+def load_bounds(demand: Demand) -> LoadBounds:
+    """Return which loads are as even as the zones allow. O(nodes log(replicas · weight))."""
+    numerators, denominator = quotas(demand)
+    floors = tuple(numerator // denominator for numerator in numerators)
+    ceilings = tuple(-(-numerator // denominator) for numerator in numerators)
+    held = _Zones(demand)
+    if held.least_total(floors) <= demand.total <= held.most_total(ceilings) and held.can_hold(floors, ceilings):
+        pools = (0,) * len(floors)
+        return LoadBounds(least=floors, most=ceilings, pools=pools, totals=(demand.total,))
+    return _least_squares(demand, held, numerators, denominator)
+
+
+class _Zones:
+    """Sums of loads by zone, held against what a zone may and must hold of all partitions."""
+
+    def __init__(self, demand: Demand) -> None:
+        self.members: list[list[int]] = [[] for _ in demand.zone_most]
+        for index, zone in enumerate(demand.zones):
+            self.members[zone].append(index)
+        self.least = [count * demand.partitions for count in demand.zone_least]
+        self.most = [count * demand.partitions for count in demand.zone_most]
+
+    def sums(self, loads: Sequence[int]) -> list[int]:
+        return [sum(loads[index] for index in members) for members in self.members]
+
+    def least_total(self, loads: Sequence[int]) -> int:
+        return sum(map(max, self.sums(loads), self.least))
+
+    def most_total(self, loads: Sequence[int]) -> int:
+        return sum(map(min, self.sums(loads), self.most))
+
+    def can_hold(self, least: Sequence[int], most: Sequence[int]) -> bool:
+        """Whether each zone alone has loads between these that it may hold."""
+        at_least, at_most = self.sums(least), self.sums(most)
+        return all(
+            low <= may and must <= high
+            for low, high, must, may in zip(at_least, at_most, self.least, self.most, strict=True)
+        )
+
+
+def _least_squares(demand: Demand, held: _Zones, numerators: Sequence[int], denominator: int) -> LoadBounds:
+    """Return the bounds of all loads with the least sum of squared differences from the quotas.
+
+    The k-th replica of a node costs more the further k lies above its quota. At a `level`, every node holds the
+    replicas that cost no more than it. The level is the lowest at which all replicas have a place; a zone that has no
+    room for that much, or must hold more, finds a level of its own and is a pool.
+    """
+
+    def at(level: int, index: int) -> int:
+        if demand.weights[index] == 0:
+            return 0
+        return min(max((numerators[index] + level) // denominator, 0), demand.partitions)
+
+    def zone_at(members: Sequence[int], level: int) -> int:
+        return sum(at(level, index) for index in members)
+
+    def held_at(level: int) -> int:
+        zones = zip(held.members, held.least, held.most, strict=True)
+        return sum(min(max(zone_at(members, level), must), may) for members, must, may in zones)
+
+    span = (demand.partitions + 1) * denominator
+    common = _first_level(held_at, demand.total, span)
+    nodes = range(len(numerators))
+    least, most = [at(common - 1, index) for index in nodes], [at(common, index) for index in nodes]
+    pools, totals = [0] * len(least), [demand.total]
+    for members, must, may in zip(held.members, held.least, held.most, strict=True):
+        if must <= zone_at(members, common) and zone_at(members, common - 1) <= may:
+            continue
+        fixed = must if must > zone_at(members, common) else may
+        own = _first_level(partial(zone_at, members), fixed, span)
+        for index in members:
+            least[index], most[index], pools[index] = at(own - 1, index), at(own, index), len(totals)
+        totals.append(fixed)
+        totals[0] -= fixed
+    return LoadBounds(least=tuple(least), most=tuple(most), pools=tuple(pools), totals=tuple(totals))
+
+
+def _first_level(held_at: Callable[[int], int], wanted: int, span: int) -> int:
+    """Return the lowest level in -span .. span at which at least `wanted` replicas are held, which grow with it."""
+    low, high = -span, span
+    while low < high:
+        middle = (low + high) // 2
+        if held_at(middle) >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return low
