@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from apportion.balance.augment import NOTHING, Augmenting, Open
 from apportion.balance.evening import even_out
 from apportion.balance.quotas import Demand, LoadBounds
+from apportion.model.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Network:
 
     demand: Demand
     bounds: LoadBounds
-    before: Sequence[Sequence[int]]
+    before: Rows
     elsewhere: Sequence[int] | None = None
 
 
@@ -33,7 +34,7 @@ class Network:
 class Flow:
     """The nodes of each partition, first those that held it before, and the price of a place on each node."""
 
-    rows: list[tuple[int, ...]]
+    rows: Rows
     prices: tuple[int, ...]
 
 
@@ -43,8 +44,8 @@ def solve(network: Network) -> Flow:
     solver.finish()
     if network.elsewhere is not None:
         even_out(solver, network.elsewhere)
-    rows = [_ordered(row, before) for row, before in zip(solver.rows, network.before, strict=True)]
-    return Flow(rows=rows, prices=tuple(solver.price[: solver.nodes]))
+    rows = [_ordered(row, before) for row, before in zip(solver.rows, solver.before, strict=True)]
+    return Flow(rows=Rows.of(rows), prices=tuple(solver.price[: solver.nodes]))
 
 
 def _ordered(row: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
@@ -56,7 +57,7 @@ class _Replicas(Augmenting):
     """Replicas of partitions on nodes: an item is a partition of which the node holds a replica."""
 
     def __init__(self, network: Network) -> None:
-        self.demand, self.before = network.demand, network.before
+        self.demand, self.before = network.demand, tuple(network.before)
         self.zone_least, self.zone_most = network.demand.zone_least, network.demand.zone_most
         self.rows = list(_kept(network))
         held: list[list[int]] = [[] for _ in network.demand.weights]
@@ -83,6 +84,7 @@ class _Replicas(Augmenting):
         value = self.price[node] + (node not in before)
 
         def has_room(zone: int) -> bool:
+            """Whether the partition may go to a zone."""
             return zone == own or (leaves_zone and in_zone.count(zone) < self.zone_most[zone])
 
         for other in before:

@@ -10,17 +10,19 @@ from fractions import Fraction
 from apportion.balance.augment import NOTHING, Augmenting, Open
 from apportion.balance.evening import even_out
 from apportion.balance.quotas import LoadBounds
+from apportion.model.rows import Rows
 
 
 def choose_leaders(
-    rows: Sequence[Sequence[int]], led_before: Sequence[int], nodes: int, elsewhere: Sequence[int] | None = None
+    rows: Rows, led_before: Sequence[int], nodes: int, elsewhere: Sequence[int] | None = None
 ) -> tuple[list[int], tuple[int, ...]]:
     """Return who leads each partition, and the price of leading on each node.
 
     `led_before[p]` is who led partition p, or -1 for nobody that could now. `elsewhere` is how much each node leads of
     other things: of the choices with the fewest changes, one is taken that evens that out.
     """
-    solver = _Leads(rows, led_before, leader_bounds(rows, nodes))
+    listed = tuple(rows)
+    solver = _Leads(listed, led_before, leader_bounds(listed, nodes))
     solver.finish()
     if elsewhere is not None:
         even_out(solver, elsewhere)

@@ -91,12 +91,15 @@ class _Zones:
         self.most = [count * demand.partitions for count in demand.zone_most]
 
     def sums(self, loads: Sequence[int]) -> list[int]:
+        """Return the load of each zone."""
         return [sum(loads[index] for index in members) for members in self.members]
 
     def least_total(self, loads: Sequence[int]) -> int:
+        """Return how much is held at least, where nodes hold these loads and zones more if they must."""
         return sum(map(max, self.sums(loads), self.least))
 
     def most_total(self, loads: Sequence[int]) -> int:
+        """Return how much is held at most, where nodes hold these loads and zones less if they must."""
         return sum(map(min, self.sums(loads), self.most))
 
     def can_hold(self, least: Sequence[int], most: Sequence[int]) -> bool:
@@ -117,14 +120,17 @@ def _least_squares(demand: Demand, held: _Zones, numerators: Sequence[int], deno
     """
 
     def at(level: int, index: int) -> int:
+        """Return what a node holds at a level."""
         if demand.weights[index] == 0:
             return 0
         return min(max((numerators[index] + level) // denominator, 0), demand.partitions)
 
     def zone_at(members: Sequence[int], level: int) -> int:
+        """Return what the nodes of a zone hold at a level."""
         return sum(at(level, index) for index in members)
 
     def held_at(level: int) -> int:
+        """Return what all hold at a level, each zone within what it must and may."""
         zones = zip(held.members, held.least, held.most, strict=True)
         return sum(min(max(zone_at(members, level), must), may) for members, must, may in zones)
 

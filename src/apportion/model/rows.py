@@ -1,0 +1,85 @@
+"""Rows: many short lists of node indexes in one flat buffer, as assignments and the native twin share them.
+
+A million lists of three take twelve megabytes here, and some two hundred as tuples.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import overload
+
+from apportion.errors import InvalidInput
+
+Row = tuple[int, ...]
+
+NOBODY = 2**32 - 1
+"""Fills a row that is shorter than the longest."""
+
+
+class Rows(Sequence[Row]):
+    """Rows of indexes, read as tuples; `buffer` holds them one after the other, each filled up to `width` by `NOBODY`.
+
+    Equal to any sequence of the same tuples. Reading a row is O(width); nothing can be changed through it.
+
+    >>> rows = Rows.of([(0, 2), (1,)])
+    >>> rows[0], len(rows), rows.width, list(rows.buffer) == [0, 2, 1, NOBODY]
+    ((0, 2), 2, 2, True)
+    """
+
+    __slots__ = ("buffer", "width")
+
+    buffer: "array[int]"
+    width: int
+
+    def __init__(self, buffer: "array[int]", *, width: int) -> None:
+        if buffer.typecode != "I" or width < 1 or len(buffer) % width:
+            raise InvalidInput("rows", f"{len(buffer)} of {buffer.typecode!r}", f"32 bits, {width} a row", "Use of().")
+        self.buffer = buffer
+        self.width = width
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> "Rows":
+        """Return rows laid out flat; `Rows` are returned as they are. O(rows)."""
+        if isinstance(rows, Rows):
+            return rows
+        listed = rows if isinstance(rows, (list, tuple)) else list(rows)
+        width = max(map(len, listed), default=1) or 1
+        padded = chain.from_iterable((*row, *repeat(NOBODY, width - len(row))) for row in listed)
+        return cls(array("I", padded), width=width)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Row, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Row | tuple[Row, ...]:
+        if isinstance(place, slice):
+            return tuple(self[each] for each in range(*place.indices(len(self))))
+        start = range(len(self))[place] * self.width
+        return _without_nobody(tuple(self.buffer[start : start + self.width]))
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(_without_nobody, zip(*[iter(self.buffer)] * self.width, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.buffer) // self.width
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Rows) and other.width == self.width:
+            return self.buffer == other.buffer
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(_equal, self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Rows.of({list(self)})" if len(self) <= 8 else f"<{len(self)} rows of {self.width}>"
+
+
+def _without_nobody(padded: Row) -> Row:
+    return padded[: padded.index(NOBODY)] if NOBODY in padded else padded
+
+
+def _equal(row: Row, other: object) -> bool:
+    return row == other
