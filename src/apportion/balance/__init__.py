@@ -1,5 +1,7 @@
 """Who gets which partition: pure functions from a topology (and what was before) to an assignment."""
 
+from apportion.balance.optimal import optimal
 from apportion.balance.slots import slots
+from apportion.balance.verify import Verdict, verify
 
-__all__ = ["slots"]
+__all__ = ["Verdict", "optimal", "slots", "verify"]

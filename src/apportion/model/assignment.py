@@ -3,24 +3,91 @@
 Where keys are hashed to a fixed number of slots, the slots are such partitions.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal, TypeAlias
 
-from apportion.errors import InvalidInput
-from apportion.model.topology import Topology
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.model.certificate import Certificate
+from apportion.model.epoch import Epoch, content_digest
+from apportion.model.plan import Change, Move, moves_of
+from apportion.model.rows import Row, Rows
+from apportion.model.topology import Topology, check_name
 
 PreferenceList = tuple[str, ...]
 """Node ids that hold a partition, the leader first."""
 
+Spread: TypeAlias = Literal["strict", "best-effort"]
+
 MAX_PARTITIONS = 2**24
+MAX_SIZE = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What was asked for: how many replicas, in zones of which level, and whether that must hold or is a wish."""
+
+    replicas: int
+    spread_level: int | None = None
+    spread: Spread = "strict"
+
+    def __post_init__(self) -> None:
+        if type(self.replicas) is not int or self.replicas < 1:
+            raise InvalidInput("replicas", self.replicas, "an int of at least 1", "One replica is the owner alone.")
+        if self.spread_level is not None and (type(self.spread_level) is not int or self.spread_level < 0):
+            raise InvalidInput("spread_level", self.spread_level, "an int, or None", "0 is the outermost level.")
+        if self.spread not in ("strict", "best-effort"):
+            raise UnknownOption("spread", self.spread, ("strict", "best-effort"))
+
+
+class PreferenceLists(Mapping[str, PreferenceList]):
+    """The nodes of every partition by its id, made when asked for."""
+
+    __slots__ = ("_names", "_places", "_rows", "_topology")
+
+    def __init__(self, topology: Topology, rows: Rows, names: "tuple[str, ...] | None") -> None:
+        self._topology, self._rows, self._names = topology, rows, names
+        self._places: dict[str, int] = {}
+
+    def __getitem__(self, partition: str) -> PreferenceList:
+        place = self.place(partition)
+        if place is None:
+            raise KeyError(partition)
+        return tuple(self._topology.ids[index] for index in self._rows[place])
+
+    def place(self, partition: object) -> int | None:
+        """Return which row belongs to a partition, None if there is none of that id. O(1)."""
+        if not isinstance(partition, str):
+            return None
+        if self._names is not None:
+            if not self._places:
+                self._places.update({name: place for place, name in enumerate(self._names)})
+            return self._places.get(partition)
+        is_number = partition.isascii() and partition.isdigit() and len(partition) <= len(str(MAX_PARTITIONS))
+        if not is_number or (partition[0] == "0" and partition != "0"):
+            return None
+        return int(partition) if int(partition) < len(self._rows) else None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(map(str, range(len(self._rows))) if self._names is None else self._names)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return repr(dict(self)) if len(self) <= 8 else f"<lists of {len(self)} partitions>"
 
 
 # Without slots: a cached property keeps its value in the object's own dictionary.
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Assignment:
     """Row i holds the indexes (into `topology.nodes`) of the nodes that own partition i, the leader first.
 
-    Partitions are named "0", "1", …; wherever a partition is asked for, the int n means `str(n)`.
+    Partition i is `names[i]`; without names, they are "0", "1", …. Wherever a partition is asked for, the int n means
+    `str(n)`. `home` are the rows that hold again when all nodes are up (`rows`, where they are), `down` the ids of
+    those that are not. `sizes` are the bytes of each partition. An assignment that a balancer made says by which rule,
+    and may bring a certificate.
 
     >>> assignment = Assignment(topology=Topology(["a", "b"]), rows=((0,), (1,), (1,)))
     >>> assignment[2], assignment["0"], assignment.loads
@@ -28,48 +95,149 @@ class Assignment:
     """
 
     topology: Topology
-    rows: tuple[tuple[int, ...], ...]
+    rows: Sequence[Row]
+    names: tuple[str, ...] | None = None
+    home: Sequence[Row] | None = None
+    down: tuple[str, ...] = ()
+    sizes: tuple[int, ...] | None = None
+    rule: Rule | None = None
+    certificate: Certificate | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.topology, Topology):
             raise InvalidInput("topology", self.topology, "a Topology", "Wrap the nodes: Topology([...]).")
-        nodes = len(self.topology)
-        if not all(type(row) is tuple for row in self.rows):
-            raise InvalidInput("assignment rows", self.rows, "a tuple of tuples of indexes", "Write rows=((0,), (1,)).")
-        if not 0 < len(self.rows) <= MAX_PARTITIONS:
-            raise InvalidInput("partitions", len(self.rows), f"1 .. {MAX_PARTITIONS}", "Assign at least one partition.")
-        for row in set(self.rows):
-            if len(set(row)) != len(row) or any(type(index) is not int or not 0 <= index < nodes for index in row):
-                raise InvalidInput(
-                    "assignment row", str(row), f"distinct indexes below {nodes}", "List each owner once."
-                )
+        object.__setattr__(self, "rows", _checked_rows(self.rows, len(self.topology)))
+        if self.home is not None:
+            object.__setattr__(self, "home", _checked_rows(self.home, len(self.topology)))
+        for what, listed in (("home rows", self.home), ("names", self.names), ("sizes", self.sizes)):
+            if listed is not None and len(listed) != len(self.rows):
+                raise InvalidInput(f"{what} of the assignment", len(listed), f"{len(self.rows)}", "One a partition.")
+        if self.names is not None:
+            _check_names(self.names)
+        if self.sizes is not None:
+            _check_sizes(self.sizes)
+        for node_id in self.down:
+            self.topology.index(node_id)
+
+    @property
+    def home_rows(self) -> Sequence[Row]:
+        """The rows over all nodes, up or not."""
+        return self.rows if self.home is None else self.home
 
     @cached_property
-    def preference_lists(self) -> dict[str, PreferenceList]:
+    def preference_lists(self) -> PreferenceLists:
         """Every partition with its owners, in order of partition number."""
-        return {str(number): self._named(row) for number, row in enumerate(self.rows)}
+        return PreferenceLists(self.topology, Rows.of(self.rows), self.names)
 
     @cached_property
     def loads(self) -> dict[str, int]:
         """How many partitions each node holds, every copy counted."""
-        loads = dict.fromkeys(self.topology.ids, 0)
+        loads = [0] * len(self.topology)
         for row in self.rows:
             for index in row:
+                loads[index] += 1
+        return dict(zip(self.topology.ids, loads, strict=True))
+
+    @cached_property
+    def leader_loads(self) -> dict[str, int]:
+        """How many partitions each node leads."""
+        loads = dict.fromkeys(self.topology.ids, 0)
+        for row in self.rows:
+            for index in row[:1]:
                 loads[self.topology.ids[index]] += 1
         return loads
 
+    @cached_property
+    def degraded(self) -> dict[str, str]:
+        """The partitions that are not spread as their rule asks, each with the reason; only best effort leaves any."""
+        if self.rule is None:
+            return {}
+        domains = [node.fault_domain(self.rule.spread_level) for node in self.topology]
+        reasons = {row: _degradation(row, domains, self.rule.replicas) for row in set(self.rows)}
+        found = ((partition, reasons[row]) for partition, row in zip(self.preference_lists, self.rows, strict=True))
+        return {partition: reason for partition, reason in found if reason}
+
+    @cached_property
+    def epoch(self) -> Epoch:
+        """The number of the topology, and the digest of nodes, partitions and who holds them. O(size)."""
+        names = "" if self.names is None else "\n".join(self.names)
+        home, down = Rows.of(self.home_rows), "\n".join(self.down)
+        digest = content_digest(
+            self.topology.epoch.digest.encode(), names.encode(), down.encode(),
+            Rows.of(self.rows).to_bytes(), home.to_bytes(),
+        )  # fmt: skip
+        return Epoch(number=self.topology.number, digest=digest)
+
+    def size(self, partition: str | int) -> int | None:
+        """Return the bytes of a partition, None where sizes are not known; `InvalidInput` for one unknown."""
+        return None if self.sizes is None else self.sizes[self._place(partition)]
+
+    def changes_from(self, before: "Assignment") -> tuple[Change, ...]:
+        """Return the partitions whose owners or leader differ, in order; one that is not in `before` had nobody."""
+        changes = []
+        for partition, after in self.preference_lists.items():
+            was = before.preference_lists.get(partition, ())
+            if was != after:
+                changes.append(Change(partition, was, after))
+        return tuple(changes)
+
+    def moves_from(self, before: "Assignment") -> tuple[Move, ...]:
+        """Return what must be copied and given up to come from another assignment to this one. O(size)."""
+        changes = self.changes_from(before)
+        return tuple(move for change in changes for move in moves_of(change, before.topology, self.topology))
+
     def __getitem__(self, partition: str | int) -> PreferenceList:
         """Return the owners of one partition; raise `InvalidInput` when there is none of that name. O(1)."""
-        is_number = type(partition) is int and 0 <= partition < len(self.rows)
-        owners = self.preference_lists.get(str(partition)) if is_number or isinstance(partition, str) else None
-        if owners is None:
-            raise InvalidInput(
-                "partition", partition, f"one of 0 .. {len(self.rows) - 1}", "Ask for a partition by its number."
-            )
-        return owners
+        return tuple(self.topology.ids[index] for index in self.rows[self._place(partition)])
 
-    def _named(self, row: tuple[int, ...]) -> PreferenceList:
-        return tuple(self.topology.ids[index] for index in row)
+    def _place(self, partition: str | int) -> int:
+        is_number = type(partition) is int and 0 <= partition < MAX_PARTITIONS
+        place = self.preference_lists.place(str(partition) if is_number else partition)
+        if place is None:
+            known = f"one of 0 .. {len(self.rows) - 1}" if self.names is None else f"one of {len(self.names)} ids"
+            raise InvalidInput("partition", partition, known, "Ask for a partition by its id.")
+        return place
 
     def __repr__(self) -> str:
         return f"Assignment({len(self.rows)} partitions over {self.topology!r})"
+
+
+def _checked_rows(rows: Sequence[Row], nodes: int) -> Rows:
+    if not isinstance(rows, Rows):
+        if not all(type(row) is tuple for row in rows):
+            raise InvalidInput("assignment rows", rows, "a tuple of tuples of indexes", "Write rows=((0,), (1,)).")
+        for row in set(rows):
+            if any(type(index) is not int or not 0 <= index < nodes for index in row):
+                _refuse_row(row, nodes)
+    laid = Rows.of(rows)
+    if not 0 < len(laid) <= MAX_PARTITIONS:
+        raise InvalidInput("partitions", len(laid), f"1 .. {MAX_PARTITIONS}", "Assign at least one partition.")
+    place = laid.first_invalid(nodes)
+    if place is not None:
+        _refuse_row(laid[place], nodes)
+    return laid
+
+
+def _refuse_row(row: Row, nodes: int) -> None:
+    raise InvalidInput("assignment row", str(row), f"distinct indexes below {nodes}", "List each owner once.")
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    for name in names:
+        check_name("partition id", name)
+    if len(set(names)) != len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise InvalidInput("partition id", twice, "each once", "Drop what is listed twice.")
+
+
+def _check_sizes(sizes: tuple[int, ...]) -> None:
+    for size in set(sizes):
+        if type(size) is not int or not 0 <= size <= MAX_SIZE:
+            raise InvalidInput("size of a partition", size, f"bytes, 0 .. {MAX_SIZE}", "Leave sizes out if unknown.")
+
+
+def _degradation(row: Row, domains: Sequence[object], replicas: int) -> str:
+    if len(row) < replicas:
+        return f"{len(row)} of {replicas} replicas"
+    used = len({domains[index] for index in row})
+    return f"{len(row)} replicas in {used} zones" if used < len(row) else ""

@@ -115,7 +115,7 @@ class Plan:
     @cached_property
     def moves(self) -> tuple[Move, ...]:
         """Every single move, in the order of the changes."""
-        return tuple(move for change in self.changes for move in _moves_of(change, self.old, self.new))
+        return tuple(move for change in self.changes for move in moves_of(change, self.old, self.new))
 
     @cached_property
     def moved_ratio(self) -> float:
@@ -222,7 +222,7 @@ def _check_side(
             )
 
 
-def _moves_of(change: Change, old: Topology, new: Topology) -> Iterator[Move]:
+def moves_of(change: Change, old: Topology, new: Topology) -> Iterator[Move]:
     """Pair the owners that go with those that come, same fault domain first, then by id."""
     lost = sorted(set(change.before).difference(change.after))
     gained = sorted(set(change.after).difference(change.before))

@@ -5,7 +5,8 @@ A million lists of three take twelve megabytes here, and some two hundred as tup
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, combinations, repeat
+from operator import eq
 from typing import overload
 
 from apportion.errors import InvalidInput
@@ -46,6 +47,26 @@ class Rows(Sequence[Row]):
         width = max(map(len, listed), default=1) or 1
         padded = chain.from_iterable((*row, *repeat(NOBODY, width - len(row))) for row in listed)
         return cls(array("I", padded), width=width)
+
+    def first_invalid(self, nodes: int) -> int | None:
+        """Return the first row that is no list of distinct indexes below `nodes`, None if all are. O(size)."""
+        if NOBODY not in self.buffer and max(self.buffer, default=-1) < nodes:
+            columns = [self.buffer[place :: self.width] for place in range(self.width)]
+            if not any(any(map(eq, *pair)) for pair in combinations(columns, 2)):
+                return None
+        for place, row in enumerate(self):
+            padding = self.buffer[place * self.width + len(row) : (place + 1) * self.width]
+            is_list = len(set(row)) == len(row) and set(padding) <= {NOBODY}
+            if not is_list or any(index >= nodes for index in row):
+                return place
+        return None
+
+    def to_bytes(self) -> bytes:
+        """Return the width and the indexes, 4 bytes each, little-endian."""
+        buffer = array("I", self.buffer)
+        if array("I", [1]).tobytes()[0] == 0:
+            buffer.byteswap()
+        return self.width.to_bytes(4, "little") + buffer.tobytes()
 
     @overload
     def __getitem__(self, place: int) -> Row: ...

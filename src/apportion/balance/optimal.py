@@ -1,0 +1,216 @@
+"""`optimal`: partitions with replicas over nodes in zones, even, still and safe at once, with a proof.
+
+Goals in their order, none given up for a later one: distinct nodes and zones; every load the floor or the ceiling of
+its exact share by weight (where zones forbid that, the least sum of squared differences); the fewest replicas moved;
+the fewest leaders changed, for the lists that were chosen, where each node leads its part of what it holds.
+
+Promises: input that is even already is returned as it is; the order of nodes and partitions given does not matter; a
+node that comes back gets its partitions back.
+Refuses: to look at the load of a partition. Sizes are kept for what moves cost, they do not decide who holds what.
+
+Source: an integral minimum-cost flow; `flow` and `augment` say how it is solved, `verify` how it is checked.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import repeat
+
+from apportion.balance.repair import Elsewhere, Step, demand_on, repair, translated
+from apportion.errors import InvalidInput
+from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread
+from apportion.model.certificate import Certificate
+from apportion.model.epoch import content_digest
+from apportion.model.rows import NOBODY, Rows
+from apportion.model.topology import Topology, check_name
+from apportion.placement.rendezvous import Rendezvous
+
+Partitions = int | Iterable[str | int]
+Sizes = Mapping[str, int] | Sequence[int]
+
+
+def optimal(
+    partitions: Partitions,
+    replicas: int,
+    topology: Topology,
+    *,
+    previous: Assignment | None = None,
+    live: Iterable[str] | None = None,
+    sizes: Sizes | None = None,
+    spread_level: int | None = None,
+    spread: Spread = "strict",
+) -> Assignment:
+    """Return who holds each partition: as even as can be, moving the fewest replicas from `previous`.
+
+    `partitions` is a count (ids "0", "1", …) or the ids. `live` are the nodes that are up, all by default: those that
+    are not keep their partitions in `home` and get them back. `sizes` are bytes, by id or in the order of `partitions`.
+    Two nodes are in one zone when their paths are equal down to `spread_level`. With `best-effort`, replicas share
+    zones, or are fewer, where there is no other way; `degraded` names these partitions.
+
+    O(size) for each of a few rounds, O(partitions · nodes) for a first assignment. Raises `NotEnoughNodes`, `NoNodes`,
+    `InvalidInput`.
+
+    >>> before = optimal(6, 2, Topology(["a", "b", "c"]))
+    >>> before.loads, before.leader_loads
+    ({'a': 4, 'b': 4, 'c': 4}, {'a': 2, 'b': 2, 'c': 2})
+    >>> after = optimal(6, 2, before.topology.add("d"), previous=before)
+    >>> after.loads, len(after.moves_from(before))
+    ({'a': 3, 'b': 3, 'c': 3, 'd': 3}, 3)
+    """
+    request = Request.checked(partitions, topology, previous, live, sizes)
+    rule = Rule(replicas=replicas, spread_level=spread_level, spread=spread)
+    return place(request, rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Checked input: partition ids in their own order (None for those of a count), and where to start from."""
+
+    topology: Topology
+    _: KW_ONLY
+    count: int
+    names: tuple[str, ...] | None
+    previous: Assignment | None
+    up: tuple[bool, ...]
+    sizes: tuple[int, ...] | None
+
+    @classmethod
+    def checked(
+        cls,
+        partitions: Partitions,
+        topology: Topology,
+        previous: Assignment | None,
+        live: Iterable[str] | None,
+        sizes: Sizes | None,
+    ) -> "Request":
+        """Return the request if it can be one; raise `InvalidInput` or `UnknownNode` for the first thing wrong."""
+        if not isinstance(topology, Topology):
+            raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
+        if previous is not None:
+            _check_previous(previous, topology)
+        given = None if isinstance(partitions, int) else _listed(partitions)
+        count = _checked_count(partitions if isinstance(partitions, int) else len(given or ()))
+        names = None if given is None else tuple(sorted(given, key=lambda name: (len(name), name)))
+        if names is not None and names == tuple(map(str, range(count))):
+            names = None
+        return cls(
+            topology,
+            count=count,
+            names=names,
+            previous=previous,
+            up=_up(topology, live),
+            sizes=None if sizes is None else _sizes(sizes, given, names, count),
+        )
+
+    @property
+    def ids(self) -> Iterator[str]:
+        """The partition ids in their order."""
+        return iter(map(str, range(self.count)) if self.names is None else self.names)
+
+    def digest(self, rule: Rule) -> str:
+        """Digest what was asked for: rule, partitions and who is up."""
+        parts = [repr(rule), str(self.count), *(self.names or ()), *(self._down())]
+        return content_digest(*(part.encode() for part in parts))
+
+    def _down(self) -> tuple[str, ...]:
+        return tuple(node_id for node_id, is_up in zip(self.topology.ids, self.up, strict=True) if not is_up)
+
+    def assignment(self, rule: Rule, home: Step, current: Step | None) -> Assignment:
+        """Return the assignment that two steps came to."""
+        return Assignment(
+            topology=self.topology,
+            rows=(current or home).rows,
+            names=self.names,
+            home=None if current is None else home.rows,
+            down=self._down(),
+            sizes=self.sizes,
+            rule=rule,
+            certificate=Certificate(
+                previous="" if self.previous is None else self.previous.epoch.digest,
+                topology=self.topology.epoch.digest,
+                options=self.digest(rule),
+                home=home.proof,
+                current=None if current is None else current.proof,
+            ),
+        )
+
+
+def place(request: Request, rule: Rule, elsewhere: Elsewhere | None = None) -> Assignment:
+    """Return the assignment that a checked request asks for."""
+    topology = request.topology
+    demand = demand_on(topology, [True] * len(topology), partitions=request.count, rule=rule)
+    before, lost = start(request, rule)
+    home = repair(before, demand, lost=lost, elsewhere=elsewhere)
+    if all(request.up):
+        return request.assignment(rule, home, None)
+    demand = demand_on(topology, request.up, partitions=request.count, rule=rule)
+    return request.assignment(rule, home, repair(home.rows, demand, lost=[0] * request.count, elsewhere=elsewhere))
+
+
+def start(request: Request, rule: Rule) -> tuple[Rows, Sequence[int]]:
+    """Return the rows that home is a repair of, and how many holders of each partition are gone from the topology."""
+    if request.previous is None:
+        return first_lists(request.topology, request.ids, rule), [0] * request.count
+    previous, topology = request.previous, request.topology
+    rows = Rows.of(previous.home_rows)
+    if previous.names != request.names or len(rows) != request.count:
+        places = (previous.preference_lists.place(name) for name in request.ids)
+        rows = Rows.of([() if place is None else rows[place] for place in places])
+    if previous.topology.ids == topology.ids:
+        return rows, [0] * request.count
+    ids = previous.topology.ids
+    return translated(rows, [topology.index(node_id) if node_id in topology else NOBODY for node_id in ids])
+
+
+def first_lists(topology: Topology, ids: Iterable[str], rule: Rule) -> Rows:
+    """Return the lists that weighted rendezvous hashing gives: uneven, but the nodes of each are independent."""
+    rendezvous = Rendezvous(topology)
+    count = min(rule.replicas, sum(node.weight > 0 for node in topology))
+    rows = (rendezvous.preference(name, count, spread_level=rule.spread_level, spread="best-effort") for name in ids)
+    return Rows.of([tuple(map(topology.index, row)) for row in rows])
+
+
+def _checked_count(count: int) -> int:
+    if type(count) is not int or not 0 < count <= MAX_PARTITIONS:
+        raise InvalidInput("partitions", count, f"1 .. {MAX_PARTITIONS} of them", "Pass a count, or a list of ids.")
+    return count
+
+
+def _listed(partitions: Iterable[str | int]) -> list[str]:
+    if isinstance(partitions, (str, bytes)) or not isinstance(partitions, Iterable):
+        raise InvalidInput("partitions", partitions, "a count, or an iterable of ids", "Put a single id in a list.")
+    listed = [check_name("partition id", str(each) if type(each) is int else each) for each in partitions]
+    if len(set(listed)) != len(listed):
+        twice = next(each for place, each in enumerate(listed) if each in listed[:place])
+        raise InvalidInput("partition id", twice, "each once", "Drop what is listed twice; an int n means str(n).")
+    return listed
+
+
+def _up(topology: Topology, live: Iterable[str] | None) -> tuple[bool, ...]:
+    if live is None:
+        return tuple(repeat(True, len(topology)))
+    if isinstance(live, (str, bytes)) or not isinstance(live, Iterable):
+        raise InvalidInput("live", live, "an iterable of node ids", "Put a single id in a list.")
+    up = {topology.index(node_id) for node_id in live}
+    return tuple(index in up for index in range(len(topology)))
+
+
+def _sizes(sizes: Sizes, given: Sequence[str] | None, names: Sequence[str] | None, count: int) -> tuple[int, ...]:
+    ids = list(map(str, range(count))) if names is None else names
+    if not isinstance(sizes, Mapping):
+        if len(sizes) != count:
+            raise InvalidInput("sizes", f"{len(sizes)} of them", f"{count}, one a partition", "Or pass them by id.")
+        sizes = dict(zip(ids if given is None else given, sizes, strict=True))
+    unknown = next((name for name in sizes if name not in set(ids)), None) if len(sizes) != count else None
+    missing = next((name for name in ids if name not in sizes), None)
+    if unknown is not None or missing is not None:
+        raise InvalidInput("sizes", unknown or missing, "one for each partition", "Leave sizes out if unknown.")
+    return tuple(sizes[name] for name in ids)
+
+
+def _check_previous(previous: Assignment, topology: Topology) -> None:
+    if not isinstance(previous, Assignment):
+        raise InvalidInput("previous", previous, "an Assignment", "Pass what optimal returned before.")
+    if previous.topology.cluster != topology.cluster:
+        raise InvalidInput(
+            "cluster of previous", previous.topology.cluster, repr(topology.cluster), "Start from the same cluster."
+        )

@@ -1,0 +1,207 @@
+"""Verify: check an assignment and its certificate without the solver that made them.
+
+Everything is counted anew from the lists, by nodes' ids and exact fractions: that no node or zone holds a partition
+more often than it may, that loads are as even as zones allow, that the moves and changes of leader are those claimed,
+and that the prices of the certificate prove them the fewest (see `model.certificate`). O(size log nodes).
+
+Source: linear programming duality; the exchange property of M-convex sets (Murota 2003) for the evenness.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NoReturn
+
+from apportion.balance.evenness import Box, Zone, box_of
+from apportion.errors import InvalidInput
+from apportion.model.assignment import Assignment, PreferenceList, Rule
+from apportion.model.certificate import Proof
+from apportion.model.epoch import content_digest
+from apportion.model.topology import Topology
+from apportion.placement.rendezvous import Rendezvous
+
+Lists = Mapping[str, PreferenceList]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was found true: how many replicas moved and leaders changed, each the fewest possible.
+
+    `moves` and `leader_changes` speak of the lists over all nodes; `repair_moves` and `repair_leader_changes` of those
+    over the nodes that are up, from them.
+    """
+
+    moves: int
+    leader_changes: int
+    repair_moves: int
+    repair_leader_changes: int
+    replicas: int
+
+    def __str__(self) -> str:
+        repair = f", {self.repair_moves} more while nodes are down" if self.repair_moves else ""
+        return f"verified: {self.moves} of {self.replicas} replicas move, the proven minimum{repair}"
+
+
+def verify(assignment: Assignment, *, previous: Assignment | None = None, topology: Topology | None = None) -> Verdict:
+    """Return what an assignment's certificate proves; raise `InvalidInput` for the first thing that is not so.
+
+    `previous` is what it was made from, None for a first assignment; `topology` the nodes it should be of.
+
+    >>> from apportion.balance import optimal
+    >>> before = optimal(6, 2, Topology(["a", "b", "c"]))
+    >>> print(verify(optimal(6, 2, before.topology.add("d"), previous=before), previous=before))
+    verified: 3 of 12 replicas move, the proven minimum
+    """
+    certificate, rule = assignment.certificate, assignment.rule
+    if certificate is None or rule is None:
+        raise InvalidInput("certificate", None, "one made by balance.optimal", "Only such an assignment is verified.")
+    of = assignment.topology if topology is None else topology
+    _equal("topology of the certificate", certificate.topology, of.epoch.digest)
+    _equal("topology of the assignment", assignment.topology.epoch.digest, of.epoch.digest)
+    _equal("previous of the certificate", certificate.previous, "" if previous is None else previous.epoch.digest)
+    _equal("options of the certificate", certificate.options, _options_digest(assignment, rule))
+    start = _first_lists(assignment, rule) if previous is None else _lists(previous, previous.home_rows)
+    start = {partition: start.get(partition, ()) for partition in assignment.preference_lists}
+    home, current = _lists(assignment, assignment.home_rows), _lists(assignment, assignment.rows)
+    moves, changes = _Step(rule, assignment.topology, down=()).check(start, home, certificate.home)
+    repair_moves = repair_changes = 0
+    if certificate.current is not None and assignment.down:
+        step = _Step(rule, assignment.topology, down=assignment.down)
+        repair_moves, repair_changes = step.check(home, current, certificate.current)
+    elif certificate.current is not None or assignment.down or home != current:
+        _refuse("steps of the certificate", "others", "one over all nodes, and one over those up where some are down")
+    return Verdict(
+        moves=moves,
+        leader_changes=changes,
+        repair_moves=repair_moves,
+        repair_leader_changes=repair_changes,
+        replicas=sum(map(len, home.values())),
+    )
+
+
+class _Step:
+    """The nodes that may hold something, with their zones, for checking a step on them."""
+
+    def __init__(self, rule: Rule, topology: Topology, *, down: Sequence[str]) -> None:
+        self.ids = topology.ids
+        self.nodes = {node.id: node for node in topology if node.weight > 0 and node.id not in set(down)}
+        self.zone_of = {node.id: node.fault_domain(rule.spread_level) for node in self.nodes.values()}
+        self.zones: dict[Hashable, list[str]] = {}
+        for node_id, zone in self.zone_of.items():
+            self.zones.setdefault(zone, []).append(node_id)
+        self.replicas = min(rule.replicas, len(self.nodes))
+        if rule.spread == "strict" and self.replicas > len(self.zones):
+            _refuse("replicas", self.replicas, f"at most one in each of {len(self.zones)} zones, by a strict rule")
+        # Zones take turns, one replica each a round, until there are enough; the last round may be a part of one.
+        rounds = 0
+        while sum(min(len(members), rounds + 1) for members in self.zones.values()) <= self.replicas:
+            rounds += 1
+            if rounds > self.replicas:
+                break
+        self.least = {zone: min(len(members), rounds) for zone, members in self.zones.items()}
+        self.most = {zone: min(len(members), rounds + 1) for zone, members in self.zones.items()}
+
+    def check(self, before: Lists, after: Lists, proof: Proof) -> tuple[int, int]:
+        """Return how many replicas moved and leaders changed, having checked that both are the fewest."""
+        for partition, owners in after.items():
+            self._check_list(partition, owners)
+        self._check_moves(before, after, proof)
+        self._check_leaders(before, after, proof)
+        return proof.moves, proof.leader_changes
+
+    def _check_list(self, partition: str, owners: PreferenceList) -> None:
+        counts = Counter(self.zone_of.get(owner) for owner in owners)
+        if len(set(owners)) != len(owners) or len(owners) != self.replicas or None in counts:
+            _refuse(f"owners of {partition!r}", ", ".join(owners), f"{self.replicas} distinct nodes that are eligible")
+        for zone, members in self.zones.items():
+            if not self.least[zone] <= counts[zone] <= self.most[zone]:
+                allowed = f"{self.least[zone]} .. {self.most[zone]} in the zone of {members[0]}"
+                _refuse(f"owners of {partition!r}", ", ".join(owners), allowed)
+
+    def _check_moves(self, before: Lists, after: Lists, proof: Proof) -> None:
+        box = self._box(after)
+        for what, claimed, found in (("least", proof.least, box.least), ("most", proof.most, box.most)):
+            _equal(f"{what} loads in the proof", tuple(claimed), tuple(found.get(node_id, 0) for node_id in self.ids))
+        prices = self._prices("prices", proof.prices)
+        paid = sum(self._cheapest(before[partition], prices) for partition in after) - box.most_earned(prices)
+        placed = sum(len(set(owners).difference(before[partition])) for partition, owners in after.items())
+        _equal("moves that the prices prove", paid, placed)
+        grown = sum(max(0, len(owners) - len(before[partition])) for partition, owners in after.items())
+        _equal("moves of the certificate", proof.moves, placed - grown)
+
+    def _box(self, after: Lists) -> Box:
+        loads = Counter(owner for owners in after.values() for owner in owners)
+        zones = [
+            Zone(members=members, must=self.least[zone] * len(after), may=self.most[zone] * len(after))
+            for zone, members in self.zones.items()
+        ]
+        weights = {node_id: node.millionths for node_id, node in self.nodes.items()}
+        return box_of({node_id: loads[node_id] for node_id in self.nodes}, weights, zones, partitions=len(after))
+
+    def _prices(self, what: str, listed: Sequence[int]) -> dict[str, int]:
+        if len(listed) != len(self.ids) or any(type(price) is not int for price in listed):
+            _refuse(f"{what} of the certificate", len(listed), f"{len(self.ids)} integers, one a node")
+        return {node_id: price for node_id, price in zip(self.ids, listed, strict=True) if node_id in self.nodes}
+
+    def _cheapest(self, before: PreferenceList, prices: Mapping[str, int]) -> int:
+        """Return the least that a partition can pay for its replicas, 1 and the price for each node that is new."""
+        paid, optional = 0, list[int]()
+        for zone, members in self.zones.items():
+            costs = sorted((node_id not in before) + prices[node_id] for node_id in members)
+            paid += sum(costs[: self.least[zone]])
+            optional += costs[self.least[zone] : self.most[zone]]
+        return paid + sum(sorted(optional)[: self.replicas - sum(self.least.values())])
+
+    def _check_leaders(self, before: Lists, after: Lists, proof: Proof) -> None:
+        shares = dict.fromkeys(self.nodes, Fraction())
+        for owners in after.values():
+            for owner in owners:
+                shares[owner] += Fraction(1, len(owners))
+        led = Counter(owners[0] for owners in after.values())
+        least = {node_id: share.numerator // share.denominator for node_id, share in shares.items()}
+        most = {node_id: -(-share.numerator // share.denominator) for node_id, share in shares.items()}
+        for node_id in self.nodes:
+            if not least[node_id] <= led[node_id] <= most[node_id]:
+                _refuse(f"partitions led by {node_id}", led[node_id], f"{least[node_id]} .. {most[node_id]}")
+        box = Box(least=least, most=most, pools=[(list(self.nodes), len(after))])
+        prices = self._prices("leader prices", proof.leader_prices)
+        old = {partition: next(iter(before[partition]), None) for partition in after}
+        paid = sum(
+            min((owner != old[partition]) + prices[owner] for owner in owners) for partition, owners in after.items()
+        )
+        changed = sum(owners[0] != old[partition] for partition, owners in after.items())
+        _equal("changes of leader that the prices prove", paid - box.most_earned(prices), changed)
+        new = sum(leader is None for leader in old.values())
+        _equal("leader changes of the certificate", proof.leader_changes, changed - new)
+
+
+def _lists(assignment: Assignment, rows: Sequence[Sequence[int]]) -> dict[str, PreferenceList]:
+    ids = assignment.topology.ids
+    listed = (tuple(ids[index] for index in row) for row in rows)
+    return dict(zip(assignment.preference_lists, listed, strict=True))
+
+
+def _first_lists(assignment: Assignment, rule: Rule) -> dict[str, PreferenceList]:
+    rendezvous = Rendezvous(assignment.topology)
+    count = min(rule.replicas, sum(node.weight > 0 for node in assignment.topology))
+    return {
+        partition: rendezvous.preference(partition, count, spread_level=rule.spread_level, spread="best-effort")
+        for partition in assignment.preference_lists
+    }
+
+
+def _options_digest(assignment: Assignment, rule: Rule) -> str:
+    names = assignment.names or ()
+    return content_digest(
+        *(part.encode() for part in (repr(rule), str(len(assignment.rows)), *names, *assignment.down))
+    )
+
+
+def _equal(field: str, value: object, expected: object) -> None:
+    if value != expected:
+        _refuse(field, value, expected)
+
+
+def _refuse(field: str, value: object, expected: object) -> NoReturn:
+    raise InvalidInput(field, str(value)[:80], str(expected)[:80], "Do not trust it: assign anew with balance.optimal.")
