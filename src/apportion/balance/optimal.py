@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
 
-from apportion.balance.repair import Elsewhere, Step, demand_on, repair, translated
+from apportion.balance.repair import Before, Elsewhere, Step, demand_on, repair
 from apportion.errors import InvalidInput
 from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread
 from apportion.model.certificate import Certificate
@@ -138,27 +138,25 @@ def place(request: Request, rule: Rule, elsewhere: Elsewhere | None = None) -> A
     """Return the assignment that a checked request asks for."""
     topology = request.topology
     demand = demand_on(topology, [True] * len(topology), partitions=request.count, rule=rule)
-    before, lost = start(request, rule)
-    home = repair(before, demand, lost=lost, elsewhere=elsewhere)
+    home = repair(start(request, rule), demand, elsewhere)
     if all(request.up):
         return request.assignment(rule, home, None)
     demand = demand_on(topology, request.up, partitions=request.count, rule=rule)
-    return request.assignment(rule, home, repair(home.rows, demand, lost=[0] * request.count, elsewhere=elsewhere))
+    return request.assignment(rule, home, repair(Before.of(home.rows), demand, elsewhere))
 
 
-def start(request: Request, rule: Rule) -> tuple[Rows, Sequence[int]]:
-    """Return the rows that home is a repair of, and how many holders of each partition are gone from the topology."""
+def start(request: Request, rule: Rule) -> Before:
+    """Return the lists that home is a repair of."""
     if request.previous is None:
-        return first_lists(request.topology, request.ids, rule), [0] * request.count
+        return Before.of(first_lists(request.topology, request.ids, rule))
     previous, topology = request.previous, request.topology
-    rows = Rows.of(previous.home_rows)
+    rows, ids = Rows.of(previous.home_rows), previous.topology.ids
     if previous.names != request.names or len(rows) != request.count:
         places = (previous.preference_lists.place(name) for name in request.ids)
         rows = Rows.of([() if place is None else rows[place] for place in places])
-    if previous.topology.ids == topology.ids:
-        return rows, [0] * request.count
-    ids = previous.topology.ids
-    return translated(rows, [topology.index(node_id) if node_id in topology else NOBODY for node_id in ids])
+    if ids == topology.ids:
+        return Before.of(rows)
+    return Before.translated(rows, [topology.index(node_id) if node_id in topology else NOBODY for node_id in ids])
 
 
 def first_lists(topology: Topology, ids: Iterable[str], rule: Rule) -> Rows:

@@ -6,6 +6,7 @@ First the replicas move, as few as can; then leaders change, as few as the new l
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import ne
 
 from apportion.balance.flow import Network, solve
 from apportion.balance.leaders import choose_leaders
@@ -66,75 +67,90 @@ def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: 
     )  # fmt: skip
 
 
-def repair(before: Rows, demand: Demand, *, lost: Sequence[int], elsewhere: Elsewhere | None = None) -> Step:
-    """Return the smallest repair of lists. O(size) for each of a few rounds; see `flow`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """Who held each partition, in the indexes of the topology that there is now.
 
-    `before` may name nodes that take nothing now; `lost[p]` is how many more, which are gone, held partition p.
+    `lost[p]` is how many more held partition p, which are gone; `leaders[p]` who led it, `NOBODY` if that one is gone
+    or nobody did.
     """
-    kept, _ = translated(before, [index if weight else NOBODY for index, weight in enumerate(demand.weights)])
+
+    rows: Rows
+    lost: "array[int]"
+    leaders: "array[int]"
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Before":
+        """Return that these rows hold, and nobody is gone."""
+        return cls(rows=rows, lost=array("I", bytes(4 * len(rows))), leaders=rows.buffer[:: rows.width])
+
+    @classmethod
+    def translated(cls, rows: Rows, to: Sequence[int]) -> "Before":
+        """Return rows in which `to[i]` stands for index i, less those for which it is `NOBODY`. O(size)."""
+        was, width = cls.of(rows), rows.width
+        new = _mapped(rows.buffer, to)
+        leaders = new[::width]
+        if NOBODY in new:
+            for partition in {place // width for place, index in enumerate(new) if index == NOBODY}:
+                start, end = partition * width, (partition + 1) * width
+                row = [index for index in new[start:end] if index != NOBODY]
+                was.lost[partition] = len(rows[partition]) - len(row)
+                new[start:end] = array("I", [*row, *[NOBODY] * (width - len(row))])
+        return cls(rows=Rows(new, width=width), lost=was.lost, leaders=leaders)
+
+
+def _mapped(buffer: "array[int]", to: Sequence[int]) -> "array[int]":
+    if NOBODY in buffer:
+        return array("I", (index if index == NOBODY else to[index] for index in buffer))
+    return array("I", map(to.__getitem__, buffer))
+
+
+def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -> Step:
+    """Return the smallest repair of the lists there were. O(size) for each of a few rounds; see `flow`."""
+    stays = [index if weight else NOBODY for index, weight in enumerate(demand.weights)]
+    kept = before.rows if NOBODY not in stays else Before.translated(before.rows, stays).rows
+    led_before = _mapped(before.leaders, stays)
     bounds = load_bounds(demand)
-    flow = solve(
-        Network(demand=demand, bounds=bounds, before=kept, elsewhere=None if elsewhere is None else elsewhere.held)
-    )
-    led_before = [index if index != NOBODY and demand.weights[index] else -1 for index in _leaders(before)]
+    held, led = (None, None) if elsewhere is None else (elsewhere.held, elsewhere.led)
+    flow = solve(Network(demand=demand, bounds=bounds, before=kept, elsewhere=held))
     leaders, leader_prices = choose_leaders(
-        flow.rows, led_before, len(demand.weights), None if elsewhere is None else elsewhere.led
+        flow.rows, [-1 if leader == NOBODY else leader for leader in led_before], len(demand.weights), led
     )
     rows = _led(flow.rows, leaders)
-    proof = Proof(
-        moves=count_moves(before, rows, lost),
-        prices=flow.prices,
-        least=bounds.least,
-        most=bounds.most,
-        leader_changes=count_leader_changes(before, rows, lost),
-        leader_prices=leader_prices,
+    return Step(
+        rows=rows,
+        proof=Proof(
+            moves=_moves(before, rows),
+            prices=flow.prices,
+            least=bounds.least,
+            most=bounds.most,
+            leader_changes=_leader_changes(before, rows),
+            leader_prices=leader_prices,
+        ),
     )
-    return Step(rows=rows, proof=proof)
 
 
-def translated(rows: Rows, to: Sequence[int]) -> tuple[Rows, "array[int]"]:
-    """Return rows in which `to[i]` stands for index i, less those for which it is `NOBODY`, and how many these are.
-
-    O(size).
-    """
-    lost, width = array("I", bytes(4 * len(rows))), rows.width
-    if NOBODY in rows.buffer:
-        left = array("I", (index if index == NOBODY else to[index] for index in rows.buffer))
-    else:
-        left = array("I", map(to.__getitem__, rows.buffer))
-    if NOBODY in left:
-        for partition in {place // width for place, index in enumerate(left) if index == NOBODY}:
-            start, end = partition * width, (partition + 1) * width
-            row = [index for index in left[start:end] if index != NOBODY]
-            lost[partition] = len(rows[partition]) - len(row)
-            left[start:end] = array("I", [*row, *[NOBODY] * (width - len(row))])
-    return Rows(left, width=width), lost
-
-
-def count_moves(before: Rows, after: Rows, lost: Sequence[int]) -> int:
+def _moves(before: Before, after: Rows) -> int:
     """Return how many replicas moved: those that are new, less those by which a list only grew. O(size)."""
     moves = 0
-    for old, new, gone in zip(before, after, lost, strict=True):
+    for old, new, gone in zip(before.rows, after, before.lost, strict=True):
         if old != new or gone:
-            came = len(set(new).difference(old))
-            moves += came - max(0, len(new) - len(old) - gone)
+            moves += len(set(new).difference(old)) - max(0, len(new) - len(old) - gone)
     return moves
 
 
-def count_leader_changes(before: Rows, after: Rows, lost: Sequence[int]) -> int:
-    """Return how many partitions that had a leader have another one now. O(partitions)."""
-    pairs = zip(_leaders(before), _leaders(after), lost, strict=True)
-    return sum(old != new and (old != NOBODY or gone > 0) for old, new, gone in pairs)
-
-
-def _leaders(rows: Rows) -> "array[int]":
-    return rows.buffer[:: rows.width]
+def _leader_changes(before: Before, after: Rows) -> int:
+    """Return how many partitions that somebody held have another leader now. O(partitions)."""
+    changed: int = sum(map(ne, before.leaders, after.buffer[:: after.width]))
+    if 0 not in map(len, before.rows):
+        return changed
+    return changed - sum(not row and not gone for row, gone in zip(before.rows, before.lost, strict=True))
 
 
 def _led(rows: Rows, leaders: Sequence[int]) -> Rows:
     """Return rows in which each leader stands first, the others in the order they had."""
     ordered, width = array("I", rows.buffer), rows.width
-    for partition, (first, leader) in enumerate(zip(_leaders(rows), leaders, strict=True)):
+    for partition, (first, leader) in enumerate(zip(rows.buffer[::width], leaders, strict=True)):
         if first != leader:
             row = rows[partition]
             others = [index for index in row if index != leader]

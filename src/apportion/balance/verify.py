@@ -121,8 +121,10 @@ class _Step:
 
     def _check_moves(self, before: Lists, after: Lists, proof: Proof) -> None:
         box = self._box(after)
-        for what, claimed, found in (("least", proof.least, box.least), ("most", proof.most, box.most)):
-            _equal(f"{what} loads in the proof", tuple(claimed), tuple(found.get(node_id, 0) for node_id in self.ids))
+        for node_id, low, high in zip(self.ids, proof.least, proof.most, strict=True):
+            least, most = box.least.get(node_id, 0), box.most.get(node_id, 0)
+            if not low <= least <= most <= high <= low + 1:
+                _refuse(f"capacity of {node_id} in the certificate", f"{low} .. {high}", f"{least} .. {most}")
         prices = self._prices("prices", proof.prices)
         paid = sum(self._cheapest(before[partition], prices) for partition in after) - box.most_earned(prices)
         placed = sum(len(set(owners).difference(before[partition])) for partition, owners in after.items())
