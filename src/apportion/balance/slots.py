@@ -11,11 +11,14 @@ with unequal ones a slot may move between nodes whose weights did not change whe
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from apportion.balance.flow import Network, solve
+from apportion.balance.quotas import Demand, LoadBounds
 from apportion.errors import InvalidInput, NoNodes
 from apportion.model.assignment import MAX_PARTITIONS, Assignment
+from apportion.model.rows import Rows
 from apportion.model.topology import Topology
 from apportion.placement.rendezvous import Rendezvous
 from apportion.placement.slots import default_slots
@@ -46,7 +49,8 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
         old, owners = previous.topology, _kept(topology, previous)
     # What a node may own more than before; one that drains has a cause to lose all it holds, whatever it weighed.
     gains = [node.weight - (old[node.id].weight if node.id in old else 0) if node.weight else -1.0 for node in topology]
-    return Assignment(topology=topology, rows=tuple(_repaired(owners, _loads(topology, owners, gains), gains)))
+    assigned = _paired(owners, _assigned(topology, owners, _loads(topology, owners, gains)), gains)
+    return Assignment(topology=topology, rows=tuple((owner,) for owner in assigned))
 
 
 def _checked_count(topology: Topology, count: int | None) -> int:
@@ -112,24 +116,36 @@ def _loads(topology: Topology, owners: list[int | None], gains: list[float]) -> 
     return loads
 
 
-def _repaired(owners: list[int | None], loads: list[int], gains: list[float]) -> Iterator[tuple[int]]:
-    """Yield each slot's owner: the one it had while that has room, else the next node that still lacks slots.
+def _assigned(topology: Topology, owners: Sequence[int | None], loads: Sequence[int]) -> list[int]:
+    """Return each slot's owner: the fewest moves to exactly these loads, by the flow that `optimal` uses.
+
+    One zone holds them all: where a slot has one owner, no two can share a zone.
+    """
+    demand = Demand(
+        partitions=len(owners),
+        replicas=1,
+        weights=tuple(node.millionths for node in topology),
+        zones=(0,) * len(topology),
+        zone_least=(1,),
+        zone_most=(1,),
+    )
+    exact = tuple(loads)
+    bounds = LoadBounds(least=exact, most=exact, pools=(0,) * len(exact), totals=(len(owners),))
+    kept = [() if owner is None or demand.weights[owner] == 0 else (owner,) for owner in owners]
+    return [row[0] for row in solve(Network(demand=demand, bounds=bounds, before=Rows.of(kept))).rows]
+
+
+def _paired(before: Sequence[int | None], after: Sequence[int], gains: Sequence[float]) -> Iterator[int]:
+    """Yield each slot's owner: who keeps a slot keeps it, and who gets some gets neighbours.
 
     A slot whose owner has no cause to lose it goes to a node that has a cause to get one, while there are such nodes.
     """
-    room = list(loads)
-    stays = []
-    for owner in owners:
-        stays.append(owner is not None and room[owner] > 0)
-        if owner is not None and room[owner] > 0:
-            room[owner] -= 1
-    lacking = {
-        grew: deque(index for index, free in enumerate(room) for _ in range(free) if (gains[index] > 0) is grew)
-        for grew in (False, True)
-    }
-    for owner, keeps in zip(owners, stays, strict=True):
-        if owner is not None and keeps:
-            yield (owner,)
+    takers: dict[bool, deque[int]] = {False: deque(), True: deque()}
+    for taker in sorted(new for old, new in zip(before, after, strict=True) if old != new):
+        takers[gains[taker] > 0].append(taker)
+    for old, new in zip(before, after, strict=True):
+        if old == new:
+            yield new
         else:
-            needs_cause = owner is not None and gains[owner] >= 0
-            yield ((lacking[needs_cause] or lacking[not needs_cause]).popleft(),)
+            needs_cause = old is not None and gains[old] >= 0
+            yield (takers[needs_cause] or takers[not needs_cause]).popleft()
