@@ -1,7 +1,8 @@
 """Who gets which partition: pure functions from a topology (and what was before) to an assignment."""
 
 from apportion.balance.optimal import optimal
+from apportion.balance.resources import Resource, optimal_resources
 from apportion.balance.slots import slots
 from apportion.balance.verify import Verdict, verify
 
-__all__ = ["Verdict", "optimal", "slots", "verify"]
+__all__ = ["Resource", "Verdict", "optimal", "optimal_resources", "slots", "verify"]

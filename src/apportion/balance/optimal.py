@@ -148,7 +148,7 @@ def place(request: Request, rule: Rule, elsewhere: Elsewhere | None = None) -> A
 def start(request: Request, rule: Rule) -> Before:
     """Return the lists that home is a repair of."""
     if request.previous is None:
-        return Before.of(first_lists(request.topology, request.ids, rule))
+        return Before.first(first_lists(request.topology, request.ids, rule))
     previous, topology = request.previous, request.topology
     rows, ids = Rows.of(previous.home_rows), previous.topology.ids
     if previous.names != request.names or len(rows) != request.count:

@@ -80,6 +80,28 @@ def load_bounds(demand: Demand) -> LoadBounds:
     return _least_squares(demand, held, numerators, denominator)
 
 
+def settled(bounds: LoadBounds, demand: Demand, elsewhere: Sequence[int]) -> LoadBounds:
+    """Return one list of loads within bounds: the higher ones where nodes hold least elsewhere. O(nodes log nodes)."""
+    loads, held = list(bounds.least), _Zones(demand)
+    room = [may - total for may, total in zip(held.most, held.sums(loads), strict=True)]
+    owed = [must - total for must, total in zip(held.least, held.sums(loads), strict=True)]
+    left = [
+        total - sum(load for load, pool in zip(loads, bounds.pools, strict=True) if pool == number)
+        for number, total in enumerate(bounds.totals)
+    ]
+    candidates = [index for index, (low, high) in enumerate(zip(bounds.least, bounds.most, strict=True)) if low < high]
+    candidates.sort(key=lambda index: (elsewhere[index], index))
+    for only_owed in (True, False):
+        for index in candidates:
+            zone, pool = demand.zones[index], bounds.pools[index]
+            is_wanted = owed[zone] > 0 if only_owed else left[pool] > 0 and room[zone] > 0
+            if is_wanted and loads[index] == bounds.least[index]:
+                loads[index] += 1
+                room[zone], owed[zone], left[pool] = room[zone] - 1, owed[zone] - 1, left[pool] - 1
+    exact = tuple(loads)
+    return LoadBounds(least=exact, most=exact, pools=bounds.pools, totals=bounds.totals)
+
+
 class _Zones:
     """Sums of loads by zone, held against what a zone may and must hold of all partitions."""
 

@@ -5,12 +5,12 @@ First the replicas move, as few as can; then leaders change, as few as the new l
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import ne
 
 from apportion.balance.flow import Network, solve
 from apportion.balance.leaders import choose_leaders
-from apportion.balance.quotas import Demand, load_bounds
+from apportion.balance.quotas import Demand, load_bounds, settled
 from apportion.errors import NoNodes, NotEnoughNodes
 from apportion.model.assignment import Rule
 from apportion.model.certificate import Proof
@@ -72,17 +72,26 @@ class Before:
     """Who held each partition, in the indexes of the topology that there is now.
 
     `lost[p]` is how many more held partition p, which are gone; `leaders[p]` who led it, `NOBODY` if that one is gone
-    or nobody did.
+    or nobody did, as was so for `unled` partitions. `is_first`: nobody held anything, the rows are only a start.
     """
 
     rows: Rows
     lost: "array[int]"
     leaders: "array[int]"
+    unled: int
+    is_first: bool = False
 
     @classmethod
     def of(cls, rows: Rows) -> "Before":
         """Return that these rows hold, and nobody is gone."""
-        return cls(rows=rows, lost=array("I", bytes(4 * len(rows))), leaders=rows.buffer[:: rows.width])
+        leaders = rows.buffer[:: rows.width]
+        return cls(rows=rows, lost=array("I", bytes(4 * len(rows))), leaders=leaders, unled=leaders.count(NOBODY))
+
+    @classmethod
+    def first(cls, rows: Rows) -> "Before":
+        """Return that nobody holds anything yet, and where to start."""
+        nobody = array("I", [NOBODY]) * len(rows)
+        return replace(cls.of(rows), leaders=nobody, unled=len(rows), is_first=True)
 
     @classmethod
     def translated(cls, rows: Rows, to: Sequence[int]) -> "Before":
@@ -96,7 +105,7 @@ class Before:
                 row = [index for index in new[start:end] if index != NOBODY]
                 was.lost[partition] = len(rows[partition]) - len(row)
                 new[start:end] = array("I", [*row, *[NOBODY] * (width - len(row))])
-        return cls(rows=Rows(new, width=width), lost=was.lost, leaders=leaders)
+        return replace(was, rows=Rows(new, width=width), leaders=leaders)
 
 
 def _mapped(buffer: "array[int]", to: Sequence[int]) -> "array[int]":
@@ -111,6 +120,8 @@ def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -
     kept = before.rows if NOBODY not in stays else Before.translated(before.rows, stays).rows
     led_before = _mapped(before.leaders, stays)
     bounds = load_bounds(demand)
+    if before.is_first and elsewhere is not None:
+        bounds = settled(bounds, demand, elsewhere.held)
     held, led = (None, None) if elsewhere is None else (elsewhere.held, elsewhere.led)
     flow = solve(Network(demand=demand, bounds=bounds, before=kept, elsewhere=held))
     leaders, leader_prices = choose_leaders(
@@ -142,9 +153,7 @@ def _moves(before: Before, after: Rows) -> int:
 def _leader_changes(before: Before, after: Rows) -> int:
     """Return how many partitions that somebody held have another leader now. O(partitions)."""
     changed: int = sum(map(ne, before.leaders, after.buffer[:: after.width]))
-    if 0 not in map(len, before.rows):
-        return changed
-    return changed - sum(not row and not gone for row, gone in zip(before.rows, before.lost, strict=True))
+    return changed - before.unled
 
 
 def _led(rows: Rows, leaders: Sequence[int]) -> Rows:

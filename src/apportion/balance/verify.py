@@ -29,9 +29,10 @@ class Verdict:
     """What was found true: how many replicas moved and leaders changed, each the fewest possible.
 
     `moves` and `leader_changes` speak of the lists over all nodes; `repair_moves` and `repair_leader_changes` of those
-    over the nodes that are up, from them.
+    over the nodes that are up, from them. A first assignment moves nothing: its `moves` are from rendezvous lists.
     """
 
+    is_first: bool
     moves: int
     leader_changes: int
     repair_moves: int
@@ -40,7 +41,8 @@ class Verdict:
 
     def __str__(self) -> str:
         repair = f", {self.repair_moves} more while nodes are down" if self.repair_moves else ""
-        return f"verified: {self.moves} of {self.replicas} replicas move, the proven minimum{repair}"
+        what = "differ from rendezvous lists" if self.is_first else "move"
+        return f"verified: {self.moves} of {self.replicas} replicas {what}, the proven minimum{repair}"
 
 
 def verify(assignment: Assignment, *, previous: Assignment | None = None, topology: Topology | None = None) -> Verdict:
@@ -63,15 +65,20 @@ def verify(assignment: Assignment, *, previous: Assignment | None = None, topolo
     _equal("options of the certificate", certificate.options, _options_digest(assignment, rule))
     start = _first_lists(assignment, rule) if previous is None else _lists(previous, previous.home_rows)
     start = {partition: start.get(partition, ()) for partition in assignment.preference_lists}
+    led = {partition: None if previous is None else next(iter(owners), None) for partition, owners in start.items()}
     home, current = _lists(assignment, assignment.home_rows), _lists(assignment, assignment.rows)
-    moves, changes = _Step(rule, assignment.topology, down=()).check(start, home, certificate.home)
+    moves, changes = _Step(rule, assignment.topology, down=(), is_first=previous is None).check(
+        start, led, home, certificate.home
+    )
     repair_moves = repair_changes = 0
     if certificate.current is not None and assignment.down:
-        step = _Step(rule, assignment.topology, down=assignment.down)
-        repair_moves, repair_changes = step.check(home, current, certificate.current)
+        step = _Step(rule, assignment.topology, down=assignment.down, is_first=False)
+        led = {partition: next(iter(owners), None) for partition, owners in home.items()}
+        repair_moves, repair_changes = step.check(home, led, current, certificate.current)
     elif certificate.current is not None or assignment.down or home != current:
         _refuse("steps of the certificate", "others", "one over all nodes, and one over those up where some are down")
     return Verdict(
+        is_first=previous is None,
         moves=moves,
         leader_changes=changes,
         repair_moves=repair_moves,
@@ -83,8 +90,8 @@ def verify(assignment: Assignment, *, previous: Assignment | None = None, topolo
 class _Step:
     """The nodes that may hold something, with their zones, for checking a step on them."""
 
-    def __init__(self, rule: Rule, topology: Topology, *, down: Sequence[str]) -> None:
-        self.ids = topology.ids
+    def __init__(self, rule: Rule, topology: Topology, *, down: Sequence[str], is_first: bool) -> None:
+        self.ids, self.is_first = topology.ids, is_first
         self.nodes = {node.id: node for node in topology if node.weight > 0 and node.id not in set(down)}
         self.zone_of = {node.id: node.fault_domain(rule.spread_level) for node in self.nodes.values()}
         self.zones: dict[Hashable, list[str]] = {}
@@ -102,12 +109,12 @@ class _Step:
         self.least = {zone: min(len(members), rounds) for zone, members in self.zones.items()}
         self.most = {zone: min(len(members), rounds + 1) for zone, members in self.zones.items()}
 
-    def check(self, before: Lists, after: Lists, proof: Proof) -> tuple[int, int]:
+    def check(self, before: Lists, led: Mapping[str, str | None], after: Lists, proof: Proof) -> tuple[int, int]:
         """Return how many replicas moved and leaders changed, having checked that both are the fewest."""
         for partition, owners in after.items():
             self._check_list(partition, owners)
         self._check_moves(before, after, proof)
-        self._check_leaders(before, after, proof)
+        self._check_leaders(led, after, proof)
         return proof.moves, proof.leader_changes
 
     def _check_list(self, partition: str, owners: PreferenceList) -> None:
@@ -121,6 +128,10 @@ class _Step:
 
     def _check_moves(self, before: Lists, after: Lists, proof: Proof) -> None:
         box = self._box(after)
+        if self.is_first and proof.least == proof.most:
+            # Nothing had to move, so that the loads could be chosen for the sake of other resources.
+            loads = {node_id: load for node_id, load in zip(self.ids, proof.least, strict=True) if load}
+            box = Box(least=loads, most=loads, pools=[(list(loads), sum(loads.values()))])
         for node_id, low, high in zip(self.ids, proof.least, proof.most, strict=True):
             least, most = box.least.get(node_id, 0), box.most.get(node_id, 0)
             if not low <= least <= most <= high <= low + 1:
@@ -155,7 +166,7 @@ class _Step:
             optional += costs[self.least[zone] : self.most[zone]]
         return paid + sum(sorted(optional)[: self.replicas - sum(self.least.values())])
 
-    def _check_leaders(self, before: Lists, after: Lists, proof: Proof) -> None:
+    def _check_leaders(self, old: Mapping[str, str | None], after: Lists, proof: Proof) -> None:
         shares = dict.fromkeys(self.nodes, Fraction())
         for owners in after.values():
             for owner in owners:
@@ -168,7 +179,6 @@ class _Step:
                 _refuse(f"partitions led by {node_id}", led[node_id], f"{least[node_id]} .. {most[node_id]}")
         box = Box(least=least, most=most, pools=[(list(self.nodes), len(after))])
         prices = self._prices("leader prices", proof.leader_prices)
-        old = {partition: next(iter(before[partition]), None) for partition in after}
         paid = sum(
             min((owner != old[partition]) + prices[owner] for owner in owners) for partition, owners in after.items()
         )

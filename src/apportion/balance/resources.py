@@ -1,0 +1,93 @@
+"""Several resources on one cluster, each balanced as `optimal` does it, and together too as far as that costs no move.
+
+Within a resource every load is a floor or a ceiling; who gets the ceilings is what evens out all resources together.
+
+Promises: each assignment is what `optimal` promises for it alone; the order in which resources are given does not
+matter. Refuses: to move a replica for the sake of another resource; `evenness` of all loads says what that leaves.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from apportion.balance.optimal import Partitions, Request, Sizes, place
+from apportion.balance.quotas import quotas
+from apportion.balance.repair import Elsewhere, demand_on
+from apportion.errors import InvalidInput
+from apportion.model.assignment import Assignment, Rule, Spread
+from apportion.model.topology import Topology, check_name
+
+SWEEPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What is to be placed of one resource: as the arguments of `optimal` of the same names."""
+
+    partitions: Partitions
+    replicas: int
+    sizes: Sizes | None = None
+
+
+def optimal_resources(
+    resources: Mapping[str, Resource],
+    topology: Topology,
+    *,
+    previous: Mapping[str, Assignment] | None = None,
+    live: Iterable[str] | None = None,
+    spread_level: int | None = None,
+    spread: Spread = "strict",
+) -> dict[str, Assignment]:
+    """Return the assignment of every resource, by name.
+
+    `previous` are those there were, by name; a resource that is new has none. Costs as much as `optimal` for each,
+    twice, and O(size of a resource) for each replica that evens out all of them. Raises as `optimal` does.
+
+    >>> two = {"orders": Resource(4, 1), "users": Resource(5, 1)}
+    >>> placed = optimal_resources(two, Topology(["a", "b", "c"]))
+    >>> placed["orders"].loads, placed["users"].loads
+    ({'a': 2, 'b': 1, 'c': 1}, {'a': 1, 'b': 2, 'c': 2})
+    """
+    if not isinstance(resources, Mapping) or not all(isinstance(each, Resource) for each in resources.values()):
+        raise InvalidInput(
+            "resources", resources, "a mapping of names to Resource", 'Write {"orders": Resource(8, 3)}.'
+        )
+    before = dict(previous or {})
+    unknown = next((name for name in before if name not in resources), None)
+    if unknown is not None:
+        raise InvalidInput("previous", unknown, "a resource that is asked for", "Leave out resources that are gone.")
+    up = None if live is None else tuple(live)
+    asked = {
+        check_name("resource", name): (
+            Request.checked(each.partitions, topology, before.get(name), up, each.sizes),
+            Rule(replicas=each.replicas, spread_level=spread_level, spread=spread),
+        )
+        for name, each in sorted(resources.items())
+    }
+    placed: dict[str, Assignment] = {}
+    excess: dict[str, Elsewhere] = {}
+    for _ in range(SWEEPS):
+        for name, (request, rule) in asked.items():
+            others = [each for other, each in excess.items() if other != name]
+            placed[name] = place(request, rule, _sum(others, nodes=len(topology)))
+            excess[name] = _excess(placed[name], request, rule)
+    return placed
+
+
+def _excess(assignment: Assignment, request: Request, rule: Rule) -> Elsewhere:
+    """Return what each node holds and leads beyond the whole part of its share."""
+    demand = demand_on(request.topology, request.up, partitions=request.count, rule=rule)
+    shares, denominator = quotas(demand)
+    held = zip(assignment.loads.values(), shares, strict=True)
+    led = zip(assignment.leader_loads.values(), shares, strict=True)
+    return Elsewhere(
+        held=tuple(load - share // denominator for load, share in held),
+        led=tuple(load - share // (denominator * demand.replicas) for load, share in led),
+    )
+
+
+def _sum(parts: Iterable[Elsewhere], *, nodes: int) -> Elsewhere:
+    held, led = [0] * nodes, [0] * nodes
+    for part in parts:
+        held = [left + right for left, right in zip(held, part.held, strict=True)]
+        led = [left + right for left, right in zip(led, part.led, strict=True)]
+    return Elsewhere(held=tuple(held), led=tuple(led))
