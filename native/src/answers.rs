@@ -106,7 +106,7 @@ fn fill<T: Copy + Send>(
 }
 
 /// An array of Python's with so many numbers, which are filled in where they lie.
-fn array<'py, T: Element>(
+pub fn array<'py, T: Element>(
     py: Python<'py>,
     kind: &str,
     count: usize,

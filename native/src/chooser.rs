@@ -143,7 +143,7 @@ fn bucket(mut number: u64, buckets: i64) -> usize {
 fn best(classes: &[Class], hasher: &Hasher, hash: u64) -> u32 {
     let bests = classes.iter().map(|class| {
         let (largest, owner) = class.best(hasher, hash);
-        let score = if classes.len() == 1 { 0 } else { class.score(largest) };
+        let score = if classes.len() == 1 { 0 } else { score(largest, class.millionths) };
         (score, std::cmp::Reverse(largest), owner)
     });
     bests.min().expect("at least one class").2
@@ -163,11 +163,11 @@ impl Class {
             hashes.enumerate().max_by_key(|&(place, u)| (u, std::cmp::Reverse(place))).expect("a node");
         (largest, self.owners[place])
     }
+}
 
-    /// -log2((u + 1) / 2**64) / weight, in units that leave 64 bits below the smallest logarithm.
-    fn score(&self, u: u64) -> u128 {
-        (((64 << FRACTION_BITS) - log2_fixed(u128::from(u) + 1)) << 64) / self.millionths
-    }
+/// -log2((u + 1) / 2**64) / weight, in units that leave 64 bits below the smallest logarithm.
+pub fn score(u: u64, millionths: u128) -> u128 {
+    (((64 << FRACTION_BITS) - log2_fixed(u128::from(u) + 1)) << 64) / millionths
 }
 
 const FRACTION_BITS: u32 = 48;

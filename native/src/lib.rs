@@ -14,6 +14,7 @@ mod hash;
 mod key;
 mod layouts;
 mod murmur3;
+mod ranking;
 mod ring;
 mod router;
 mod saved;
@@ -38,6 +39,9 @@ mod _native {
 
     #[pymodule_export]
     use crate::groups::grouped;
+
+    #[pymodule_export]
+    use crate::ranking::rendezvous_lists;
 
     #[pymodule_export]
     use crate::walk::Ranking;

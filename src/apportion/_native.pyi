@@ -52,6 +52,14 @@ class Ranking:
     def __iter__(self) -> Ranking: ...
     def __next__(self) -> int: ...
 
+def rendezvous_lists(
+    hasher: Hasher,
+    classes: Sequence[tuple[int, Sequence[int], Sequence[bytes]]],
+    domains: Sequence[int],
+    count: int,
+    keys: Iterable[Key],
+) -> array[int]: ...
+
 class Chooser:
     @staticmethod
     def modulo(ids: tuple[str, ...], hasher: Hasher, owners: Sequence[int]) -> Chooser: ...

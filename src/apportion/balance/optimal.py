@@ -163,8 +163,8 @@ def first_lists(topology: Topology, ids: Iterable[str], rule: Rule) -> Rows:
     """Return the lists that weighted rendezvous hashing gives: uneven, but the nodes of each are independent."""
     rendezvous = Rendezvous(topology)
     count = min(rule.replicas, sum(node.weight > 0 for node in topology))
-    rows = (rendezvous.preference(name, count, spread_level=rule.spread_level, spread="best-effort") for name in ids)
-    return Rows.of([tuple(map(topology.index, row)) for row in rows])
+    lists = rendezvous.preference_indexes(list(ids), count, spread_level=rule.spread_level, spread="best-effort")
+    return Rows(lists, width=count)
 
 
 def _checked_count(count: int) -> int:
