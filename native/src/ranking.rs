@@ -68,6 +68,10 @@ impl Ranker<'_> {
         count: usize,
     ) -> PyResult<Ranker<'_>> {
         let domain_count = domains.iter().max().map_or(0, |&last| last as usize + 1);
+        let refused = || PyValueError::new_err("lists of distinct domains, of nodes with labels and weights");
+        if domain_count > domains.len() {
+            return Err(refused());
+        }
         let is_sound = |(weight, owners, labels): &(u64, Vec<u32>, Vec<Vec<u8>>)| {
             *weight > 0 && owners.len() == labels.len() && owners.iter().all(|&owner| (owner as usize) < domains.len())
         };
@@ -76,8 +80,8 @@ impl Ranker<'_> {
             reached[domains[owner as usize] as usize] = true;
         }
         let eligible = reached.iter().filter(|&&is_reached| is_reached).count();
-        if domain_count > domains.len() || !classes.iter().all(is_sound) || !(1..=eligible).contains(&count) {
-            return Err(PyValueError::new_err("lists of distinct domains, of nodes with labels and weights"));
+        if !classes.iter().all(is_sound) || !(1..=eligible).contains(&count) {
+            return Err(refused());
         }
         if hasher.bits() != 64 || !hasher.is_native() {
             return Err(PyValueError::new_err("the hash function has no native twin; use the reference"));

@@ -57,5 +57,5 @@ XXH3 = hashers.get("xxh3-64")
     ],
 )
 def test_what_cannot_be_ranked_is_refused(hasher, classes, domains, count):
-    with pytest.raises(ValueError, match="distinct domains|no native twin"):
+    with pytest.raises(ValueError, match=r"distinct domains|no native twin"):
         native.extension.rendezvous_lists(hasher, classes, domains, count, ["k"])

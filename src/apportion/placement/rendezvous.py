@@ -102,7 +102,7 @@ class Rendezvous(Computed):
         """Return the preference lists of many keys as one buffer of node indexes, `count` for each. O(keys · nodes).
 
         >>> list(Rendezvous(["a", "b", "c"]).preference_indexes(["tenant-42", "tenant-43"], 2))
-        [1, 0, 2, 1]
+        [1, 0, 1, 2]
         """
         rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
         if self._twin() and not rule.reuses_domains:
