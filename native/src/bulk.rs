@@ -78,7 +78,7 @@ impl<'py> BulkKeys<'py> {
 }
 
 /// The error that a function of the reference raises when it is called with these values.
-fn refusal<'py, A>(py: Python<'py>, module: &str, function: &str, values: A) -> PyErr
+pub fn refusal<'py, A>(py: Python<'py>, module: &str, function: &str, values: A) -> PyErr
 where
     A: pyo3::call::PyCallArgs<'py>,
 {

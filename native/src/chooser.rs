@@ -1,5 +1,5 @@
-//! Placements that compute the owner from a key's hash: the twin of `jump`, `modulo`, `maglev`, `rendezvous` and
-//! `multiprobe`, each of whose docstrings says what it computes.
+//! Placements that compute the owner from a key's hash: the twin of `jump`, `modulo`, `kafka`, `maglev`, `rendezvous`,
+//! `multiprobe` and `choose_k`, each of whose docstrings says what it computes.
 //!
 //! Promises: the owners of the reference, to the bit. Refuses: hash functions written in Python; they leave nothing to
 //! gain here.
@@ -9,15 +9,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::answers::{self, Answers, Threads};
+use crate::choose_k::Tree;
 use crate::hash::Hasher;
 
 /// How an owner is found: the index of a node, by its place in a list of those that own.
 enum Rule {
     Modulo,
+    Kafka,
     Jump,
     Entries,
     Rendezvous(Vec<Class>),
     MultiProbe { tokens: Vec<u64>, probes: u32 },
+    ChooseK(Tree),
 }
 
 /// The nodes of one weight, by the labels that are hashed with a key.
@@ -41,6 +44,12 @@ impl Chooser {
     #[staticmethod]
     fn modulo(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>) -> PyResult<Chooser> {
         Chooser::of(ids, hasher, owners, Rule::Modulo)
+    }
+
+    /// Take the remainder of the hash without its sign.
+    #[staticmethod]
+    fn kafka(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>) -> PyResult<Chooser> {
+        Chooser::of(ids, hasher, owners, Rule::Kafka)
     }
 
     /// Jump from bucket to bucket.
@@ -77,6 +86,13 @@ impl Chooser {
         probes: u32,
     ) -> PyResult<Chooser> {
         Chooser::of(ids, hasher, owners, Rule::MultiProbe { tokens, probes })
+    }
+
+    /// Draw numbers until one has an owner; there is at least one.
+    #[staticmethod]
+    fn choose_k(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<Option<u32>>) -> PyResult<Chooser> {
+        let tree = Tree::new(owners).ok_or_else(|| PyValueError::new_err("no number has an owner"))?;
+        Chooser::of(ids, hasher, Vec::new(), Rule::ChooseK(tree))
     }
 
     /// Return the id of the node that handles a key.
@@ -121,10 +137,12 @@ impl Answers for Chooser {
         let count = self.owners.len() as u64;
         match &self.rule {
             Rule::Modulo => self.owners[(hash % count) as usize],
+            Rule::Kafka => self.owners[((hash & 0x7fff_ffff) % count) as usize],
             Rule::Jump => self.owners[bucket(hash, count as i64)],
             Rule::Entries => self.owners[((u128::from(hash) * u128::from(count)) >> 64) as usize],
             Rule::Rendezvous(classes) => best(classes, &self.hasher, hash),
             Rule::MultiProbe { tokens, probes } => self.owners[nearest(tokens, *probes, &self.hasher, hash)],
+            Rule::ChooseK(tree) => tree.owner(&self.hasher, hash),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Places by owner: what fetching many keys from their nodes begins with.
 
-use pyo3::buffer::{Element, PyBuffer};
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -11,36 +11,39 @@ use crate::answers::room;
 /// `indexes` is what `route_indexes` returned. O(indexes + nodes).
 #[pyfunction]
 pub fn grouped<'py>(indexes: &Bound<'py, PyAny>, nodes: usize) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    match PyBuffer::<u16>::get(indexes) {
-        Ok(buffer) => sorted(indexes.py(), &buffer, nodes),
-        Err(_) => sorted(indexes.py(), &PyBuffer::<u32>::get(indexes)?, nodes),
-    }
-}
-
-fn sorted<'py, T: Element + Into<u32>>(
-    py: Python<'py>,
-    indexes: &PyBuffer<T>,
-    nodes: usize,
-) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    let indexes = indexes.to_vec(py)?;
-    if indexes.iter().any(|&index| index.into() as usize >= nodes) {
-        return Err(PyIndexError::new_err("an index beyond the last node"));
-    }
+    let py = indexes.py();
+    let indexes = indexes_in(indexes, nodes)?;
     let mut ends = vec![0u64; nodes + 1];
     for &index in &indexes {
-        ends[index.into() as usize + 1] += 1;
+        ends[index as usize + 1] += 1;
     }
     for node in 0..nodes {
         ends[node + 1] += ends[node];
     }
     let mut places = room::<u64>(indexes.len())?;
     for (place, &index) in indexes.iter().enumerate() {
-        let next = &mut ends[index.into() as usize];
+        let next = &mut ends[index as usize];
         places[*next as usize] = place as u64;
         *next += 1;
     }
     ends.truncate(nodes); // each start has moved up to its end
     Ok((bytes_of(py, &ends), bytes_of(py, &places)))
+}
+
+/// The indexes of so many nodes: what `route_indexes` returned, by whatever placement.
+pub fn indexes_in(indexes: &Bound<'_, PyAny>, nodes: usize) -> PyResult<Vec<u32>> {
+    let py = indexes.py();
+    let found: Vec<u32> = if let Ok(narrow) = PyBuffer::<u16>::get(indexes) {
+        narrow.to_vec(py)?.into_iter().map(u32::from).collect()
+    } else if let Ok(wide) = PyBuffer::<u32>::get(indexes) {
+        wide.to_vec(py)?
+    } else {
+        indexes.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?
+    };
+    if found.iter().any(|&index| index as usize >= nodes) {
+        return Err(PyIndexError::new_err("an index beyond the last node"));
+    }
+    Ok(found)
 }
 
 fn bytes_of<'py>(py: Python<'py>, numbers: &[u64]) -> Bound<'py, PyBytes> {

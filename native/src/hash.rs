@@ -17,6 +17,7 @@ pub const SECRET_BYTES: usize = 16;
 pub enum Hasher {
     CassandraMurmur3,
     Crc32,
+    KafkaMurmur2,
     Md5FirstWord,
     RedisSlot,
     /// A function from bytes to an integer of so many bits, written in Python.
@@ -47,6 +48,7 @@ impl Hasher {
             ("cassandra-murmur3", None) => Some(Hasher::CassandraMurmur3),
             ("crc16", None) => Some(Hasher::Crc16),
             ("crc32", None) => Some(Hasher::Crc32),
+            ("kafka-murmur2", None) => Some(Hasher::KafkaMurmur2),
             ("md5-first-word", None) => Some(Hasher::Md5FirstWord),
             ("redis-slot", None) => Some(Hasher::RedisSlot),
             ("md5", None) => Some(Hasher::Md5),
@@ -67,7 +69,7 @@ impl Hasher {
         match self {
             Hasher::RedisSlot => layouts::REDIS_SLOT_BITS,
             Hasher::Crc16 => 16,
-            Hasher::Crc32 | Hasher::Md5FirstWord => 32,
+            Hasher::Crc32 | Hasher::KafkaMurmur2 | Hasher::Md5FirstWord => 32,
             Hasher::Python(_, bits) => *bits,
             _ => 64,
         }
@@ -84,6 +86,7 @@ impl Hasher {
             Hasher::Crc16 => u64::from(crc16(data)),
             Hasher::CassandraMurmur3 => layouts::cassandra_position(data),
             Hasher::Crc32 => u64::from(layouts::crc32(data)),
+            Hasher::KafkaMurmur2 => u64::from(layouts::kafka_murmur2(data)),
             Hasher::Md5FirstWord => layouts::first_word(&md5::Md5::digest(data)),
             Hasher::RedisSlot => u64::from(crc16(layouts::hash_tag(data))) % (1 << layouts::REDIS_SLOT_BITS),
             Hasher::Python(..) => unreachable!("it may fail, and is asked by position_with"),

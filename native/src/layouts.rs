@@ -30,6 +30,23 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
+/// MurmurHash2 of 32 bits, with the seed of Kafka's clients; see `placement/kafka.py`.
+pub fn kafka_murmur2(data: &[u8]) -> u32 {
+    const SEED: u32 = 0x9747_b28c;
+    const MULTIPLIER: u32 = 0x5bd1_e995;
+    let (words, rest) = data.as_chunks();
+    let mut state = words.iter().fold(SEED ^ data.len() as u32, |state, &word| {
+        let mixed = u32::from_le_bytes(word).wrapping_mul(MULTIPLIER);
+        state.wrapping_mul(MULTIPLIER) ^ (mixed ^ mixed >> 24).wrapping_mul(MULTIPLIER)
+    });
+    if !rest.is_empty() {
+        let tail = rest.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte));
+        state = (state ^ tail).wrapping_mul(MULTIPLIER);
+    }
+    state = (state ^ state >> 13).wrapping_mul(MULTIPLIER);
+    state ^ state >> 15
+}
+
 /// The CRC-32 of zlib: polynomial 0x04c11db7, reflected.
 pub fn crc32(data: &[u8]) -> u32 {
     !data.iter().fold(u32::MAX, |crc, &byte| crc >> 8 ^ CRC32[usize::from(crc as u8 ^ byte)])

@@ -4,8 +4,10 @@
 //! rebuild, and anything that the reference does not do. `apportion.placement.native` is the one place that loads it.
 
 mod answers;
+mod bounded;
 mod bulk;
 mod calls;
+mod choose_k;
 mod chooser;
 mod circle;
 mod difference;
@@ -27,6 +29,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::bounded::filled;
 
     #[pymodule_export]
     use crate::calls::{keys_handled, position, positions};

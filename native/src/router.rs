@@ -65,8 +65,7 @@ impl Answers for Laid {
 }
 
 impl Laid {
-    /// The zones, and how many nodes are wanted, if a list of them is what the walk finds: each zone once, of which
-    /// there are enough, so that both ways to spread are one.
+    /// The zones, and how many nodes are wanted, if a list of so many is there to be found by the walk.
     fn known_spread<'a>(
         &'a self,
         placement: &Bound<'_, Router>,
@@ -74,16 +73,15 @@ impl Laid {
         spread_level: Option<&Bound<'_, PyAny>>,
         spread: &Spread<'_>,
     ) -> PyResult<Option<(&'a Zones, usize)>> {
-        let is_known = matches!(spread, Spread::Known(_));
         let wanted = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<usize>().ok());
-        let (Some(zones), None, true, Some(wanted)) = (&self.zones, spread_level, is_known, wanted) else {
+        let (Some(zones), None, Spread::Known(name), Some(wanted)) = (&self.zones, spread_level, spread, wanted) else {
             return Ok(None);
         };
         let zones = Zones::of(zones, placement)?;
-        Ok(zones.suffice(wanted).then_some((zones, wanted)))
+        Ok(zones.suffice(wanted, *name == BEST_EFFORT).then_some((zones, wanted)))
     }
 
-    /// The owner of a key and the nodes met after it, each zone once.
+    /// The owner of a key and the nodes met after it.
     fn preferred<'py>(&self, zones: &Zones, key: &Bound<'py, PyAny>, count: usize) -> PyResult<Bound<'py, PyTuple>> {
         let position = answers::position(&self.hasher, key)?;
         let mut chosen = Vec::with_capacity(count);
@@ -91,6 +89,8 @@ impl Laid {
         PyTuple::new(key.py(), chosen.iter().map(|&index| &self.ids[index as usize]))
     }
 }
+
+const BEST_EFFORT: &str = "best-effort";
 
 /// How a caller wants lists spread: by one of the names, or by what the reference refuses.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Spread<'py> {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Spread<'py>> {
-        let names = ["strict", "best-effort"];
+        let names = ["strict", BEST_EFFORT];
         let name = given.cast_exact::<PyString>().ok().and_then(|text| names.into_iter().find(|&name| *text == *name));
         Ok(name.map_or_else(|| Spread::Other(given.to_owned()), Spread::Known))
     }

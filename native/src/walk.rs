@@ -1,6 +1,6 @@
-//! The walk around the circle: from a stretch on, each node once, and of each zone the first.
+//! The walk around the circle: from a stretch on, each node once, and of each zone the first, then the second.
 //!
-//! Promises: the lists of `SpreadRule.pick` for the zones as they are, where there are enough of them.
+//! Promises: the lists of `SpreadRule.pick` for the zones as they are.
 
 use std::sync::OnceLock;
 
@@ -9,10 +9,11 @@ use pyo3::prelude::*;
 use crate::router::Router;
 use crate::stretches::Stretches;
 
-/// The fault domain of each node, by number, and in how many of them a node may own.
+/// The fault domain of each node, by number; how many nodes may own, and in how many domains they are.
 pub struct Zones {
     of_node: Vec<u32>,
-    eligible: usize,
+    owning_nodes: usize,
+    owning_zones: usize,
 }
 
 impl Zones {
@@ -22,18 +23,21 @@ impl Zones {
             return Ok(zones);
         }
         let spread = placement.py().import("apportion.placement.spread")?;
-        let (of_node, eligible) =
+        let (of_node, owning_nodes, owning_zones) =
             spread.call_method1("numbered_domains", (placement.getattr("topology")?,))?.extract()?;
-        Ok(known.get_or_init(|| Zones { of_node, eligible }))
+        Ok(known.get_or_init(|| Zones { of_node, owning_nodes, owning_zones }))
     }
 
-    /// Whether there is a list of so many nodes, each in another zone.
-    pub fn suffice(&self, count: usize) -> bool {
-        0 < count && count <= self.eligible
+    /// Whether there is a list of so many nodes, each in another zone unless zones are used again.
+    pub fn suffice(&self, count: usize, reuses_zones: bool) -> bool {
+        0 < count && count <= if reuses_zones { self.owning_nodes } else { self.owning_zones }
     }
 
-    /// Add the first `count` nodes of distinct zones, from a stretch on.
+    /// Add the first `count` nodes from a stretch on: of distinct zones, while there are any.
     pub fn pick(&self, stretches: &Stretches, stretch: usize, count: usize, chosen: &mut Vec<u32>) {
+        if count > self.owning_zones {
+            return self.pick_in_rounds(stretches, stretch, count, chosen);
+        }
         let begin = chosen.len();
         for owner in around(stretches, stretch) {
             let zone = self.of_node[owner as usize];
@@ -44,6 +48,25 @@ impl Zones {
                 }
             }
         }
+    }
+
+    /// Add the first node of every zone, then the second of every zone, and so on.
+    fn pick_in_rounds(&self, stretches: &Stretches, stretch: usize, count: usize, chosen: &mut Vec<u32>) {
+        let mut seen = vec![false; self.of_node.len()];
+        let mut used = vec![0u32; self.of_node.len()];
+        let mut rounds = Vec::with_capacity(self.owning_nodes);
+        for owner in around(stretches, stretch) {
+            if !std::mem::replace(&mut seen[owner as usize], true) {
+                let round = &mut used[self.of_node[owner as usize] as usize];
+                rounds.push((*round, owner));
+                *round += 1;
+                if rounds.len() == self.owning_nodes {
+                    break;
+                }
+            }
+        }
+        rounds.sort_by_key(|&(round, _)| round); // as they were met, within a round
+        chosen.extend(rounds.iter().take(count).map(|&(_, owner)| owner));
     }
 }
 

@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from bench import figures, implementation
-from bench.figures import arrow, one_key_reference
+from bench.figures import arrow, bounded, one_key_reference
 from bench.peers import TEXTBOOK
 from bench.row import Row
 
@@ -21,6 +21,13 @@ def test_the_figures_of_arrow_are_not_measured_without_the_twin(monkeypatch):
     rows = arrow.rows()
     assert ["not measured"] * 6 == [row.verdict for row in rows]
     assert {str(goal) for goal in arrow.GOALS.values()} == {row.goal for row in rows}
+
+
+def test_the_figures_of_bounded_loads_are_not_measured_without_the_twin(monkeypatch):
+    monkeypatch.setattr(implementation, "is_native", lambda: False)
+    assert {("not measured", str(bounded.GOAL)), ("not measured", None)} == {
+        (row.verdict, row.goal) for row in bounded.rows()
+    }
 
 
 TIMES = {arrow.ONE: [60_000_000] * 3, arrow.HASHING: [20_000_000] * 3, arrow.TWO: [40_000_000] * 3}

@@ -14,6 +14,8 @@ from apportion.placement import (
     multiprobe,
     native,
 )
+from apportion.placement.choose_k import ChooseK
+from apportion.placement.kafka import Kafka
 from apportion.placement.keys import key_bytes
 from apportion.placement.log2 import log2_fixed
 from tests import worlds
@@ -44,6 +46,11 @@ def test_jump_and_modulo_agree(ids, hasher):
     agrees(Modulo(ids, hasher=hasher))
 
 
+@given(IDS)
+def test_kafka_agrees(ids):
+    agrees(Kafka(ids[::-1]))
+
+
 @given(IDS, st.sampled_from(WIDE), st.sampled_from([11, 251, 65537]))
 def test_maglev_agrees(ids, hasher, size):
     agrees(maglev.Maglev(ids, hasher=hasher, table_size=size))
@@ -58,6 +65,26 @@ def test_multiprobe_agrees(ids, hasher, probes):
 @given(worlds.owning_topologies, st.sampled_from(WIDE))
 def test_rendezvous_agrees_for_all_weights(topology, hasher):
     agrees(Rendezvous(topology, hasher=hasher))
+
+
+@given(IDS, st.sampled_from(WIDE), st.data())
+def test_choose_k_agrees_with_any_numbers_vacant(ids, hasher, data):
+    placement = ChooseK(ids, hasher=hasher)
+    agrees(placement)
+    leaving = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=len(ids) - 1))
+    agrees(placement.on(placement.topology.without(*leaving)))
+
+
+@pytest.mark.parametrize("left", [1, 2, 500, 999, 1000])
+def test_choose_k_agrees_when_few_of_many_are_left(left):
+    placement = ChooseK([f"n{number:03d}" for number in range(1000)])
+    agrees(placement.on(Topology(placement.order[::-1][:left])))
+
+
+def test_choose_k_without_a_live_number_is_an_error():
+    for owners in ([], [None], [None] * 5):
+        with pytest.raises(ValueError, match="no number has an owner"):
+            native.extension.Chooser.choose_k(("a",), hashers.get(), owners)
 
 
 WEIGHTS = st.integers(1, 10**15).map(lambda millionths: millionths / 1e6)

@@ -9,7 +9,7 @@ from tests.native.comparing import answered_by_the_twin, needs_twin
 
 pytestmark = needs_twin
 
-LABELS = ("cassandra-murmur3", "crc32", "md5-first-word", "redis-slot")
+LABELS = ("cassandra-murmur3", "crc32", "kafka-murmur2", "md5-first-word", "redis-slot")
 TAGS = [b"{}a", b"a{b", b"}a{b}", b"a{{b}}c", b"{a}{b}", b"{a", b"a}", b"{}{a}", b""]
 LEAST_TOKEN = bytes.fromhex("ee961629b0b5ad1d319e18e83892dbed")
 

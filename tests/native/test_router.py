@@ -241,6 +241,15 @@ def test_many_preference_lists_are_those_of_each_key(topology, vnodes, count, sp
         assert expected == ring.preference_many(KEYS, count, spread=spread, threads=3)
 
 
+def test_lists_in_which_zones_are_used_again_are_the_twins(monkeypatch):
+    nodes = [Node(f"n{number}", zone=(f"z{number % 3}",), weight=number % 4) for number in range(12)]
+    ring, counts = Ring(nodes), range(1, 10)
+    options = {"spread_level": None, "spread": "best-effort"}
+    expected = [ring._preferred(key, count, **options) for key in KEYS for count in counts]
+    monkeypatch.setattr(Ring, "_preferred", None)
+    assert expected == [ring.preference(key, count, **options) for key in KEYS for count in counts]
+
+
 @pytest.mark.parametrize("count", [True, 1.0, "2", None, 0, -1, 2**31, 2**32, 2**63, 2**64])
 def test_a_count_that_is_none_is_refused_as_by_the_reference(count):
     ring = Ring(["a", "b", "c"])

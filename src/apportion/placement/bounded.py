@@ -16,16 +16,17 @@ Order of `assign`: by the placement's hash of the key, then by the key's bytes. 
 Source: Mirrokni, Thorup and Zadimoghaddam 2018.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, Self
+from typing import NoReturn, Protocol, Self
 
 from apportion.errors import InvalidInput, InvariantBroken, NotEnoughNodes
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
+from apportion.placement import native
 from apportion.placement.api import Placement
-from apportion.placement.hashers import Hasher
+from apportion.placement.hashers import Hasher, native_name
 from apportion.placement.keys import key_bytes, listed
 
 DEFAULT_HEADROOM = 250
@@ -131,6 +132,7 @@ class Bounded:
     placement: Ranking
     _: KW_ONLY
     headroom_thousandths: int = DEFAULT_HEADROOM
+    _eligible: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         headroom = self.headroom_thousandths
@@ -146,6 +148,7 @@ class Bounded:
         except NotEnoughNodes as error:
             kind = type(self.placement).__name__
             raise InvalidInput("placement", kind, "one that ranks all nodes", "Take Ring or Rendezvous.") from error
+        object.__setattr__(self, "_eligible", eligible)
 
     @property
     def topology(self) -> Topology:
@@ -166,21 +169,20 @@ class Bounded:
     def assign(self, keys: Iterable[Key]) -> BoundedAssignment:
         """Return who holds each key of a set, no two of the same bytes. O(keys log keys + nodes tried)."""
         given = tuple(listed(keys))
-        data = [key_bytes(key) for key in given]
-        last = {each: place for place, each in enumerate(data)}
-        if len(last) < len(data):
-            twice = next(given[place] for place, each in enumerate(data) if last[each] != place)
-            raise InvalidInput("keys", twice, "different keys", "Drop what is listed twice; text is its UTF-8 bytes.")
-        digest, caps, preferred = self.placement.hasher.digest, self.caps(len(given)), self.placement.route_many(data)
-        counts, owners = [0] * len(caps), [""] * len(given)
-        for place in sorted(range(len(given)), key=lambda place: (digest(data[place]), data[place])):
-            owners[place] = self._first_with_room(data[place], preferred[place], counts, caps)
-            counts[self.topology.index(owners[place])] += 1
+        ids, hasher, caps = self.topology.ids, self.placement.hasher, self.caps(len(given))
+        has_twin = native.IN_USE and native_name(hasher)[0] is not None
+        fill = native.extension.filled if has_twin else filled
+        indexes = self.placement.route_indexes(given)
+        displaced, counts = fill(given, hasher, indexes, caps, lambda place: self._others(given[place]))
+        preferred = tuple(map(ids.__getitem__, indexes))
+        owners = list(preferred)
+        for place, index in displaced:
+            owners[place] = ids[index]
         return BoundedAssignment(
             loads=Loads(topology=self.topology, counts=tuple(counts)),
             keys=given,
             owners=tuple(owners),
-            preferred=tuple(preferred),
+            preferred=preferred,
         )
 
     def acquire(self, key: Key, loads: Loads) -> tuple[str, Loads]:
@@ -190,8 +192,10 @@ class Bounded:
         because keys were released elsewhere, gets no key until it is below.
         """
         self._check(loads)
-        data, caps = key_bytes(key), self.caps(loads.total + 1)
-        node_id = self._first_with_room(data, self.placement.route(data), loads.counts, caps)
+        caps, index = self.caps(loads.total + 1), self.topology.index(self.placement.route(key))
+        if loads.counts[index] >= caps[index]:
+            index = first_with_room(self._others(key), loads.counts, caps)
+        node_id = self.topology.ids[index]
         return node_id, loads.changed(node_id, 1)
 
     def release(self, node_id: str, loads: Loads) -> Loads:
@@ -216,21 +220,13 @@ class Bounded:
         """Return the same bounds over the placement on another topology."""
         return replace(self, placement=self.placement.on(topology))
 
-    def _first_with_room(self, data: bytes, owner: str, counts: Sequence[int], caps: Sequence[int]) -> str:
-        for node_id in self._ranking(data, owner):
-            index = self.topology.index(node_id)
-            if counts[index] < caps[index]:
-                return node_id
-        raise InvariantBroken(f"no node has room: loads {counts}, caps {caps}")
-
-    def _ranking(self, data: bytes, owner: str) -> Iterator[str]:
-        """Yield the nodes in the key's order of preference, asking for longer lists only as they are needed."""
-        yield owner
-        eligible = sum(node.weight > 0 for node in self.topology)
+    def _others(self, key: Key) -> Iterator[int]:
+        """Yield the nodes after the key's owner, in order, asking for longer lists only as they are needed."""
         done = 1
-        while done < eligible:
-            count = min(4 * done, eligible)
-            yield from self.placement.preference(data, count, spread="best-effort")[done:]
+        while done < self._eligible:
+            count = min(4 * done, self._eligible)
+            ranking = self.placement.preference(key, count, spread="best-effort")
+            yield from map(self.topology.index, ranking[done:])
             done = count
 
     def _check(self, loads: Loads) -> None:
@@ -240,3 +236,42 @@ class Bounded:
             raise InvalidInput(
                 "loads", repr(loads.topology), f"those of {self.topology!r}", "Bring them over: loads.on(topology)."
             )
+
+
+def filled(
+    keys: tuple[Key, ...],
+    hasher: Hasher,
+    preferred: Sequence[int],
+    caps: Sequence[int],
+    others: Callable[[int], Iterator[int]],
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return the keys whose node has no room, each as its place and the node that takes it; and what each node holds.
+
+    `preferred[i]` is the node of `keys[i]`; `others(i)` are those after it, in order. O(keys log keys + nodes tried).
+    """
+    data = [key_bytes(key) for key in keys]
+    if len(set(data)) < len(data):
+        refuse_repeats(keys)
+    counts, displaced = [0] * len(caps), []
+    for place in sorted(range(len(keys)), key=lambda place: (hasher.digest(data[place]), data[place])):
+        index = preferred[place]
+        if counts[index] >= caps[index]:
+            index = first_with_room(others(place), counts, caps)
+            displaced.append((place, index))
+        counts[index] += 1
+    return displaced, counts
+
+
+def first_with_room(candidates: Iterable[int], counts: Sequence[int], caps: Sequence[int]) -> int:
+    """Return the first node that holds less than its cap; all caps together have room for every key."""
+    for index in candidates:
+        if counts[index] < caps[index]:
+            return index
+    raise InvariantBroken(f"no node has room: loads {list(counts)}, caps {list(caps)}")
+
+
+def refuse_repeats(keys: tuple[Key, ...]) -> NoReturn:
+    """Raise for keys of which two have the same bytes, naming the first that comes again."""
+    last = {key_bytes(key): place for place, key in enumerate(keys)}
+    twice = next(key for place, key in enumerate(keys) if last[key_bytes(key)] != place)
+    raise InvalidInput("keys", twice, "different keys", "Drop what is listed twice; text is its UTF-8 bytes.")

@@ -29,6 +29,7 @@ from typing import Self
 from apportion.errors import DuplicateNode, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology, check_name
+from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
@@ -64,12 +65,11 @@ class ChooseK(Computed):
         self._fill_in_order(topology, known, resolve(hasher, least_bits=64))
 
     def _fill_in_order(self, topology: Topology, known: Iterable[str], hasher: Hasher) -> None:
-        live = [node.id for node in equal_weights(topology, "choose-k")]
+        live = {node.id for node in equal_weights(topology, "choose-k")}
         self._fill(topology, hasher)
         object.__setattr__(self, "order", _numbered(known, topology))
-        numbers = {node_id: number for number, node_id in enumerate(self.order)}
-        indexes = {numbers[node_id]: topology.index(node_id) for node_id in live}
-        object.__setattr__(self, "_tree", _Tree(indexes, len(self.order)))
+        owners = tuple(topology.index(node_id) if node_id in live else None for node_id in self.order)
+        object.__setattr__(self, "_tree", _Tree(owners))
 
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
@@ -101,6 +101,9 @@ class ChooseK(Computed):
         """Return choose-k over another topology: known nodes keep their numbers, new ones take vacant ones."""
         return self._in_order(topology, self.order, self.hasher)
 
+    def _make_twin(self) -> "native.extension.Chooser":
+        return native.extension.Chooser.choose_k(self.topology.ids, self.hasher, self._tree.owners)
+
     def _owner(self, key_hash: int) -> int:
         return next(self._tree.ranking(self._hash, key_hash))
 
@@ -120,13 +123,14 @@ class ChooseK(Computed):
 class _Tree:
     """The tree of merges over all numbers; a half without a live number is counted and never entered."""
 
-    __slots__ = ("_indexes", "_live")
+    __slots__ = ("_live", "owners")
 
-    def __init__(self, indexes: dict[int, int], numbers: int) -> None:
-        """Take the topology's index of each live number, and how many numbers there are."""
-        self._indexes = indexes
-        self._live = [set(indexes)]  # by level, the places under which a live number stands
-        for _ in range((numbers - 1).bit_length()):
+    def __init__(self, owners: tuple[int | None, ...]) -> None:
+        """Take the topology's index of each number, None for one that is not live."""
+        self.owners = owners
+        live = {number for number, index in enumerate(owners) if index is not None}
+        self._live = [live]  # by level, the places under which a live number stands
+        for _ in range((len(owners) - 1).bit_length()):
             self._live.append({place >> 1 for place in self._live[-1]})
 
     def ranking(self, digest: Digest, key_hash: int) -> Iterator[int]:
@@ -140,7 +144,7 @@ class _Tree:
     def _draws(self, digest: Digest, data: bytes, level: int, place: int) -> Iterator[int | None]:
         if place not in self._live[level]:
             return repeat(None)
-        return self._merged(digest, data, level, place) if level else iter((self._indexes[place],))
+        return self._merged(digest, data, level, place) if level else iter((self.owners[place],))
 
     def _merged(self, digest: Digest, data: bytes, level: int, place: int) -> Iterator[int | None]:
         """Yield the draws of two halves, merged at random: a shuffle of the whole if each half is one."""

@@ -36,7 +36,7 @@ def group_places(placement: Placement, keys: Iterable[Key], *, threads: int = 1)
     if not callable(getattr(placement, "route_indexes", None)):
         raise InvalidInput("placement", placement, "a placement", "Build one, say Ring(topology).")
     indexes, ids = placement.route_indexes(keys, threads=threads), placement.topology.ids
-    if native.IN_USE and isinstance(indexes, array) and indexes.typecode in "HI":
+    if native.IN_USE:
         ends, places = (array("Q", data) for data in native.extension.grouped(indexes, len(ids)))
         spans = pairwise((0, *ends))
         return {node_id: places[start:end] for node_id, (start, end) in zip(ids, spans, strict=True) if start < end}

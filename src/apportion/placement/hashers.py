@@ -20,7 +20,7 @@ from apportion.model.epoch import content_digest
 DEFAULT = "xxh3-64"
 SECRET_BYTES = 16
 
-PRESCRIBED_WITH_TWINS = frozenset(("cassandra-murmur3", "crc32", "md5-first-word", "redis-slot"))
+PRESCRIBED_WITH_TWINS = frozenset(("cassandra-murmur3", "crc32", "kafka-murmur2", "md5-first-word", "redis-slot"))
 
 Digest = Callable[[bytes], int]
 

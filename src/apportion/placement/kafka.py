@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from struct import unpack_from
-from typing import Self
+from typing import ClassVar, Self
 
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology
+from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
@@ -76,6 +77,7 @@ class Murmur2:
     label: str = "kafka-murmur2"
     bits: int = 32
     digest: Digest = _unsigned
+    has_twin: ClassVar[bool] = True
 
     def __call__(self, data: bytes) -> int:
         """Return the hash of `data`, 0 <= hash < 2**32. O(length)."""
@@ -113,6 +115,9 @@ class Kafka(Computed):
         self._fill(topology, HASHER)
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "_indexes", tuple(topology.index(node_id) for node_id in order))
+
+    def _make_twin(self) -> "native.extension.Chooser":
+        return native.extension.Chooser.kafka(self.topology.ids, self.hasher, self._indexes)
 
     def _owner(self, key_hash: int) -> int:
         return self._indexes[(key_hash & _POSITIVE) % len(self._indexes)]

@@ -61,11 +61,12 @@ def spread_rule(topology: Topology, count: int, *, level: int | None, spread: Sp
     return SpreadRule(count, domains, reuses_domains=len(zones) < count)
 
 
-def numbered_domains(topology: Topology) -> tuple[list[int], int]:
-    """Return a number for the fault domain of each node, and how many domains have a node that may own. O(nodes)."""
+def numbered_domains(topology: Topology) -> tuple[list[int], int, int]:
+    """Return a number for the fault domain of each node, how many nodes may own, and in how many domains. O(nodes)."""
     numbers: dict[Hashable, int] = {}
     domains = [numbers.setdefault(node.fault_domain(), len(numbers)) for node in topology]
-    return domains, len({domain for domain, node in zip(domains, topology, strict=True) if node.weight > 0})
+    owning = [domain for domain, node in zip(domains, topology, strict=True) if node.weight > 0]
+    return domains, len(owning), len(set(owning))
 
 
 def check_options(count: int, level: int | None, spread: Spread) -> None:
