@@ -32,18 +32,20 @@ impl Zones {
         0 < count && count <= self.eligible
     }
 
-    /// Add the first `count` nodes of distinct zones, from a stretch on.
-    pub fn pick(&self, stretches: &Stretches, stretch: usize, count: usize, chosen: &mut Vec<u32>) {
-        let begin = chosen.len();
+    /// Fill the room with the first nodes of distinct zones, from a stretch on; return those that there are.
+    pub fn pick<'a>(&self, stretches: &Stretches, stretch: usize, room: &'a mut [u32]) -> &'a [u32] {
+        let mut count = 0;
         for owner in around(stretches, stretch) {
             let zone = self.of_node[owner as usize];
-            if chosen[begin..].iter().all(|&other| self.of_node[other as usize] != zone) {
-                chosen.push(owner);
-                if chosen.len() - begin == count {
+            if room[..count].iter().all(|&other| self.of_node[other as usize] != zone) {
+                room[count] = owner;
+                count += 1;
+                if count == room.len() {
                     break;
                 }
             }
         }
+        &room[..count]
     }
 }
 
