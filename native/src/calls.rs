@@ -61,6 +61,20 @@ pub fn positions<'py>(
     Ok(found)
 }
 
+/// Return the exclusive or of the positions of keys: what hashing takes, with no room for answers. O(total length).
+#[pyfunction]
+pub fn folded(hasher: &str, keys: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let py = keys.py();
+    let hasher = hasher_of(py, hasher, None)?;
+    let keys = BulkKeys::of(keys)?;
+    let all = AtomicU64::new(0);
+    keys.each_block(py, &hasher, 1, |_, positions| {
+        all.fetch_xor(positions.iter().fold(0, |all, position| all ^ position), Relaxed);
+    })?;
+    count(keys.len());
+    Ok(all.into_inner())
+}
+
 /// The hasher of a name; where there is none the reference says why.
 fn hasher_of(py: Python<'_>, name: &str, secret: Option<&[u8]>) -> PyResult<Hasher> {
     if let Some(hasher) = Hasher::named(name, secret) {

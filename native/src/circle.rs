@@ -62,28 +62,47 @@ pub enum Event<Owner> {
     Come(u64, Owner),
 }
 
-/// The events of a change, in order. Owners without an index are gone, and their tokens with them.
+/// The places of the tokens whose owners have no index. Where these are a few, blocks without them are passed over.
+pub fn gone<Owner: Copy + PartialEq + Into<u32>>(
+    owners: &[Owner],
+    index: &[Option<u32>],
+    narrow: impl Fn(usize) -> Owner,
+) -> Vec<usize> {
+    let is_gone: Vec<bool> = index.iter().map(Option::is_none).collect();
+    let nodes: Vec<Owner> = (0..index.len()).filter(|&node| is_gone[node]).map(narrow).collect();
+    let mut found = Vec::new();
+    for (block, owners) in owners.chunks(BLOCK).enumerate() {
+        if nodes.len() > FEW_NODES || nodes.iter().any(|node| owners.contains(node)) {
+            let places = (block * BLOCK..).zip(owners);
+            found.extend(places.filter(|&(_, &owner)| is_gone[owner.into() as usize]).map(|(place, _)| place));
+        }
+    }
+    found
+}
+
+/// The events of a change, in order. Owners without an index are gone, and with them their tokens, at these places;
+/// `place_of` is how many tokens lie before a position.
 pub fn events<Owner: Copy + Ord + Into<u32>>(
     tokens: &[u64],
     owners: &[Owner],
     index: &[Option<Owner>],
+    gone: &[usize],
     more: &[(u64, Owner)],
+    place_of: impl Fn(u64) -> usize,
 ) -> Vec<(usize, Event<Owner>)> {
     let index_of = |place: usize| index[owners[place].into() as usize];
     let mut found: Vec<_> = more
         .iter()
         .map(|&(token, owner)| {
             // Of equal tokens the smaller index comes first.
-            let near = tokens.partition_point(|&other| other < token);
+            let near = place_of(token);
             let equal = (near..tokens.len()).take_while(|&place| tokens[place] == token);
             let before = equal.take_while(|&place| index_of(place).is_none_or(|other| other < owner)).count();
             (near + before, Event::Come(token, owner))
         })
         .collect();
-    if index.contains(&None) {
-        let is_gone: Vec<bool> = index.iter().map(Option::is_none).collect();
-        let gone = (0..tokens.len()).filter(|&place| is_gone[owners[place].into() as usize]);
-        found.extend(gone.map(|place| (place, Event::Gone)));
+    if !gone.is_empty() {
+        found.extend(gone.iter().map(|&place| (place, Event::Gone)));
         found.sort_by_key(|&(place, event)| (place, event == Event::Gone)); // stable: what comes keeps its order
     }
     found
@@ -97,12 +116,17 @@ pub fn changed<Owner: Copy + Ord + Into<u32>>(
     events: &[(usize, Event<Owner>)],
 ) -> (Vec<u64>, Vec<Owner>) {
     let now: Vec<Owner> = index.iter().map(|&index| index.unwrap_or(owners[0])).collect();
+    let all_stay = (0..).zip(index).all(|(place, index)| index.is_none_or(|index| index.into() == place));
     let most = tokens.len() + events.len();
     let (mut bounds, mut found) = (Vec::with_capacity(most + PADDING), Vec::with_capacity(most + 1));
     let mut done = 0;
     for &(place, event) in events.iter().chain([&(tokens.len(), Event::Gone)]) {
         bounds.extend_from_slice(&tokens[done..place]);
-        found.extend(owners[done..place].iter().map(|&owner| now[owner.into() as usize]));
+        if all_stay {
+            found.extend_from_slice(&owners[done..place]);
+        } else {
+            found.extend(owners[done..place].iter().map(|&owner| now[owner.into() as usize]));
+        }
         done = place;
         match event {
             Event::Gone => done += 1,
@@ -115,6 +139,10 @@ pub fn changed<Owner: Copy + Ord + Into<u32>>(
     found.extend(found.first().copied());
     (bounds, found)
 }
+
+/// Tokens that are looked at together, and up to how many nodes are looked for one by one.
+const BLOCK: usize = 64;
+const FEW_NODES: usize = 4;
 
 /// Up to so many neighbours are sorted by insertion.
 const FEW: usize = 32;

@@ -4,8 +4,9 @@
 //! Source: the crates xxhash-rust, siphasher, md-5 and sha2; MurmurHash3 and CRC16 are here.
 
 use md5::Digest;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyInt};
 use siphasher::sip::SipHasher24;
 
 use crate::layouts;
@@ -128,8 +129,14 @@ impl Hasher {
 
 #[cold]
 fn asked(py: Python<'_>, digest: &Py<PyAny>, bits: u32, data: &[u8]) -> PyResult<u64> {
-    let hash: u64 = digest.bind(py).call1((PyBytes::new(py, data),))?.extract()?;
-    Ok(hash << (64 - bits))
+    let hash = digest.bind(py).call1((PyBytes::new(py, data),))?;
+    match hash.cast::<PyInt>().map(|hash| hash.extract::<u64>()) {
+        Ok(Ok(known)) if known >> (bits - 1) <= 1 => Ok(known << (64 - bits)),
+        _ => {
+            py.import("apportion.placement.hashers")?.getattr("check_hash")?.call1((hash, bits))?;
+            Err(PyRuntimeError::new_err("the reference takes a hash that the twin refuses"))
+        }
+    }
 }
 
 /// The loop, made anew for each hash function, so that it can be a part of the loop.

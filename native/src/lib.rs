@@ -34,7 +34,7 @@ mod _native {
     use crate::bounded::filled;
 
     #[pymodule_export]
-    use crate::calls::{keys_handled, position, positions};
+    use crate::calls::{folded, keys_handled, position, positions};
 
     #[pymodule_export]
     use crate::difference::{changes, ranges, widths};

@@ -35,6 +35,9 @@ pub struct Laid {
     zones: Option<OnceLock<Zones>>,
 }
 
+/// Lists of up to so many nodes are made without a room of their own.
+const FEW: usize = 8;
+
 impl Router {
     pub fn laid(&self) -> PyResult<&Laid> {
         self.laid.get().ok_or_else(|| PyRuntimeError::new_err("the placement was asked before it was made"))
@@ -73,7 +76,8 @@ impl Laid {
         spread_level: Option<&Bound<'_, PyAny>>,
         spread: &Spread<'_>,
     ) -> PyResult<Option<(&'a Zones, usize)>> {
-        let wanted = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<usize>().ok());
+        let wanted = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<i64>().ok());
+        let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
         let (Some(zones), None, Spread::Known(name), Some(wanted)) = (&self.zones, spread_level, spread, wanted) else {
             return Ok(None);
         };
@@ -83,10 +87,16 @@ impl Laid {
 
     /// The owner of a key and the nodes met after it.
     fn preferred<'py>(&self, zones: &Zones, key: &Bound<'py, PyAny>, count: usize) -> PyResult<Bound<'py, PyTuple>> {
-        let position = answers::position(&self.hasher, key)?;
-        let mut chosen = Vec::with_capacity(count);
-        zones.pick(&self.stretches, self.stretches.stretch(position), count, &mut chosen);
-        PyTuple::new(key.py(), chosen.iter().map(|&index| &self.ids[index as usize]))
+        let stretch = self.stretches.stretch(answers::position(&self.hasher, key)?);
+        if count <= FEW {
+            self.named(key.py(), zones.pick(&self.stretches, stretch, &mut [0; FEW][..count]))
+        } else {
+            self.named(key.py(), zones.pick(&self.stretches, stretch, &mut vec![0; count]))
+        }
+    }
+
+    fn named<'py>(&self, py: Python<'py>, indexes: &[u32]) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, indexes.iter().map(|&index| &self.ids[index as usize]))
     }
 }
 
@@ -192,12 +202,10 @@ impl Router {
         let laid = slf.get().laid()?;
         if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), &spread)? {
             let stretches = answers::stretches(laid, &laid.stretches, keys, threads)?;
-            let mut chosen = Vec::with_capacity(wanted);
-            let lists = stretches.iter().map(|&stretch| {
-                chosen.clear();
-                zones.pick(&laid.stretches, stretch as usize, wanted, &mut chosen);
-                PyTuple::new(slf.py(), chosen.iter().map(|&index| &laid.ids[index as usize]))
-            });
+            let mut room = vec![0; wanted];
+            let lists = stretches
+                .iter()
+                .map(|&stretch| laid.named(slf.py(), zones.pick(&laid.stretches, stretch as usize, &mut room)));
             return PyList::new(slf.py(), lists.collect::<PyResult<Vec<_>>>()?);
         }
         let listed = slf.py().import("apportion.placement.keys")?.getattr("listed")?.call1((keys,))?;
@@ -233,7 +241,7 @@ impl Router {
             Some(router) => router.getattr("topology")?.getattr("nodes")?.cast_into::<PyTuple>()?,
             None => PyTuple::empty(py),
         };
-        let kept = ring::shared(&old_nodes, &nodes);
+        let kept = ring::shared(&old_nodes, &nodes)?;
         // As many as there are weights, which are few: the reference is asked once for each.
         let mut count_of_weight: HashMap<u64, u64> = HashMap::new();
         let mut counts = Vec::with_capacity(kept.made.len());
@@ -250,7 +258,8 @@ impl Router {
             Some(router) => Some(&router.get().laid()?.stretches),
             None => None,
         };
-        let taken = old.map_or(0, |old| old.count_kept(&kept.index_of_old));
+        let gone = old.map_or_else(Vec::new, |old| old.gone(&kept.index_of_old));
+        let taken = old.map_or(0, |old| old.bounds().len() - gone.len());
         check.call1((taken as u64 + counts.iter().map(|(_, count)| count).sum::<u64>(),))?;
         let mut made = Unsorted::default();
         made.tokens.reserve_exact(counts.iter().map(|&(_, count)| count as usize).sum());
@@ -260,7 +269,7 @@ impl Router {
             made.nodes.push((index, count as usize));
         }
         let stretches = match old {
-            Some(old) => old.changed(&kept.index_of_old, made, ids.len()),
+            Some(old) => old.changed(&kept.index_of_old, &gone, made, ids.len()),
             None => Stretches::of_circle(made, ids.len()),
         };
         self.lay(Laid { stretches, hasher, ids, zones: Some(OnceLock::new()) })

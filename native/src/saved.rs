@@ -2,6 +2,8 @@
 //!
 //! Promises: the leaders of a table that these accept; nothing for any other, which they then refuse with a reason.
 
+use crate::stretches::PADDING;
+
 /// Stands where a row of owners is shorter than the longest.
 const NOBODY: u32 = u32::MAX;
 const OWNER_DIGITS: usize = 8;
@@ -38,7 +40,8 @@ fn bounds_of(starts: &[[u8; START_DIGITS]], slots: u64) -> Option<Vec<u64>> {
         before = start;
         start.wrapping_sub(1)
     });
-    let bounds: Vec<u64> = later.collect();
+    let mut bounds = Vec::with_capacity(starts.len() + PADDING);
+    bounds.extend(later);
     let in_slots = slots == 0 || bounds.iter().all(|&bound| begins_slot(bound.wrapping_add(1), slots));
     (faults == 0 && in_order && in_slots).then_some(bounds)
 }

@@ -66,12 +66,13 @@ impl Stretches {
         }
     }
 
-    /// The circle with more tokens, and without those of nodes that have no new index. It costs what a copy does.
-    pub fn changed(&self, index_of_old: &[Option<u32>], more: Unsorted, nodes: usize) -> Stretches {
+    /// The circle with more tokens, and without those of nodes that have no new index, whose places are known. It costs
+    /// what a copy does.
+    pub fn changed(&self, index_of_old: &[Option<u32>], gone: &[usize], more: Unsorted, nodes: usize) -> Stretches {
         if let (Owners::Narrow(owners), true) = (&self.owners, nodes <= NARROW_NODES) {
             let index: Vec<Option<u16>> = index_of_old.iter().map(|index| index.map(|index| index as u16)).collect();
             let more: Vec<(u64, u16)> = more.sorted().into_iter().map(|(token, owner)| (token, owner as u16)).collect();
-            let events = circle::events(self.bounds(), owners, &index, &more);
+            let events = circle::events(self.bounds(), owners, &index, gone, &more, |token| self.stretch(token));
             let (bounds, owners) = circle::changed(self.bounds(), owners, &index, &events);
             if shift_for(bounds.len()) == self.shift {
                 return Stretches::with_buckets(bounds, Owners::Narrow(owners), self.buckets_after(&events));
@@ -79,7 +80,8 @@ impl Stretches {
             Stretches::with(bounds, Owners::Narrow(owners))
         } else {
             let owners: Vec<u32> = (0..self.bounds().len()).map(|place| self.owner(place)).collect();
-            let events = circle::events(self.bounds(), &owners, index_of_old, &more.sorted());
+            let more = more.sorted();
+            let events = circle::events(self.bounds(), &owners, index_of_old, gone, &more, |token| self.stretch(token));
             let (bounds, owners) = circle::changed(self.bounds(), &owners, index_of_old, &events);
             Stretches::new(bounds, owners, nodes)
         }
@@ -87,7 +89,7 @@ impl Stretches {
 
     /// The buckets after a change: each counts what came before it, and no more what went.
     fn buckets_after<Owner: Copy>(&self, events: &[(usize, Event<Owner>)]) -> Vec<u32> {
-        let mut buckets = self.buckets.clone();
+        let mut buckets = Vec::with_capacity(self.buckets.len());
         let (mut done, mut more) = (0, 0u32);
         for &(place, event) in events {
             let (token, by) = match event {
@@ -95,10 +97,10 @@ impl Stretches {
                 Event::Come(token, _) => (token, 1),
             };
             let next = (token >> self.shift) as usize + 1;
-            buckets[done..next].iter_mut().for_each(|count| *count = count.wrapping_add(more));
+            buckets.extend(self.buckets[done..next].iter().map(|count| count.wrapping_add(more)));
             (done, more) = (next, more.wrapping_add(by));
         }
-        buckets[done..].iter_mut().for_each(|count| *count = count.wrapping_add(more));
+        buckets.extend(self.buckets[done..].iter().map(|count| count.wrapping_add(more)));
         buckets
     }
 
@@ -134,12 +136,16 @@ impl Stretches {
         }
     }
 
-    /// How many tokens belong to nodes that have a new index.
-    pub fn count_kept(&self, index_of_old: &[Option<u32>]) -> usize {
+    /// The places of the tokens of nodes that have no new index.
+    pub fn gone(&self, index_of_old: &[Option<u32>]) -> Vec<usize> {
         if index_of_old.iter().all(Option::is_some) {
-            return self.bounds().len();
+            return Vec::new();
         }
-        (0..self.bounds().len()).filter(|&place| index_of_old[self.owner(place) as usize].is_some()).count()
+        let tokens = self.bounds().len();
+        match &self.owners {
+            Owners::Narrow(owners) => circle::gone(&owners[..tokens], index_of_old, |node| node as u16),
+            Owners::Wide(owners) => circle::gone(&owners[..tokens], index_of_old, |node| node as u32),
+        }
     }
 
     pub fn len(&self) -> usize {

@@ -33,25 +33,28 @@ impl Zones {
         0 < count && count <= if reuses_zones { self.owning_nodes } else { self.owning_zones }
     }
 
-    /// Add the first `count` nodes from a stretch on: of distinct zones, while there are any.
-    pub fn pick(&self, stretches: &Stretches, stretch: usize, count: usize, chosen: &mut Vec<u32>) {
-        if count > self.owning_zones {
-            return self.pick_in_rounds(stretches, stretch, count, chosen);
+    /// Fill the room with the first nodes from a stretch on, of distinct zones while there are any; return those there
+    /// are.
+    pub fn pick<'a>(&self, stretches: &Stretches, stretch: usize, room: &'a mut [u32]) -> &'a [u32] {
+        if room.len() > self.owning_zones {
+            return self.pick_in_rounds(stretches, stretch, room);
         }
-        let begin = chosen.len();
+        let mut count = 0;
         for owner in around(stretches, stretch) {
             let zone = self.of_node[owner as usize];
-            if chosen[begin..].iter().all(|&other| self.of_node[other as usize] != zone) {
-                chosen.push(owner);
-                if chosen.len() - begin == count {
+            if room[..count].iter().all(|&other| self.of_node[other as usize] != zone) {
+                room[count] = owner;
+                count += 1;
+                if count == room.len() {
                     break;
                 }
             }
         }
+        &room[..count]
     }
 
-    /// Add the first node of every zone, then the second of every zone, and so on.
-    fn pick_in_rounds(&self, stretches: &Stretches, stretch: usize, count: usize, chosen: &mut Vec<u32>) {
+    /// Fill the room with the first node of every zone, then the second of every zone, and so on.
+    fn pick_in_rounds<'a>(&self, stretches: &Stretches, stretch: usize, room: &'a mut [u32]) -> &'a [u32] {
         let mut seen = vec![false; self.of_node.len()];
         let mut used = vec![0u32; self.of_node.len()];
         let mut rounds = Vec::with_capacity(self.owning_nodes);
@@ -66,7 +69,11 @@ impl Zones {
             }
         }
         rounds.sort_by_key(|&(round, _)| round); // as they were met, within a round
-        chosen.extend(rounds.iter().take(count).map(|&(_, owner)| owner));
+        let count = rounds.len().min(room.len());
+        for (place, &(_, owner)) in room.iter_mut().zip(&rounds) {
+            *place = owner;
+        }
+        &room[..count]
     }
 }
 

@@ -3,6 +3,8 @@
 import json
 import random
 from enum import IntEnum
+from functools import reduce
+from operator import xor
 
 import pytest
 from hypothesis import given
@@ -178,3 +180,11 @@ def test_reading_a_key_leaves_no_copy_of_it_behind():
     before = sum(map(sys.getsizeof, keys))
     native.extension.positions("xxh3-64", keys)
     assert before == sum(map(sys.getsizeof, keys))
+
+
+def test_hashes_folded_into_one_are_those_of_the_keys():
+    keys = [f"k{number}" for number in range(1000)]
+    with answered_by_the_twin(len(keys)):
+        folded = native.extension.folded(hashers.DEFAULT, keys)
+    assert folded == reduce(xor, map(hashers.get(), map(str.encode, keys)))
+    assert 0 == native.extension.folded(hashers.DEFAULT, [])

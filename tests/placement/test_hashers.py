@@ -5,7 +5,7 @@ from hashlib import md5
 
 import pytest
 
-from apportion import Ring, Table, Topology, hashers
+from apportion import Ring, Slots, Table, Topology, balance, hashers
 from apportion.errors import InvalidInput, UnknownOption
 
 SECRET = bytes(range(16))
@@ -190,6 +190,31 @@ def test_a_narrow_hash_is_the_leading_bits_of_a_position():
     position = hashers.position_of(hashers.get("crc16"))
     assert 0x31C3 << 48 == position(b"123456789")
     assert hashers.get("md5")(b"k") == hashers.position_of(hashers.get("md5"))(b"k")
+
+
+@pytest.mark.parametrize("found", [1 << 16, 1 << 64, -1, 1.0, "7", None])
+def test_a_hash_of_other_bits_than_its_hasher_declares_is_refused(found):
+    class Own:
+        label, bits = "own", 16
+
+        def __call__(self, data):
+            return found if data == b"k" else 7
+
+        digest = __call__
+
+    slots = Slots(balance.slots(Topology(["a", "b"]), count=16), hasher=Own())
+    assert slots.owner_at(7 << 48) == slots.route("another")
+    for ask in (slots.route, slots.explain, lambda key: slots.route_many(["another", key])):
+        with pytest.raises(InvalidInput, match=r"hash is .*, expected an int in 0 .. 2\*\*16 - 1"):
+            ask("k")
+
+
+def test_a_token_of_more_bits_than_a_hasher_declares_is_refused():
+    class Own:
+        label, bits, digest = "own", 64, staticmethod(lambda _: 1 << 64)
+
+    with pytest.raises(InvalidInput, match=r"hash is 18446744073709551616, expected an int in 0 .. 2\*\*64 - 1"):
+        Ring(["a"], hasher=Own())
 
 
 def test_a_hasher_of_ones_own_is_used():

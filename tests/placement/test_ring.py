@@ -1,14 +1,17 @@
 """The ring is the one of its docstring: tokens by that formula, the first token at or after a hash owns."""
 
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
-from apportion import Node, Ring, Topology, plan
+from apportion import Node, Ring, Slots, Topology, balance, plan
 from apportion.errors import InvalidInput, NotEnoughNodes
+from apportion.placement.cassandra import Cassandra
+from apportion.placement.envoy import Envoy
+from apportion.placement.ketama import Ketama
 from tests import invariants, twins, worlds
 
 KEYS = [f"tenant-{number}" for number in range(500)]
@@ -192,6 +195,48 @@ def test_labels_of_different_nodes_never_run_together():
     both = Ring(["a1", "a"], vnodes=12).table()
     assert 24 >= len(both.starts) > 10
     assert digests["a1"].table() != digests["a"].table()
+
+
+@pytest.mark.parametrize(
+    ("placement", "again"),
+    [
+        (Ring(["a", "b"]), (["c"],)),
+        (Slots(balance.slots(Topology(["a", "b"]), count=16)), (balance.slots(Topology(["c"]), count=8),)),
+        (Ketama(["a", "b"]), (["c"],)),
+        (Envoy(["a", "b"]), (["c"],)),
+        (Cassandra(["a", "b"], tokens={"a": [1], "b": [2]}), (["c"],)),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_what_was_made_refuses_to_be_made_again_and_stays_as_it_is(placement, again):
+    before = placement.route_many(KEYS), repr(placement), placement.table()
+    options = {"tokens": {"c": [3]}} if isinstance(placement, Cassandra) else {}
+    with pytest.raises(FrozenInstanceError, match="never changes"):
+        placement.__init__(*again, **options)
+    assert before == (placement.route_many(KEYS), repr(placement), placement.table())
+
+
+def test_many_lists_are_those_of_the_ring_whatever_a_subclass_makes_of_one():
+    class Reversed(Ring):
+        def preference(self, *args, **options):
+            return super().preference(*args, **options)[::-1]
+
+    ring = Ring(["a", "b", "c"])
+    assert ring.preference_many(KEYS, 2) == Reversed(["a", "b", "c"]).preference_many(KEYS, 2)
+
+
+def test_a_large_ring_moved_on_is_the_ring_built_anew():
+    fleet = Topology([f"n{number:02d}" for number in range(60)])
+    ring = Ring(fleet, vnodes=20)
+    for nexts in (
+        fleet.add("n30a"),
+        fleet.without("n07"),
+        fleet.without(*fleet.ids[:9]),
+        fleet.reweight("n31", 3.0),
+        fleet.without("n00", "n59").reweight("n20", 0.5).add("a", "z"),
+        Topology(fleet.ids),
+    ):
+        assert Ring(nexts, vnodes=20).table() == ring.on(nexts).table()
 
 
 @pytest.mark.parametrize("vnodes", [0, -1, 2**24 + 1, 10**9, 1.0, True, "150", None])

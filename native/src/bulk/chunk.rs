@@ -74,15 +74,12 @@ impl Chunk {
         // SAFETY: the rows are there, as the caller says, and with them offsets and views; `placed` checks what these say.
         unsafe {
             match self {
-                Chunk::Offsets32(offsets, data) => each(block, count, |row| {
-                    let [begin, end] =
-                        [0, 1].map(|next| i64::from(i32::from_ne_bytes(at(*offsets, from + row + next))));
-                    placed(*data, begin, end)
-                }),
-                Chunk::Offsets64(offsets, data) => each(block, count, |row| {
-                    let [begin, end] = [0, 1].map(|next| i64::from_ne_bytes(at(*offsets, from + row + next)));
-                    placed(*data, begin, end)
-                }),
+                Chunk::Offsets32(offsets, data) => {
+                    between(block, count, *data, |row| i64::from(i32::from_ne_bytes(at(*offsets, from + row))))
+                }
+                Chunk::Offsets64(offsets, data) => {
+                    between(block, count, *data, |row| i64::from_ne_bytes(at(*offsets, from + row)))
+                }
                 Chunk::Views(views, data) => each(block, count, |row| viewed(views.add(16 * (from + row)), data)),
                 Chunk::Bytes(rows, width) => each(block, count, |row| stripped(rows.at(from + row), *width)),
                 Chunk::Text(rows, width, is_swapped) => text(*rows, from, count, (*width, *is_swapped), block),
@@ -119,6 +116,25 @@ fn each(block: &mut Block, count: usize, extent: impl Fn(usize) -> Result<Extent
         }
     }
     (count, None)
+}
+
+/// Keys one after the other, each from its offset to the next. Sizes are looked at together, and one by one only where
+/// something is wrong: none is below zero, so that all keys lie between the first offset and the last.
+#[inline(always)]
+fn between(block: &mut Block, count: usize, data: Data, offset: impl Fn(usize) -> i64) -> (usize, Option<Fault>) {
+    let first = offset(0);
+    let (mut begin, mut longest) = (first, 0);
+    for (row, room) in block.extents[..count].iter_mut().enumerate() {
+        let end = offset(row + 1);
+        let size = end.wrapping_sub(begin) as u64; // below zero it is huge
+        longest = longest.max(size);
+        *room = Extent { start: data.start.wrapping_offset(begin as isize), size: size as usize };
+        begin = end;
+    }
+    if 0 <= first && begin <= data.size && longest <= MAX_KEY_BYTES as u64 {
+        return (count, None);
+    }
+    each(block, count, |row| placed(data, offset(row), offset(row + 1)))
 }
 
 #[inline(always)]

@@ -8,6 +8,7 @@ Numbers have a fixed width and are big-endian, so that a token reads in a file a
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from struct import Struct, pack
 from typing import NoReturn
 
@@ -59,7 +60,7 @@ def number_column(numbers: Sequence[int], size: int) -> bytes:
 def numbers_of(column: bytes, size: int, count: int) -> Iterator[int]:
     """Yield the `count` numbers of a column."""
     _check_length(column, size * count)
-    return (number for (number,) in _NUMBER[size].iter_unpack(column))
+    return chain.from_iterable(_NUMBER[size].iter_unpack(column))
 
 
 def wide_column(numbers: Iterable[int]) -> bytes:

@@ -97,10 +97,12 @@ def topology_of(body: Json, prefix: str, columns: SavedColumns, cluster: str) ->
     """Return the topology whose members are in `body`, and whose columns begin with `prefix`."""
     number, ids, listed = members(body, "number", "ids", "zones")
     named, zones = names_in(ids), tuple(map(names_in, items(listed)))
-    places = numbers_of(columns.take(f"{prefix}zones"), 4, len(named))
-    weights = numbers_of(columns.take(f"{prefix}weights"), 8, len(named))
-    known = tuple(zones[place] if place < len(zones) else refuse(place, "a zone's place") for place in places)
-    return Topology(nodes_of(named, known, tuple(weights)), cluster=cluster, number=integer(number))
+    places = tuple(numbers_of(columns.take(f"{prefix}zones"), 4, len(named)))
+    weights = tuple(numbers_of(columns.take(f"{prefix}weights"), 8, len(named)))
+    if places and max(places) >= len(zones):
+        refuse(max(places), "a zone's place")
+    known = tuple(map(zones.__getitem__, places))
+    return Topology(nodes_of(named, known, weights), cluster=cluster, number=integer(number))
 
 
 def _table(body: Json, columns: SavedColumns, cluster: str) -> Table:

@@ -1,6 +1,6 @@
 """Shapes: parts of parsed JSON, each taken only if it is of the kind that a snapshot has there."""
 
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, cast
 
 from apportion.errors import BadSnapshot
 from apportion.model.epoch import Epoch
@@ -48,7 +48,8 @@ def members(value: Json, *names: str) -> list[Json]:
 
 def names_in(value: Json) -> tuple[str, ...]:
     """Return a list of strings."""
-    return tuple(map(text, items(value)))
+    listed = items(value)
+    return cast(tuple[str, ...], tuple(listed)) if set(map(type, listed)) == {str} else tuple(map(text, listed))
 
 
 def epoch(value: Json) -> Epoch:

@@ -5,9 +5,11 @@ nodes are sorted by id, and every index in this library refers to that order; an
 Refuses: what is *up* right now (liveness is no property of a topology) and addresses (an id is a name).
 """
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
+from operator import attrgetter
 from typing import Self
 
 from apportion.errors import BadWeight, DuplicateNode, InvalidInput, UnknownNode, shown
@@ -59,6 +61,7 @@ class Node:
 
 # How the fields of a frozen node are set by whoever makes one without its constructor.
 _set_id, _set_zone, _set_weight = (Node.__dict__[name].__set__ for name in ("id", "zone", "weight"))
+_id_of = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -85,11 +88,15 @@ class Topology:
         if cluster != "":
             check_name("cluster", cluster)
         listed = _sorted_nodes(nodes)
+        ids = tuple(map(_id_of, listed))
+        index = dict(zip(ids, range(len(ids)), strict=True))
+        if len(index) < len(ids):
+            raise DuplicateNode(next(left for left, right in pairwise(ids) if left == right))
         object.__setattr__(self, "nodes", listed)
         object.__setattr__(self, "cluster", cluster)
         object.__setattr__(self, "number", check_number(number))
-        object.__setattr__(self, "ids", tuple(node.id for node in listed))
-        object.__setattr__(self, "_index", {node.id: index for index, node in enumerate(listed)})
+        object.__setattr__(self, "ids", ids)
+        object.__setattr__(self, "_index", index)
 
     @property
     def epoch(self) -> Epoch:
@@ -160,15 +167,14 @@ def nodes_of(ids: Sequence[str], zones: Sequence[tuple[str, ...]], millionths: S
     """Return nodes from saved columns of one length, by the rules of `Node`; each distinct zone is checked once."""
     for zone in set(zones):
         _checked_zone(zone)
-    if not (all(map(_is_plain, ids)) and all(n == 0 or 1 <= n <= MAX_WEIGHT * 1_000_000 for n in millionths)):
-        rows = zip(ids, zones, millionths, strict=True)
-        return [Node(node_id, zone=zone, weight=weight / 1_000_000) for node_id, zone, weight in rows]
-    nodes = [object.__new__(Node) for _ in ids]
+    weights = [number / 1_000_000 for number in millionths]
+    if not (_are_plain(ids) and all(weight == 0 or MIN_WEIGHT <= weight <= MAX_WEIGHT for weight in set(weights))):
+        rows = zip(ids, zones, weights, strict=True)
+        return [Node(node_id, zone=zone, weight=weight) for node_id, zone, weight in rows]
+    nodes = list(map(object.__new__, repeat(Node, len(ids))))
     # What the constructor would check has been checked, so that only its fields are left to be set.
-    for node, node_id, zone, weight in zip(nodes, ids, zones, millionths, strict=True):
-        _set_id(node, node_id)
-        _set_zone(node, zone)
-        _set_weight(node, weight / 1_000_000)
+    for set_field, values in ((_set_id, ids), (_set_zone, zones), (_set_weight, weights)):
+        deque(map(set_field, nodes, values), maxlen=0)  # of all nodes, and nothing is kept
     return nodes
 
 
@@ -211,8 +217,19 @@ def check_name(field_name: str, name: object) -> str:
 
 def _is_plain(name: str) -> bool:
     """Whether a name is as most are, so that nothing more need be looked at."""
-    is_word = name.isascii() and name.isprintable() and " " not in name and "@" not in name
-    return is_word and 0 < len(name) <= MAX_NAME_BYTES
+    return 0 < len(name) <= MAX_NAME_BYTES and _is_word(name)
+
+
+def _are_plain(names: Sequence[str]) -> bool:
+    """Whether all of them are; together they are looked at sooner than one by one."""
+    return set(map(len, names)) <= _PLAIN_LENGTHS and _is_word("".join(names))
+
+
+_PLAIN_LENGTHS = frozenset(range(1, MAX_NAME_BYTES + 1))
+
+
+def _is_word(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text and "@" not in text
 
 
 def _sorted_nodes(nodes: "Iterable[Node | str]") -> tuple[Node, ...]:
@@ -227,11 +244,7 @@ def _sorted_nodes(nodes: "Iterable[Node | str]") -> tuple[Node, ...]:
             "Place keys on groups of nodes, then within a group.",
         )
     listed = [node if isinstance(node, Node) else Node(node) for node in given]
-    listed.sort(key=lambda node: node.id)
-    for left, right in pairwise(listed):
-        if left.id == right.id:
-            raise DuplicateNode(right.id)
-    return tuple(listed)
+    return tuple(sorted(listed, key=_id_of))
 
 
 def _checked_zone(zone: object) -> tuple[str, ...]:

@@ -79,6 +79,7 @@ class Cassandra(Circle):
         topology = topology_of(nodes)
         _check_partitioner(partitioner)
         equal_weights(topology, "Cassandra")
+        self._check_unmade()
         object.__setattr__(self, "strategy", strategy)
         object.__setattr__(self, "_rule", _rule_of(strategy, topology))
         object.__setattr__(self, "_tokens", tokens_of_nodes(tokens, topology, partitioner=partitioner))

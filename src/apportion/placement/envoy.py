@@ -91,6 +91,7 @@ class Envoy(Foreign):
     def _fill_in_order(
         self, topology: Topology, ids: Iterable[str], minimum: int, maximum: int, hash_function: HashFunction
     ) -> None:
+        self._check_unmade()
         _check_options(minimum, maximum, hash_function)
         servers = {node.id: node for node in owning_nodes(topology, "Envoy")}
         hosts = [servers[node_id] for node_id in ids if node_id in servers]

@@ -120,10 +120,30 @@ def native_name(hasher: Hasher) -> tuple[str | None, bytes | None]:
 
 
 def position_of(hasher: Hasher) -> Digest:
-    """Return the function from bytes to a position on the circle: the hash, as the leading bits of 64."""
-    if hasher.bits == 64:
-        return hasher.digest
-    return _Shifted(hasher.digest, 64 - hasher.bits)
+    """Return the function from bytes to a position on the circle: the hash, as the leading bits of 64.
+
+    A function of your own is held to the bits that it declares: see `check_hash`.
+    """
+    digest = hasher.digest if native_name(hasher)[0] else _Checked(hasher.digest, hasher.bits)
+    return digest if hasher.bits == 64 else _Shifted(digest, 64 - hasher.bits)
+
+
+def check_hash(found: int, bits: int) -> int:
+    """Return what a hash function made; raise `InvalidInput` if it is no int of so many bits."""
+    if not isinstance(found, int) or not 0 <= found < 1 << bits:
+        raise InvalidInput(
+            "hash", found, f"an int in 0 .. 2**{bits} - 1", "Mask it in the hasher, or declare the bits that it has."
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    digest: Digest
+    bits: int
+
+    def __call__(self, data: bytes) -> int:
+        return check_hash(self.digest(data), self.bits)
 
 
 @dataclass(frozen=True, slots=True)

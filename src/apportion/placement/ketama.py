@@ -75,6 +75,7 @@ class Ketama(Foreign):
         weights = [server.millionths // 1_000_000 for server in servers]
         groups = groups_of(weights)
         check_tokens(4 * sum(groups), layout)
+        self._check_unmade()
         object.__setattr__(self, "layout", layout)
         object.__setattr__(self, "_names", {server.id: name for server, name in zip(servers, names, strict=True)})
         object.__setattr__(self, "_groups", {server.id: count for server, count in zip(servers, groups, strict=True)})

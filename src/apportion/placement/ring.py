@@ -23,7 +23,7 @@ from apportion.model.token import Token
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.circle import Circle
-from apportion.placement.hashers import DEFAULT, Hasher, resolve
+from apportion.placement.hashers import DEFAULT, Hasher, position_of, resolve
 from apportion.placement.ring_tokens import ring_tokens
 
 
@@ -49,8 +49,8 @@ class Ring(Circle):
         self._fill_ring(topology, chosen, vnodes)
 
     def _fill_ring(self, topology: Topology, hasher: Hasher, vnodes: int, before: "Ring | None" = None) -> None:
-        object.__setattr__(self, "vnodes", vnodes)
         self._fill(topology, hasher)
+        object.__setattr__(self, "vnodes", vnodes)
         count_of = partial(_token_count, vnodes=vnodes)
         self._lay_tokens(topology, hasher, count_of, _check_tokens, before)
 
@@ -62,7 +62,7 @@ class Ring(Circle):
 
     def _tokens_of(self, index: int) -> Iterator[Token]:
         node = self.topology.nodes[index]
-        return ring_tokens(node.id, _token_count(node, self.vnodes), self.hasher.digest)
+        return ring_tokens(node.id, _token_count(node, self.vnodes), position_of(self.hasher))
 
     def __reduce__(self) -> "tuple[partial[Ring], tuple[Topology]]":
         return partial(type(self), vnodes=self.vnodes, hasher=self.hasher), (self.topology,)

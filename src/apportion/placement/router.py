@@ -71,7 +71,7 @@ class ReferenceRouter(ABC):
     ) -> list[tuple[str, ...]]:
         """Return the preference list of each key, in their order."""
         check_threads(threads)
-        return [self.preference(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
+        return [self._preferred(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
 
     @abstractmethod
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class ReferenceRouter(ABC):
         tokens = sorted(
             (token, index)
             for index, (node_id, count) in enumerate(zip(topology.ids, counts, strict=True))
-            for token in ring_tokens(node_id, count, hasher.digest)
+            for token in ring_tokens(node_id, count, position_of(hasher))
         )
         bounds, owners = array("Q", (token for token, _ in tokens)), array("I", (index for _, index in tokens))
         self._lay(topology.ids, hasher, bounds.tobytes(), (owners + owners[:1]).tobytes())

@@ -49,8 +49,8 @@ class Slots(Tabular):
                 "assignment", assignment, "an Assignment of slots", "Make one: Slots(balance.slots(topology))."
             )
         chosen = resolve(hasher)
-        object.__setattr__(self, "assignment", assignment)
         self._fill(assignment.topology, chosen)
+        object.__setattr__(self, "assignment", assignment)
         self._lay_table(self._leaders)
 
     @property

@@ -5,7 +5,7 @@ The base of `circle` and `slots`. What they add is how the table is made and who
 
 from abc import ABC, abstractmethod
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field
 
 from apportion.model.table import Table
 from apportion.model.token import Token
@@ -24,8 +24,14 @@ class Tabular(Router, ABC):
 
     def _fill(self, topology: Topology, hasher: Hasher) -> None:
         """Take what a table is about; its stretches are laid by `_lay`."""
+        self._check_unmade()
         for name, value in {"topology": topology, "hasher": hasher, "_made": []}.items():
             object.__setattr__(self, name, value)
+
+    def _check_unmade(self) -> None:
+        """Raise `FrozenInstanceError` if this is made already; asked before any of its fields is set."""
+        if hasattr(self, "topology"):
+            raise FrozenInstanceError("a placement never changes: build another one, or move this one on(topology)")
 
     @property
     def _leaders(self) -> Table:
