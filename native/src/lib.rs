@@ -4,6 +4,7 @@
 //! rebuild, and anything that the reference does not do. `apportion.placement.native` is the one place that loads it.
 
 mod answers;
+mod balance;
 mod bulk;
 mod calls;
 mod chooser;
@@ -26,6 +27,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::balance::{choose_leaders, solve_flow};
 
     #[pymodule_export]
     use crate::calls::{keys_handled, position, positions};
