@@ -14,13 +14,13 @@ use crate::key::KeyBytes;
 /// Written by whoever holds the interpreter's lock, so that a load and a store need not be one step.
 static KEYS_HANDLED: AtomicU64 = AtomicU64::new(0);
 
-/// Count keys whose answer was found here and not by the reference.
+/// Count keys, or partitions, whose answer was found here and not by the reference.
 #[inline]
 pub fn count(keys: usize) {
     KEYS_HANDLED.store(KEYS_HANDLED.load(Relaxed).wrapping_add(keys as u64), Relaxed);
 }
 
-/// Return how many keys this process has answered here: a test that compares with the reference sees it grow.
+/// Return how many keys, or partitions, this process has answered here: a test that compares with the reference sees it grow.
 #[pyfunction]
 pub fn keys_handled() -> u64 {
     KEYS_HANDLED.load(Relaxed)

@@ -4,6 +4,7 @@
 //! rebuild, and anything that the reference does not do. `apportion.placement.native` is the one place that loads it.
 
 mod answers;
+mod balance;
 mod bounded;
 mod bulk;
 mod calls;
@@ -29,6 +30,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::balance::{choose_leaders, solve_flow};
 
     #[pymodule_export]
     use crate::bounded::filled;

@@ -4,6 +4,7 @@ Promises: no two replicas of a partition on one node, in no zone more of them th
 bounds; no other such assignment moves fewer replicas, and the prices returned prove it (see `verify`).
 """
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,9 @@ from heapq import heapify, heappop, heappush
 from apportion.balance.augment import NOTHING, Augmenting, Open
 from apportion.balance.evening import even_out
 from apportion.balance.quotas import Demand, LoadBounds
+from apportion.errors import InvariantBroken
 from apportion.model.rows import Rows
+from apportion.placement import native
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,14 @@ class Flow:
 
 def solve(network: Network) -> Flow:
     """Return an assignment with the fewest moves, and the prices that prove it. See `Augmenting` for the cost."""
+    if not native.IN_USE:
+        return reference_solve(network)
+    rows, prices = native.extension.solve_flow(network)
+    return Flow(rows=Rows(array("I", rows), width=network.demand.replicas), prices=tuple(prices))
+
+
+def reference_solve(network: Network) -> Flow:
+    """Return what `solve` does, found in Python."""
     solver = _Replicas(network)
     solver.finish()
     if network.elsewhere is not None:
@@ -149,6 +160,8 @@ def _roomiest(roomiest: list[tuple[int, int]], room: Sequence[int], may_join: Ca
     """Take the node with most room that may join out of a heap, in which outdated entries are skipped."""
     passed = []
     while True:
+        if not roomiest:
+            raise InvariantBroken("no node may take a replica that is missing")
         entry = heappop(roomiest)
         if -entry[0] != room[entry[1]]:
             continue

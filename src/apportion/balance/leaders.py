@@ -4,6 +4,7 @@ Promises: each node leads the floor or the ceiling of the sum of 1 / (length of 
 such choices for the lists as they are, none changes fewer leaders, and the prices returned prove it.
 """
 
+from array import array
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -11,22 +12,33 @@ from apportion.balance.augment import NOTHING, Augmenting, Open
 from apportion.balance.evening import even_out
 from apportion.balance.quotas import LoadBounds
 from apportion.model.rows import Rows
+from apportion.placement import native
 
 
 def choose_leaders(
     rows: Rows, led_before: Sequence[int], nodes: int, elsewhere: Sequence[int] | None = None
-) -> tuple[list[int], tuple[int, ...]]:
-    """Return who leads each partition, and the price of leading on each node.
+) -> "tuple[array[int], tuple[int, ...]]":
+    """Return who leads each partition, in 32 bits and -1 for nobody, and the price of leading on each node.
 
     `led_before[p]` is who led partition p, or -1 for nobody that could now. `elsewhere` is how much each node leads of
     other things: of the choices with the fewest changes, one is taken that evens that out.
     """
+    if not native.IN_USE:
+        return reference_choose_leaders(rows, led_before, nodes, elsewhere)
+    leaders, prices = native.extension.choose_leaders(rows, array("i", led_before), nodes, elsewhere)
+    return array("i", leaders), tuple(prices)
+
+
+def reference_choose_leaders(
+    rows: Rows, led_before: Sequence[int], nodes: int, elsewhere: Sequence[int] | None = None
+) -> "tuple[array[int], tuple[int, ...]]":
+    """Return what `choose_leaders` does, found in Python."""
     listed = tuple(rows)
     solver = _Leads(listed, led_before, leader_bounds(listed, nodes))
     solver.finish()
     if elsewhere is not None:
         even_out(solver, elsewhere)
-    return solver.leaders, tuple(solver.price[:nodes])
+    return array("i", solver.leaders), tuple(solver.price[:nodes])
 
 
 def leader_bounds(rows: Sequence[Sequence[int]], nodes: int) -> LoadBounds:

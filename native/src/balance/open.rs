@@ -1,0 +1,126 @@
+//! The nodes that a step may lead to now: the twin of `Open` in `balance/augment.py`.
+//!
+//! Promises: the order of the reference. Several sets of open nodes are kept in one value, a node being in one at most:
+//! they are the levels of a search.
+
+use std::collections::HashMap;
+
+use super::augment::Standing;
+
+/// The set of a node that is closed.
+const CLOSED: u32 = u32::MAX;
+
+pub struct Open {
+    set: Vec<u32>,
+    bucket: Vec<u32>,
+    buckets: Vec<Bucket>,
+    layers: Vec<Layer>,
+    /// The layers of each set, by price.
+    by_price: Vec<Vec<(u32, u32)>>,
+}
+
+/// The open nodes of one set, price and zone, those that were led to least lately first.
+pub struct Bucket {
+    pub zone: u32,
+    pub nodes: Vec<u32>,
+    layer: u32,
+}
+
+/// The open nodes of one set and price: their buckets, of which some may have been emptied.
+#[derive(Default)]
+struct Layer {
+    buckets: Vec<u32>,
+    emptied: usize,
+    nodes: usize,
+}
+
+/// One set of open nodes.
+#[derive(Clone, Copy)]
+pub struct Among<'a> {
+    open: &'a Open,
+    set: u32,
+}
+
+impl Open {
+    /// Open nodes, each in the set that is named with it, of which there are `sets`.
+    pub fn of(nodes: impl Iterator<Item = (u32, u32)>, sets: usize, at: &Standing) -> Open {
+        let count = at.zones.len();
+        let (mut set_of, mut bucket_of) = (vec![CLOSED; count], vec![0; count]);
+        let (mut buckets, mut layers) = (Vec::new(), Vec::<Layer>::new());
+        let mut by_price = vec![Vec::new(); sets];
+        let (mut layer_ids, mut bucket_ids) = (HashMap::new(), HashMap::new());
+        for (node, set) in nodes {
+            let (price, zone) = (at.price[node as usize], at.zones[node as usize]);
+            let layer = *layer_ids.entry((set, price)).or_insert_with(|| {
+                by_price[set as usize].push((price, layers.len() as u32));
+                layers.push(Layer::default());
+                layers.len() as u32 - 1
+            });
+            let bucket = *bucket_ids.entry((layer, zone)).or_insert_with(|| {
+                layers[layer as usize].buckets.push(buckets.len() as u32);
+                buckets.push(Bucket { zone, nodes: Vec::new(), layer });
+                buckets.len() as u32 - 1
+            });
+            buckets[bucket as usize].nodes.push(node);
+            layers[layer as usize].nodes += 1;
+            (set_of[node as usize], bucket_of[node as usize]) = (set, bucket);
+        }
+        for layers in &mut by_price {
+            layers.sort_unstable();
+        }
+        Open { set: set_of, bucket: bucket_of, buckets, layers, by_price }
+    }
+
+    /// The open nodes of a set.
+    pub fn among(&self, set: u32) -> Among<'_> {
+        Among { open: self, set }
+    }
+
+    /// Take a node out.
+    pub fn close(&mut self, node: u32) {
+        self.set[node as usize] = CLOSED;
+        let bucket = &mut self.buckets[self.bucket[node as usize] as usize];
+        bucket.nodes.remove(place_of(&bucket.nodes, node));
+        let layer = &mut self.layers[bucket.layer as usize];
+        layer.nodes -= 1;
+        layer.emptied += usize::from(bucket.nodes.is_empty());
+        if layer.emptied * 2 > layer.buckets.len() {
+            layer.buckets.retain(|&bucket| !self.buckets[bucket as usize].nodes.is_empty());
+            layer.emptied = 0;
+        }
+    }
+
+    /// Have the other nodes of its price and zone led to before this one.
+    pub fn defer(&mut self, node: u32) {
+        let nodes = &mut self.buckets[self.bucket[node as usize] as usize].nodes;
+        let place = place_of(nodes, node);
+        nodes[place..].rotate_left(1);
+    }
+}
+
+impl<'a> Among<'a> {
+    pub fn contains(self, node: u32) -> bool {
+        self.open.set[node as usize] == self.set
+    }
+
+    /// Each zone that has open nodes of a price, with these nodes.
+    pub fn zones_at(self, price: u32) -> impl Iterator<Item = &'a Bucket> {
+        let buckets = self.layer(price).map_or(&[][..], |layer| &layer.buckets);
+        buckets.iter().map(|&bucket| &self.open.buckets[bucket as usize]).filter(|bucket| !bucket.nodes.is_empty())
+    }
+
+    /// Whether any node is open whose price is this one or differs by one: a tight step leads to no other.
+    pub fn is_near(self, price: u32) -> bool {
+        (price.saturating_sub(1)..=price + 1).any(|near| self.layer(near).is_some_and(|layer| layer.nodes > 0))
+    }
+
+    fn layer(self, price: u32) -> Option<&'a Layer> {
+        let layers = &self.open.by_price[self.set as usize];
+        let place = layers.binary_search_by_key(&price, |&(price, _)| price).ok()?;
+        Some(&self.open.layers[layers[place].1 as usize])
+    }
+}
+
+fn place_of(nodes: &[u32], node: u32) -> usize {
+    nodes.iter().position(|&other| other == node).expect("an open node is in its bucket")
+}
