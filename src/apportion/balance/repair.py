@@ -131,7 +131,7 @@ def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -
     return Step(
         rows=rows,
         proof=Proof(
-            moves=_moves(before, rows),
+            moves=_moves(before, flow.rows),
             prices=flow.prices,
             least=bounds.least,
             most=bounds.most,
@@ -144,9 +144,14 @@ def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -
 def _moves(before: Before, after: Rows) -> int:
     """Return how many replicas moved: those that are new, less those by which a list only grew. O(size)."""
     moves = 0
-    for old, new, gone in zip(before.rows, after, before.lost, strict=True):
-        if old != new or gone:
-            moves += len(set(new).difference(old)) - max(0, len(new) - len(old) - gone)
+    if before.rows.width == after.width:
+        laid = (zip(*[iter(rows.buffer)] * after.width, strict=True) for rows in (before.rows, after))
+        differing = [place for place, differs in enumerate(map(ne, *laid)) if differs]
+    else:
+        differing = list(range(len(after)))
+    for place in differing:
+        old, new = before.rows[place], after[place]
+        moves += len(set(new).difference(old)) - max(0, len(new) - len(old) - before.lost[place])
     return moves
 
 
@@ -161,7 +166,8 @@ def _led(rows: Rows, leaders: Sequence[int]) -> Rows:
     ordered, width = array("I", rows.buffer), rows.width
     for partition, (first, leader) in enumerate(zip(rows.buffer[::width], leaders, strict=True)):
         if first != leader:
-            row = rows[partition]
-            others = [index for index in row if index != leader]
-            ordered[partition * width : partition * width + len(row)] = array("I", [leader, *others])
+            row = ordered[partition * width : (partition + 1) * width]
+            row.remove(leader)
+            row.insert(0, leader)
+            ordered[partition * width : (partition + 1) * width] = row
     return Rows(ordered, width=width)
