@@ -8,6 +8,8 @@ from xxhash import xxh3_128
 
 from apportion import Assignment, Node, Ring, Table, Topology, decode, plan
 from apportion.errors import BadSnapshot
+from apportion.model.assignment import Rule
+from apportion.model.certificate import Certificate, Proof
 
 TOPOLOGY = Topology(
     [
@@ -28,6 +30,31 @@ TABLE = Table(
 SLOTTED = Table(topology=TOPOLOGY, hasher="crc16", starts=(0, 2**62), rows=((0,), (1,)), slots=16)
 BYTES = Table(topology=TOPOLOGY, hasher="bytes", starts=(b"", b"m", b"zebra"), rows=((2,), (0, 1), (3,)))
 ASSIGNMENT = Assignment(topology=TOPOLOGY, rows=((0,), (1, 0), (), (3, 2, 0)))
+BALANCED = Assignment(
+    topology=TOPOLOGY,
+    rows=((0,), (1, 3)),
+    names=("orders-1", "é"),
+    home=((0, 2, 3), (1, 2)),
+    down=("é/節点",),
+    sizes=(0, 2**63 - 1),
+    rule=Rule(replicas=3, spread_level=0, spread="best-effort"),
+    certificate=Certificate(
+        previous="0" * 32,
+        topology=TOPOLOGY.epoch.digest,
+        options="f" * 32,
+        home=Proof(
+            moves=3,
+            prices=(0, 1, -2, 2**40),
+            least=(0, 1, 0, 1),
+            most=(1, 1, 1, 2),
+            leader_changes=1,
+            leader_prices=(0,) * 4,
+        ),
+        current=Proof(
+            moves=0, prices=(0,) * 4, least=(1,) * 4, most=(2,) * 4, leader_changes=0, leader_prices=(5,) * 4
+        ),
+    ),
+)
 _RING = Ring(Topology(["a", "b"], cluster="orders"), vnodes=4)
 PLAN = plan(_RING, _RING.on(_RING.topology.add(Node("c", weight=0.5))))
 
@@ -40,7 +67,7 @@ EXAMPLES_OF_V1 = {
     "assignment": ASSIGNMENT,
     "plan": PLAN,
 }
-EXAMPLES = EXAMPLES_OF_V1 | {"bytes-table": BYTES, "bytes-plan": BYTES_PLAN}
+EXAMPLES = EXAMPLES_OF_V1 | {"bytes-table": BYTES, "bytes-plan": BYTES_PLAN, "balanced-assignment": BALANCED}
 
 
 def forged(kind, body, *, columns=b"", version=b"2", cluster=b'""'):

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from apportion import Plan, Ring, Table, Topology, encode, plan
+from apportion import Assignment, Plan, Ring, Table, Topology, encode, plan
 from apportion.model import codec
 from tests.model.snapshots import forged, is_refused, resealed
 
@@ -84,6 +84,41 @@ def test_refusing_a_large_plan_for_its_last_change_takes_little_memory(last):
     small["body"]["changes"] = count
     data = resealed(json.dumps(small, separators=(",", ":")).encode() + b"\n")
     assert refusal_bytes(data, Plan) < ROOM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["name", "size", "owner", "home", "proof"])
+def test_refusing_a_large_assignment_for_its_last_entry_takes_little_memory(fault):
+    body, parts = _large_assignment(fault)
+    columns = b",".join(b'"%b":"%b"' % (name.encode(), column.hex().encode()) for name, column in parts.items())
+    data = forged(b"assignment", json.dumps(body, separators=(",", ":")).encode(), columns=columns)
+    assert 0.9 * codec.MAX_BYTES < len(data) <= codec.MAX_BYTES
+    assert refusal_bytes(data, Assignment) < ROOM
+
+
+def _large_assignment(fault):
+    """Return body and columns of an assignment that is as large as can be, most of it in what has the fault."""
+    nodes = 95_000 if fault == "proof" else 3
+    small = json.loads(encode(Topology([f"n{number:05d}" for number in range(nodes)])))
+    body = {"partitions": 1, "replicas": 1, "topology": small["body"]}
+    parts = {name: bytes.fromhex(column) for name, column in small["columns"].items()}
+    count = {"name": 2**19, "size": 660_000, "owner": 2_000_000, "home": 1_000_000}.get(fault, 1)
+    if fault == "proof":
+        # What a number takes most memory as, and one node too few in the last step.
+        steps = {"home": [0, 0], "current": [0, 0]}
+        body["certificate"] = {"previous": "", "topology": "0" * 32, "options": "0" * 32, **steps}
+        parts |= {"home_proof": b"\x7f" * 32 * nodes, "current_proof": b"\x7f" * 32 * (nodes - 1)}
+        return body, parts | {"owners": bytes(4)}
+    body["partitions"] = count
+    parts["owners"] = bytes(4 * count - 4) + struct.pack(">I", 3 if fault == "owner" else 0)
+    if fault == "home":
+        body["home_replicas"], parts["home"] = 1, bytes(4 * count - 4) + struct.pack(">I", 3)
+    if fault == "size":
+        parts["sizes"] = struct.pack(f">{count}Q", *range(2**62, 2**62 + count - 1), 2**64 - 1)
+    if fault == "name":
+        names = [b"%07x" % (number % (count - 1)) for number in range(count)]
+        parts |= {"names": b"".join(names), "names_lengths": struct.pack(">I", 7) * count}
+    return body, parts
 
 
 def refusal_bytes(data, kind):

@@ -53,6 +53,14 @@ def topologies() -> Topology:
     return topology.add("db-05", Node("db-06")).without("db-05").reweight("db-06", 0.5).drain("db-06")
 
 
+def assignments(topology: Topology) -> Plan:
+    before = balance.optimal(1000, 3, topology)
+    after = balance.optimal(["a", "b"], 2, topology, previous=before, live=["db-01"], sizes={"a": 1, "b": 2})
+    assert_type(decode(encode(after), Assignment), Assignment)
+    assert_type(after["a"], tuple[str, ...])
+    return plan(before, after)
+
+
 def rings(topology: Topology, keys: list[str]) -> Ring:
     ring = Ring(topology)
     Ring(["a", "b", "c"], vnodes=150, hasher="xxh3-64")
@@ -92,7 +100,7 @@ def slots(topology: Topology) -> Slots:
     assert_type(before.slot("k"), int)
     assert_type(assignment[0], tuple[str, ...])
     assert_type(assignment["0"], tuple[str, ...])
-    assert_type(assignment.preference_lists, dict[str, tuple[str, ...]])
+    assert_type(assignment.preference_lists["0"], tuple[str, ...])
     assert_type(assignment.loads, dict[str, int])
     assert_type(before.on(topology), Slots)
     Slots.of_table(before.table())

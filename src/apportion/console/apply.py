@@ -1,4 +1,4 @@
-"""`apportion apply`: carry a saved plan out on the saved table it was made from."""
+"""`apportion apply`: carry a saved plan out on the saved table or assignment it was made from."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,10 +6,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.console.files import alone_with, read_bounded, write_whole
+from apportion.console.following import apply_target
 from apportion.console.output import print_json
-from apportion.console.source import read_table
+from apportion.console.saving import read
+from apportion.errors import InvalidInput
 from apportion.model import codec
+from apportion.model.epoch import Epoch
 from apportion.model.plan import Plan
+from apportion.model.table import Table
 from apportion.placement.change import apply as apply_to
 
 
@@ -17,7 +21,8 @@ def apply(
     plan: Path,
     /,
     *,
-    table: Path = Path("table.json"),
+    table: Path | None = None,
+    assignment: Path | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: bool = False,
 ) -> None:
@@ -28,17 +33,31 @@ def apply(
     plan
         Plan saved by `apportion plan -o`.
     table
-        Table to change.
+        Table to change (default: table.json).
+    assignment
+        Assignment to change, where the plan was made from one.
     output
-        Write the result here, and leave the table as it is.
+        Write the result here, and leave the table or assignment as it is.
     json
         Print one JSON object instead.
     """
-    change = codec.decode(read_bounded(plan, codec.MAX_BYTES, what="plan file"), Plan)
-    target = output or table
-    with alone_with(target, what="--output"):
-        write_whole(target, codec.encode(apply_to(change, read_table(table))), what="--output")
-    if json:
-        print_json("apply", epoch_before=str(change.before), epoch_after=str(change.after), table=str(target))
+    if assignment is None:
+        changed = table or Path("table.json")
+        before, after = _applied(plan, changed, output or changed)
+    elif table is not None:
+        raise InvalidInput("--table", str(table), "no --assignment beside it", "Use the one that the plan is for.")
     else:
-        print(f"applied: {target} is at epoch {change.after} now (was {change.before})")
+        changed = assignment
+        before, after = apply_target(plan, changed, output or changed)
+    kind, target = "table" if assignment is None else "assignment", output or changed
+    if json:
+        print_json("apply", epoch_before=str(before), epoch_after=str(after), **{kind: str(target)})
+    else:
+        print(f"applied: {target} is at epoch {after} now (was {before})")
+
+
+def _applied(plan: Path, table: Path, target: Path) -> tuple[Epoch, Epoch]:
+    change = codec.decode(read_bounded(plan, codec.MAX_BYTES, what="plan file"), Plan)
+    with alone_with(target, what="--output"):
+        write_whole(target, codec.encode(apply_to(change, read(table, Table))), what="--output")
+    return change.before, change.after

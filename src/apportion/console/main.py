@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 COMMANDS = {
-    "apply": "Carry a saved plan out on the saved table it was made from.",
+    "apply": "Carry a saved plan out on the saved table or assignment it was made from.",
+    "assign": "Say which nodes hold each partition, with the fewest moves.",
     "compare": "Measure all placements on your nodes and keys, side by side.",
     "demo": "Route real keys and plan a change, in plain words.",
     "doctor": "Check that this installation gives the answers of every other one.",

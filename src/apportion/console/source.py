@@ -8,9 +8,9 @@ from cyclopts import Parameter
 
 from apportion.console.composing import compose, compose_from, recomposed
 from apportion.console.files import read_bounded
+from apportion.console.saving import read
 from apportion.console.topology_file import read_topology
 from apportion.errors import InvalidInput
-from apportion.model import codec
 from apportion.model.table import Table
 from apportion.model.topology import Topology
 from apportion.placement import catalog, hashers
@@ -127,12 +127,7 @@ class Source(NodesSource, Hashing):
                 raise InvalidInput(
                     option, str(value), "nothing beside --table", "The table says it; leave the option out."
                 )
-        return read_table(self.table or Path())
-
-
-def read_table(path: Path) -> Table:
-    """Return a saved table."""
-    return codec.decode(read_bounded(path, codec.MAX_BYTES, what="table file"), Table)
+        return read(self.table or Path(), Table)
 
 
 def _secret(path: Path) -> bytes:

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files import alone_with, write_whole
+from apportion.console.files import write_whole
 from apportion.console.importing import Reading, imported
 from apportion.console.output import print_json
-from apportion.console.plan import print_plan, print_plan_json
+from apportion.console.plan_report import print_plan, print_plan_json
 from apportion.console.ranges_csv import write_ranges
-from apportion.console.source import Hashing, NodesSource, Source, read_table
-from apportion.errors import BadSnapshot, InvalidInput, StaleEpoch
-from apportion.model import codec
+from apportion.console.saving import read, save
+from apportion.console.source import Hashing, NodesSource, Source
+from apportion.errors import InvalidInput
 from apportion.model.table import Table
 from apportion.placement.change import plan as plan_of
 
@@ -45,7 +45,7 @@ def export_table(
     if csv:
         write_whole(output, write_ranges(table), what="--output")
     else:
-        _save(table, output)
+        save(table, output)
     _report("table export", table, output, json=json)
 
 
@@ -71,7 +71,7 @@ def import_table(
         Print one JSON object instead.
     """
     found = imported(file, reading, nodes, hashing)
-    _save(found.table, output)
+    save(found.table, output)
     _report("table import", found.table, output, json=json, notes=found.notes)
 
 
@@ -87,22 +87,8 @@ def diff_table(old: Path, new: Path, /, *, json: bool = False) -> None:
     json
         Print one JSON object instead.
     """
-    change = plan_of(read_table(old), read_table(new))
+    change = plan_of(read(old, Table), read(new, Table))
     (print_plan_json if json else print_plan)(change)
-
-
-def _save(table: Table, output: Path) -> None:
-    """Write a table, but never over one of a later epoch: that may be the only record of who owns what."""
-    with alone_with(output, what="--output"):
-        if output.is_file():
-            try:
-                current = read_table(output).epoch
-            except BadSnapshot:
-                pass  # not a table of ours, so no version of one
-            else:
-                if current.number > table.epoch.number:
-                    raise StaleEpoch(seen=table.epoch, current=current)
-        write_whole(output, codec.encode(table), what="--output")
 
 
 def _exported(source: Source, replicas: int | None) -> Table:

@@ -6,6 +6,7 @@ Where keys are hashed to a fixed number of slots, the slots are such partitions.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from apportion.errors import InvalidInput, UnknownOption
@@ -118,6 +119,8 @@ class Assignment:
             _check_sizes(self.sizes)
         for node_id in self.down:
             self.topology.index(node_id)
+        if len(set(self.down)) != len(self.down):
+            raise InvalidInput("nodes that are down", ", ".join(self.down), "each once", "Name each node once.")
 
     @property
     def home_rows(self) -> Sequence[Row]:
@@ -209,7 +212,7 @@ def _checked_rows(rows: Sequence[Row], nodes: int) -> Rows:
         for row in set(rows):
             if any(type(index) is not int or not 0 <= index < nodes for index in row):
                 _refuse_row(row, nodes)
-    laid = Rows.of(rows)
+    laid = Rows.of(rows).trimmed()
     if not 0 < len(laid) <= MAX_PARTITIONS:
         raise InvalidInput("partitions", len(laid), f"1 .. {MAX_PARTITIONS}", "Assign at least one partition.")
     place = laid.first_invalid(nodes)
@@ -225,13 +228,14 @@ def _refuse_row(row: Row, nodes: int) -> None:
 def _check_names(names: tuple[str, ...]) -> None:
     for name in names:
         check_name("partition id", name)
-    if len(set(names)) != len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+    # Sorted, for a set of half a million ids takes more memory than a refusal may.
+    twice = next((name for name, after in pairwise(sorted(names)) if name == after), None)
+    if twice is not None:
         raise InvalidInput("partition id", twice, "each once", "Drop what is listed twice.")
 
 
 def _check_sizes(sizes: tuple[int, ...]) -> None:
-    for size in set(sizes):
+    for size in sizes:
         if type(size) is not int or not 0 <= size <= MAX_SIZE:
             raise InvalidInput("size of a partition", size, f"bytes, 0 .. {MAX_SIZE}", "Leave sizes out if unknown.")
 

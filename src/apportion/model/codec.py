@@ -194,7 +194,10 @@ def _cluster_of(value: Topology | Table | Assignment | Plan) -> str:
 def _check_size(data: bytes) -> None:
     if len(data) > MAX_BYTES:
         raise BadSnapshot(
-            "snapshot size", len(data), f"at most {MAX_BYTES} bytes", "Save fewer keys, slots or tokens at once."
+            "snapshot size",
+            len(data),
+            f"at most {MAX_BYTES} bytes",
+            "Save fewer keys, slots, tokens or partitions in one file.",
         )
 
 

@@ -13,16 +13,17 @@ from struct import Struct, pack
 from typing import NoReturn
 
 from apportion.errors import BadSnapshot
+from apportion.model.rows import NOBODY, Row, Rows
 from apportion.model.token import POSITIONS, Position
 
 Columns = dict[str, bytes]
-Row = tuple[int, ...]
 
-NOBODY = 2**32 - 1
-"""Stands where a row of owners is shorter than the longest."""
+MAX_TEXTS = 2**19
+"""How many texts a column may hold; each takes some 80 bytes of memory before anyone can say that it is wrong."""
 
 _WIDE = Struct(">QQ")
 _NUMBER = {4: Struct(">I"), 8: Struct(">Q")}
+_FOUR = Struct(">qqqq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,17 @@ def wide_numbers_of(column: bytes, count: int) -> Iterator[int]:
     return (high << 64 | low for high, low in _WIDE.iter_unpack(column))
 
 
+def four_column(rows: Iterable[tuple[int, ...]]) -> bytes:
+    """Return rows of four numbers, each of 64 bits of which one is the sign."""
+    return b"".join(_FOUR.pack(*row) for row in rows)
+
+
+def fours_of(column: bytes, count: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the `count` rows of four numbers of a column."""
+    _check_length(column, _FOUR.size * count)
+    return _FOUR.iter_unpack(column)
+
+
 def position_columns(name: str, positions: Sequence[Position | None]) -> Columns:
     """Return the column `name` of tokens; of byte strings, another one beside it with the length of each.
 
@@ -102,6 +114,26 @@ def ends_of(columns: SavedColumns, name: str, count: int) -> tuple[Position | No
     return tuple(end or (POSITIONS if end == 0 else None) for end in positions_of(columns, name, count))
 
 
+def text_columns(name: str, texts: Sequence[str]) -> Columns:
+    """Return the column `name` of texts in UTF-8, and another one beside it with the length of each."""
+    encoded = [text.encode() for text in texts]
+    if len(encoded) > MAX_TEXTS:
+        _refuse(f"{name} in the snapshot", len(encoded), f"at most {MAX_TEXTS}")
+    return {name: b"".join(encoded), f"{name}_lengths": number_column(list(map(len, encoded)), 4)}
+
+
+def texts_of(columns: SavedColumns, name: str, count: int) -> tuple[str, ...]:
+    """Return the `count` texts of the column `name`."""
+    column, lengths = columns.take(name), columns.take(f"{name}_lengths")
+    if count > MAX_TEXTS:
+        _refuse(f"{name} in the snapshot", count, f"at most {MAX_TEXTS}")
+    _check_length(column, sum(numbers_of(lengths, 4, count)))
+    try:
+        return tuple(map(bytes.decode, _cut(column, numbers_of(lengths, 4, count))))
+    except UnicodeDecodeError:
+        _refuse("column of the snapshot", name, "texts in UTF-8")
+
+
 def row_column(rows: Sequence[Row]) -> tuple[int, bytes]:
     """Return the length of the longest row, at least 1, and the rows of node indexes, filled up to it."""
     width = max(map(len, rows), default=1) or 1
@@ -117,6 +149,14 @@ def rows_of(column: bytes, width: int, count: int, nodes: int) -> tuple[Row, ...
     if width == 1:
         return tuple(alone[_checked(index, nodes)] if index != NOBODY else () for index in indexes)
     return tuple(_row(padded, alone) for padded in zip(*[indexes] * width, strict=True))
+
+
+def flat_rows_of(column: bytes, width: int, count: int, nodes: int) -> Rows:
+    """Return `count` rows of at most `width` indexes, without making a tuple; whoever takes them checks the indexes."""
+    if not 1 <= width <= max(1, nodes):
+        _refuse("the longest row of the snapshot", width, f"1 .. {nodes} owners")
+    _check_length(column, 4 * width * count)
+    return Rows.of_big_endian(column, width=width)
 
 
 def _row(padded: Row, alone: Sequence[Row]) -> Row:

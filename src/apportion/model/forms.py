@@ -11,7 +11,6 @@ from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.columns import (
     Columns,
-    Row,
     SavedColumns,
     ends_of,
     number_column,
@@ -23,7 +22,9 @@ from apportion.model.columns import (
     wide_column,
     wide_numbers_of,
 )
+from apportion.model.forms_assignment import assignment_form, assignment_of, members_of_assignment
 from apportion.model.plan import Change, Plan
+from apportion.model.rows import Row
 from apportion.model.shapes import Json, epoch, hexadecimal, integer, items, members, names_in, refuse, text
 from apportion.model.table import Table
 from apportion.model.token import KeyRange, Position, is_before, position_text
@@ -35,22 +36,21 @@ TABLE_MEMBERS = ("hasher", "slots", "replicas", "topology")
 def to_form(value: Topology | Table | Assignment | Plan) -> tuple[Json, Columns]:
     """Return the JSON body of a value, and its columns."""
     columns: Columns = {}
+    body: dict[str, Json]
     match value:
         case Topology():
-            body: Json = _topology_members(value, "", columns)
+            body = _topology_members(value, "", columns)
         case Table():
             columns |= position_columns("starts", value.starts)
-            body = {"hasher": value.hasher, "slots": value.slots or 0, **_row_members(value, columns)}
+            body = {"hasher": value.hasher, "slots": value.slots or 0}
+            body["replicas"], columns["owners"] = row_column(value.rows)
+            body["topology"] = _topology_members(value.topology, "", columns)
         case Assignment():
-            body = {"partitions": len(value.rows), **_row_members(value, columns)}
+            form, columns = assignment_form(value)
+            body = {**form, "topology": _topology_members(value.topology, "", columns)}
         case Plan():
             body = _plan_members(value, columns)
     return body, columns
-
-
-def _row_members(value: Table | Assignment, columns: Columns) -> dict[str, Json]:
-    replicas, columns["owners"] = row_column(value.rows)
-    return {"replicas": replicas, "topology": _topology_members(value.topology, "", columns)}
 
 
 def _topology_members(topology: Topology, prefix: str, columns: Columns) -> dict[str, Json]:
@@ -64,7 +64,10 @@ def _topology_members(topology: Topology, prefix: str, columns: Columns) -> dict
 def _plan_members(plan: Plan, columns: Columns) -> dict[str, Json]:
     if not plan.exact:
         raise InvalidInput(
-            "plan", "a plan counted over keys", "an exact plan", "Plan without keys=, between two tables."
+            "plan",
+            f"a plan counted over {plan.counted}",
+            "an exact plan",
+            "Plan between two tables, without keys=; of assignments, save the one that the plan leads to.",
         )
     ranges = [change.item for change in plan.changes if isinstance(change.item, KeyRange)]
     columns |= position_columns("starts", [item.start for item in ranges])
@@ -114,10 +117,8 @@ def _table(body: Json, columns: SavedColumns, cluster: str) -> Table:
 
 
 def _assignment(body: Json, columns: SavedColumns, cluster: str) -> Assignment:
-    partitions, replicas, inner = members(body, "partitions", "replicas", "topology")
-    topology = topology_of(inner, "", columns, cluster)
-    rows = rows_of(columns.take("owners"), integer(replicas), integer(partitions), len(topology))
-    return Assignment(topology=topology, rows=rows)
+    form = members_of_assignment(body)
+    return assignment_of(form, topology_of(form["topology"], "", columns, cluster), columns)
 
 
 def _plan(body: Json, columns: SavedColumns, cluster: str) -> Plan:

@@ -3,8 +3,8 @@
 A plan is built from the items whose owners differ; everything else it says (moves, ratios, bounds, shares) follows
 from them and from the two topologies, so a saved plan cannot contradict itself.
 
-Widths are integers: positions of the circle when the plan is exact, keys when it is counted. Ratios are widths over
-the total width owned afterwards (for n replicas, n times the circle).
+Widths are integers: positions of the circle when the plan is exact, keys or partitions when it is counted. Ratios are
+widths over the total width owned afterwards (for n replicas, n times the circle).
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, zip_longest
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from uuid import UUID
 
 from apportion.errors import InvalidInput, shown
@@ -67,12 +67,12 @@ class NodeChange:
 # Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The difference of two placements, exact (from two tables) or counted (over keys).
+    """The difference of two placements, exact (of two tables) or counted (over keys, or partitions of assignments).
 
     Given are the epochs it leads from and to, both topologies, the hasher, the changes in order, the `span` they are
-    part of (the whole circle, the number of keys, or 0 where positions are bytes and ratios do not exist), the width
-    that each node owns before and after, and the number of slots that the new table is made of, if it is.
-    The rest is derived when first asked for, in O(changes).
+    part of (the whole circle, the number of keys or partitions, or 0 where positions are bytes and ratios do not
+    exist), the width that each node owns before and after, the number of slots that the new table is made of, if it is,
+    and what is counted where it is not exact. The rest is derived when first asked for, in O(changes).
     """
 
     before: Epoch
@@ -86,6 +86,7 @@ class Plan:
     widths_before: Mapping[str, int]
     widths_after: Mapping[str, int]
     slots: int | None = None
+    counted: Literal["keys", "partitions"] = "keys"
 
     def __post_init__(self) -> None:
         if type(self.span) is not int or self.span < 0:
@@ -184,15 +185,23 @@ class Plan:
 
     def __str__(self) -> str:
         if self.span == 0:
-            return f"plan: {len(self.changes)} ranges of bytes change owners, {self._from_to()}"
+            return f"plan: {len(self.changes)} ranges of bytes change owners, {self.from_to}"
+        if self.counted == "partitions" and not self.exact:
+            # A plan does not know who is up, so it cannot say which of these moves lack a cause.
+            return (
+                f"plan: {self.moved_ratio:.2%} of the {sum(self.widths_after.values())} replicas moves "
+                f"(bound {self.lower_bound_ratio:.2%}), {len(self.changes)} of {self.span} partitions, {self.from_to}"
+            )
         what, unit = ("key space", "ranges") if self.exact else (f"{self.span} keys", "keys")
         return (
             f"plan: {self.moved_ratio:.2%} of the {what} moves (bound {self.lower_bound_ratio:.2%}, "
             f"fair {self.fair_bound_ratio:.2%}), stray {self.stray_ratio:.2%}, {len(self.changes)} {unit}, "
-            f"{self._from_to()}"
+            f"{self.from_to}"
         )
 
-    def _from_to(self) -> str:
+    @property
+    def from_to(self) -> str:
+        """How many nodes and which epochs it leads from and to, in words."""
         return f"{len(self.old)} -> {len(self.new)} nodes, epoch {self.before} -> {self.after}"
 
     def _ratio(self, width: int) -> float:

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations, repeat
 from operator import eq
-from typing import overload
+from typing import Literal, overload
 
 from apportion.errors import InvalidInput
 
@@ -61,12 +61,30 @@ class Rows(Sequence[Row]):
                 return place
         return None
 
+    def trimmed(self) -> "Rows":
+        """Return the same rows no wider than the longest, so that equal rows are laid out alike. O(rows)."""
+        width = self.width
+        while width > 1 and self.buffer[width - 1 :: self.width].count(NOBODY) == len(self):
+            width -= 1
+        if width == self.width:
+            return self
+        narrow = array("I", bytes(4 * width * len(self)))
+        for place in range(width):
+            narrow[place::width] = self.buffer[place :: self.width]
+        return Rows(narrow, width=width)
+
     def to_bytes(self) -> bytes:
         """Return the width and the indexes, 4 bytes each, little-endian."""
-        buffer = array("I", self.buffer)
-        if array("I", [1]).tobytes()[0] == 0:
-            buffer.byteswap()
-        return self.width.to_bytes(4, "little") + buffer.tobytes()
+        return self.width.to_bytes(4, "little") + _in_order(self.buffer, "little").tobytes()
+
+    def to_big_endian(self) -> bytes:
+        """Return the indexes alone, 4 bytes each, big-endian."""
+        return _in_order(self.buffer, "big").tobytes()
+
+    @classmethod
+    def of_big_endian(cls, indexes: bytes, *, width: int) -> "Rows":
+        """Return rows of this width of such bytes."""
+        return cls(_in_order(array("I", indexes), "big"), width=width)
 
     @overload
     def __getitem__(self, place: int) -> Row: ...
@@ -96,6 +114,16 @@ class Rows(Sequence[Row]):
 
     def __repr__(self) -> str:
         return f"Rows.of({list(self)})" if len(self) <= 8 else f"<{len(self)} rows of {self.width}>"
+
+
+def _in_order(buffer: "array[int]", order: Literal["little", "big"]) -> "array[int]":
+    """Return numbers of this machine's byte order in another one, or the other way round."""
+    is_little = array("I", [1]).tobytes()[0] == 1
+    if is_little == (order == "little"):
+        return buffer
+    swapped = array("I", buffer)
+    swapped.byteswap()
+    return swapped
 
 
 def _without_nobody(padded: Row) -> Row:

@@ -1,7 +1,8 @@
 """Change: from one placement to the next, as a plan; and a plan carried out on a table.
 
 Between two tables the plan is exact: their boundaries are laid over each other, so not one position is missed or
-guessed. A function of the key has no table; then the plan is counted over the keys that are passed.
+guessed. A function of the key has no table; then the plan is counted over the keys that are passed. Between two
+assignments it is counted over their partitions, every one.
 
 Promises: `plan` decides nothing, it compares; `apply` makes exactly the table that the plan was made for, from exactly
 the table it was made from, or refuses (`StaleEpoch`, `PlanRefused`) and makes nothing.
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from apportion.errors import InvalidInput, InvariantBroken, PlanRefused, StaleEpoch
+from apportion.model.assignment import Assignment
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Change, Key, Plan
 from apportion.model.table import Owners, Table
@@ -23,13 +25,15 @@ from apportion.placement.keys import listed
 from apportion.placement.laid import LaidTable, both_laid
 
 Placed: TypeAlias = Placement | Table
+Planned: TypeAlias = Placed | Assignment
 
 
-def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replicas: int = 1) -> Plan:
+def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, replicas: int = 1) -> Plan:
     """Return what moves when `new` takes the place of `old`.
 
     Exact where both have a table and no keys are passed: O(stretches of both). Else counted over `keys`, every key as
-    often as it is passed: O(keys). `replicas` compares preference lists of that length.
+    often as it is passed: O(keys). `replicas` compares preference lists of that length. Two assignments are compared
+    partition by partition, with the replicas that they hold.
 
     Raises `InvalidInput` if the clusters differ, if tables are of different hashers, or if a function comes without
     keys.
@@ -40,8 +44,7 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
     >>> change.moved_ratio == change.lower_bound_ratio, change.stray_ratio, {move.target for move in change.moves}
     (True, 0.0, {'d'})
     """
-    _check_placed("old", old)
-    _check_placed("new", new)
+    _check_planned(old, new)
     if old.topology.cluster != new.topology.cluster:
         raise InvalidInput(
             "cluster",
@@ -49,6 +52,8 @@ def plan(old: Placed, new: Placed, keys: Iterable[Key] | None = None, *, replica
             repr(old.topology.cluster),
             "Compare placements of one cluster; check the files passed.",
         )
+    if isinstance(old, Assignment) or isinstance(new, Assignment):
+        return _assigned(old, new, keys, replicas)
     if keys is not None:
         return _counted(old, new, list(listed(keys)), replicas)
     if replicas == 1 and (laid := both_laid(old, new)):
@@ -81,7 +86,7 @@ def apply(change: Plan, table: Table) -> Table:
     if not isinstance(table, Table):
         raise InvalidInput("table", table, "a Table", "Of a placement, pass its table().")
     if not change.exact:
-        raise PlanRefused("it was counted over keys and holds no ranges")
+        raise PlanRefused(f"it was counted over {change.counted} and holds no ranges")
     if table.epoch != change.before:
         raise StaleEpoch(seen=change.before, current=table.epoch)
     result = table.changed(change.changes, change.new, slots=change.slots)
@@ -122,6 +127,12 @@ def epoch_of(placed: Placed) -> Epoch:
     return placed.topology.epoch if table is None else table.epoch
 
 
+def _check_planned(old: Planned, new: Planned) -> None:
+    for name, placed in (("old", old), ("new", new)):
+        if not isinstance(placed, Assignment):
+            _check_placed(name, placed)
+
+
 def _check_placed(name: str, placed: Placed) -> None:
     if not isinstance(placed, Table) and not callable(getattr(placed, "route_many", None)):
         raise InvalidInput(name, placed, "a placement or a Table", "Build one, say Ring(topology).")
@@ -149,6 +160,29 @@ def _exact(before: Table | LaidTable, after: Table | LaidTable, changes: tuple[C
         widths_before=before.widths(),
         widths_after=after.widths(),
         slots=after.slots,
+    )
+
+
+def _assigned(old: Planned, new: Planned, keys: Iterable[Key] | None, replicas: int) -> Plan:
+    if not isinstance(old, Assignment) or not isinstance(new, Assignment):
+        other = new if isinstance(old, Assignment) else old
+        hint = "Of Slots, compare the assignments: slots.assignment."
+        raise InvalidInput("the other side of the plan", other, "an Assignment beside an Assignment", hint)
+    if keys is not None or replicas != 1:
+        hint = "Leave keys and replicas out: an assignment says which partitions there are, and who holds them."
+        raise InvalidInput("keys or replicas", "given", "nothing beside assignments", hint)
+    return Plan(
+        before=old.epoch,
+        after=new.epoch,
+        old=old.topology,
+        new=new.topology,
+        hasher="",
+        exact=False,
+        counted="partitions",
+        changes=new.changes_from(old),
+        span=len(new.rows),
+        widths_before=old.loads,
+        widths_after=new.loads,
     )
 
 

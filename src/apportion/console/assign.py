@@ -1,0 +1,57 @@
+"""`apportion assign`: which nodes hold each of an enumerated set of partitions, even, and with the fewest moves."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion.console.assignment_report import Step, print_step, print_step_json
+from apportion.console.following import keep
+from apportion.console.outage import Outage
+from apportion.console.saving import read
+from apportion.console.source import NodesSource
+from apportion.console.wanted import Wanted
+from apportion.model.assignment import Assignment
+from apportion.model.topology import Topology
+
+
+def assign(
+    *,
+    source: NodesSource = NodesSource(),  # noqa: B008 - a frozen value
+    wanted: Wanted = Wanted(),  # noqa: B008
+    outage: Outage = Outage(),  # noqa: B008
+    previous: Path | None = None,
+    output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
+    json: bool = False,
+) -> None:
+    """Say which nodes hold each partition: as even as can be, moving the fewest replicas.
+
+    Parameters
+    ----------
+    previous
+        Saved assignment to start from; what no other option says stays as it is there.
+    output
+        Save the assignment here.
+    json
+        Print one JSON object instead, with the owners of every partition.
+    """
+    before = None if previous is None else read(previous, Assignment)
+    step = Step(before=before, after=wanted.assigned(_topology(source, before), outage, before))
+    keep(step, output)
+    if json:
+        print_step_json("assign", step, with_owners=True)
+    else:
+        print_step("assignment", step)
+
+
+def _topology(source: NodesSource, before: Assignment | None) -> Topology:
+    """Return the nodes asked for, at a later epoch than those before if they differ from them."""
+    if before is None:
+        return source.load_topology()
+    old = before.topology
+    if source == NodesSource():
+        return old
+    new = source.load_topology()
+    if new == old:
+        return old
+    return Topology(new, cluster=new.cluster, number=max(new.number, old.number + 1))

@@ -1,0 +1,217 @@
+"""`assign`: partitions from a count or a file, the next assignment from a saved one, and every mistake named."""
+
+import json
+
+import pytest
+
+from apportion import Assignment, Topology, balance, decode, encode
+from tests.console.running import refused, run, written
+
+NODES = ("--nodes", "a,b,c,d")
+
+
+def last_line(process):
+    assert 0 == process.returncode, process.stderr
+    return process.stdout.decode().splitlines()[-1]
+
+
+def loaded(folder, name="state.json"):
+    return decode((folder / name).read_bytes(), Assignment)
+
+
+@pytest.fixture
+def state(tmp_path):
+    """A folder with 120 partitions, two replicas each, on four nodes."""
+    options = (*NODES, "--partitions", "120", "--replicas", "2", "-o", "state.json")
+    assert 0 == run("assign", *options, folder=tmp_path).returncode
+    return tmp_path
+
+
+def test_what_is_saved_is_what_the_library_makes(state):
+    expected = balance.optimal(120, 2, Topology(["a", "b", "c", "d"]))
+    assert (expected, expected.certificate) == (loaded(state), loaded(state).certificate)
+
+
+def test_a_first_assignment_says_who_holds_how_much(tmp_path):
+    process = run("assign", *NODES, "--partitions", "120", "--replicas", "2", folder=tmp_path)
+    assert last_line(process).startswith(
+        "assignment: 240 replicas of 120 partitions placed (verified), loads within 0.00 of their shares, "
+        "4 nodes, epoch 1:"
+    )
+    assert any(line.split() == ["a", "1", "60", "30"] for line in process.stdout.decode().splitlines())
+
+
+def test_one_replica_is_the_default(tmp_path):
+    assert "assignment: 8 replicas of 8 " in last_line(run("assign", *NODES, "--partitions", "8", folder=tmp_path))
+
+
+def test_what_is_left_out_stays_as_it_was(state):
+    process = run("assign", "--previous", "state.json", "-o", "next.json", folder=state)
+    assert "0 of 240 replicas move (0.00%, the proven minimum: verified), 0 leaders change" in last_line(process)
+    assert loaded(state) == loaded(state, "next.json")
+
+
+def test_an_expansion_moves_the_proven_minimum(state):
+    process = run("assign", "--previous", "state.json", "--nodes", "a,b,c,d,e", "-o", "state.json", folder=state)
+    assert last_line(process).startswith(
+        "assignment: 48 of 240 replicas move (20.00%, the proven minimum: verified), 24 leaders change, "
+        "loads within 0.00 of their shares, 4 -> 5 nodes, epoch 1:"
+    )
+    assert (2, 48) == (loaded(state).topology.number, loaded(state).loads["e"])
+
+
+def test_an_outage_keeps_home_and_a_return_restores_it(state):
+    before = loaded(state)
+    outage = run("assign", "--previous", "state.json", "--down", "b", "-o", "state.json", folder=state)
+    assert "60 of 240 replicas move (25.00%, home 0 and repair 60, each the proven minimum: verified)" in last_line(
+        outage
+    )
+    assert ", 1 down, " in last_line(outage)
+    assert (("b",), before.rows, 0) == (loaded(state).down, loaded(state).home, loaded(state).loads["b"])
+    assert any(line.rstrip().endswith("up -> down") for line in outage.stdout.decode().splitlines())
+    back = run("assign", "--previous", "state.json", "-o", "state.json", folder=state)
+    assert "60 of 240 replicas move" in last_line(back)
+    assert before == loaded(state)
+
+
+def test_live_and_down_say_the_same_thing(state):
+    left = run("assign", "--previous", "state.json", "--live", "a,c", "--live", "d", folder=state)
+    assert left.stdout == run("assign", "--previous", "state.json", "--down", "b", folder=state).stdout
+
+
+def test_ids_come_from_lines_and_sizes_from_columns(tmp_path):
+    written(tmp_path, "ids", "orders-1\r\norders-2\npäyments\n")
+    run("assign", *NODES, "--partitions", "ids", "-o", "state.json", folder=tmp_path)
+    assert {"orders-1", "orders-2", "päyments"} == set(loaded(tmp_path).preference_lists)
+    written(tmp_path, "ids.csv", 'bytes,partition\n5,"a,b"\n70,z\n')
+    columns = ("--column", "partition", "--size-column", "bytes")
+    run("assign", *NODES, "--partitions", "ids.csv", *columns, "-o", "state.json", folder=tmp_path)
+    assert (5, 70) == (loaded(tmp_path).size("a,b"), loaded(tmp_path).size("z"))
+    run("assign", "--previous", "state.json", "--down", "a", "-o", "next.json", folder=tmp_path)
+    assert (5, 70) == (loaded(tmp_path, "next.json").size("a,b"), loaded(tmp_path, "next.json").size("z"))
+
+
+def test_zones_and_the_rule_are_kept(tmp_path):
+    nodes = "".join(
+        f'[[node]]\nid = "{zone}{number}"\nzone = ["{zone}", "r{number}"]\n' for zone in "xy" for number in (1, 2)
+    )
+    written(tmp_path, "nodes.toml", nodes)
+    options = ("--topology", "nodes.toml", "--partitions", "10", "--replicas", "3", "--spread-level", "0")
+    assert "in distinct zones, 2 eligible" in refused(run("assign", *options, folder=tmp_path))
+    process = run("assign", *options, "--spread", "best-effort", "-o", "state.json", folder=tmp_path)
+    assert ", 10 degraded, 4 nodes" in last_line(process)
+    assert "3 replicas in 2 zones" in process.stdout.decode()
+    again = run("assign", "--previous", "state.json", folder=tmp_path)
+    assert ", 10 degraded, 4 -> 4 nodes" in last_line(again)
+
+
+def test_json_lists_every_owner_and_every_move(state):
+    process = run("assign", "--previous", "state.json", "--down", "b", "--json", "-o", "next.json", folder=state)
+    document = json.loads(process.stdout)
+    assert (1, "assign", True, True) == tuple(
+        document[name] for name in ("format_version", "command", "pending", "verified")
+    )
+    assert (60, 0, 60, ["b"]) == tuple(document[name] for name in ("moved", "home_moves", "repair_moves", "down"))
+    assert {name: list(owners) for name, owners in loaded(state, "next.json").preference_lists.items()} == document[
+        "assignment"
+    ]
+    assert {"b"} == {move["source"] for move in document["moves"]}
+    assert 60 == len(document["moves"])
+
+
+def test_an_assignment_of_a_later_epoch_is_not_written_over(state):
+    run("assign", "--previous", "state.json", "--nodes", "a,b", "-o", "state.json", folder=state)
+    before = (state / "state.json").read_bytes()
+    message = refused(run("assign", *NODES, "--partitions", "3", "-o", "state.json", folder=state))
+    assert "the current epoch is 2:" in message
+    assert before == (state / "state.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not empty"),
+        ("\n", "line 1 of --partitions: partition id is ''"),
+        ("p1\n\np2\n", "line 2 of --partitions: partition id is ''"),
+        ("p1\np2\np1\n", "partition id in line 3 of --partitions is 'p1', expected each once; line 1 has it too"),
+        ("p1\n p2\n", "line 2"),
+        ("p" * 256, "255 bytes"),
+        (b"p1\n\xff\n", "UTF-8 (byte 3 is not)"),
+        (b"\xef\xbb\xbfp1\n", "byte order mark"),
+        (b"\x7fELF\x02\x01\x00\x00", "line 1"),
+        ("postgres://u:s3cret@h/d", "line 1"),
+    ],
+)
+def test_a_mistake_in_a_file_of_ids_is_named(text, says, tmp_path):
+    written(tmp_path, "ids", text)
+    message = refused(run("assign", *NODES, "--partitions", "ids", folder=tmp_path))
+    assert says in message
+    assert "s3cret" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("partition,size\n", "at least one partition"),
+        ("partition,bytes\np,1\n", "--size-column is 'size'"),
+        ("id,size\np,1\n", "--column is 'partition'"),
+        ("partition,size\np,-1\n", "size in line 2 of --partitions is '-1', expected bytes: a whole number"),
+        ("partition,size\np,1\nq,many\n", "size in line 3"),
+        ("partition,size\np,1.5\n", "size in line 2"),
+        ("partition,size\np,\n", "size in line 2"),
+        ("partition,size\np," + "9" * 5000 + "\n", "size in line 2"),
+        ("partition,size\np,9999999999999999999\n", "size of a partition"),
+        ("partition,size\np,1\nq\n", "columns in line 3 of --partitions is 1, expected 2"),
+        ('partition,size\n"p,1\n', "CSV"),
+        ("partition,size\np,1\np,2\n", "line 3"),
+    ],
+)
+def test_a_mistake_in_a_table_of_partitions_is_named(text, says, tmp_path):
+    written(tmp_path, "ids.csv", text)
+    columns = ("--column", "partition", "--size-column", "size")
+    assert says in refused(run("assign", *NODES, "--partitions", "ids.csv", *columns, folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "--nodes or --topology"),
+        (NODES, "--partitions is None"),
+        ((*NODES, "--partitions", "0"), "partitions is 0"),
+        ((*NODES, "--partitions", "9" * 5000), "partitions is"),
+        ((*NODES, "--partitions", "-5"), "--partitions"),
+        ((*NODES, "--partitions", "nowhere"), "no such file"),
+        ((*NODES, "--partitions", "."), "not a directory"),
+        ((*NODES, "--partitions", "5", "--column", "x"), "--column"),
+        ((*NODES, "--partitions", "state.json", "--size-column", "x"), "--column beside it"),
+        ((*NODES, "--partitions", "5", "--replicas", "0"), "replicas is 0"),
+        (
+            (*NODES, "--partitions", "5", "--replicas", "5"),
+            "5 replicas wanted on distinct nodes, 4 eligible (a, b, c, d)",
+        ),
+        ((*NODES, "--partitions", "5", "--spread", "lose"), "--spread"),
+        ((*NODES, "--partitions", "5", "--spread-level", "-1"), "spread_level"),
+        ((*NODES, "--partitions", "5", "--live", "a,x"), "node id is 'x'"),
+        ((*NODES, "--partitions", "5", "--down", "x"), "node id is 'x'"),
+        ((*NODES, "--partitions", "5", "--down", "a,b,c,d"), "needs a node"),
+        ((*NODES, "--partitions", "5", "--live", "a", "--down", "b"), "--live is 'a', expected no --down beside it"),
+        (("--previous", "table.json"), "snapshot kind is 'table', expected 'assignment'"),
+        (("--previous", "junk"), "bytes that apportion saved"),
+        (("--previous", "nowhere"), "assignment file is 'nowhere', expected a usable file"),
+        (("--previous", "state.json", "--topology", "shop.toml"), "cluster"),
+    ],
+)
+def test_a_mistake_is_named_with_the_way_out(options, says, state):
+    run("table", "export", "--nodes", "a,b", folder=state)
+    written(state, "junk", bytes(range(256)))
+    written(state, "shop.toml", 'cluster = "shop"\n[[node]]\nid = "a"\n')
+    before = (state / "state.json").read_bytes()
+    assert says in refused(run("assign", *options, "-o", "state.json", folder=state))
+    assert before == (state / "state.json").read_bytes()
+
+
+def test_an_assignment_without_a_rule_goes_on_as_it_is(tmp_path):
+    plain = Assignment(topology=Topology(["a", "b"]), rows=((0,), (0,), (1,)))
+    written(tmp_path, "plain.json", encode(plain))
+    process = run("assign", "--previous", "plain.json", "--down", "b", folder=tmp_path)
+    assert "1 of 3 replicas move" in last_line(process)
