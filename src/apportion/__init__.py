@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from apportion import balance, errors, placement
     from apportion.errors import ApportionError
-    from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Topology
+    from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
     from apportion.placement import Jump, Modulo, Rendezvous, Ring, Slots, apply, handover, hashers, plan
     from apportion.placement.frozen import Frozen
@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "apportion.errors": ("ApportionError",),
-    "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Topology"),
+    "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Throttle", "Topology"),
     "apportion.model.codec": ("decode", "encode"),
     "apportion.placement": (
         "Jump", "Modulo", "Rendezvous", "Ring", "Slots", "apply", "handover", "hashers", "plan",
@@ -45,6 +45,7 @@ __all__ = [
     "Ring",
     "Slots",
     "Table",
+    "Throttle",
     "Topology",
     "apply",
     "balance",

@@ -19,6 +19,7 @@ from apportion import (
     Ring,
     Slots,
     Table,
+    Throttle,
     Topology,
     apply,
     balance,
@@ -30,6 +31,8 @@ from apportion import (
     placement,
     plan,
 )
+from apportion.model import Copy, Drop, Lead, Schedule
+from apportion.model.assignment import PreferenceLists
 
 
 def topologies() -> Topology:
@@ -91,6 +94,23 @@ def functions(topology: Topology, keys: list[str]) -> None:
     assert_type(Rendezvous(topology).on(topology), Rendezvous)
 
 
+def schedules(before: Assignment, after: Assignment, now: float) -> None:
+    throttle = Throttle(per_node=2, per_zone=4, per_cluster=8, expires_at=now + 60, then=Throttle(per_node=1))
+    schedule = balance.schedule(before, after, throttle=throttle, floor=1, now=now, lost="leave")
+    assert_type(schedule, Schedule)
+    for wave in schedule.waves:
+        for step in wave.steps:
+            match step:
+                case Copy():
+                    assert_type(step.source, str | None)
+                case Lead() | Drop():
+                    assert_type(step.node, str)
+    assert_type(schedule.per_node["db-01"].received_bytes, int | None)
+    assert_type(balance.scores.evenness(after).leaders.peak_ratio, float)
+    assert_type(balance.scores.stillness(before, after).extra, int)
+    assert_type(balance.scores.zone_risk(after).worst.unavailable, int)
+
+
 def slots(topology: Topology) -> Slots:
     assignment = balance.slots(topology)
     assert_type(assignment, Assignment)
@@ -100,7 +120,7 @@ def slots(topology: Topology) -> Slots:
     assert_type(before.slot("k"), int)
     assert_type(assignment[0], tuple[str, ...])
     assert_type(assignment["0"], tuple[str, ...])
-    assert_type(assignment.preference_lists["0"], tuple[str, ...])
+    assert_type(assignment.preference_lists, PreferenceLists)
     assert_type(assignment.loads, dict[str, int])
     assert_type(before.on(topology), Slots)
     Slots.of_table(before.table())

@@ -1,0 +1,60 @@
+"""Room: how much of a throttle each wave has used up, and the first wave that has room for one more copy.
+
+Every limit has a counter for each wave: of a node's copies, of its bytes, of a zone's copies, of all copies. A copy
+uses several of them, and fits into a wave where it fits into each. Which waves are full is a number whose bit w says so
+of wave w, so that thousands of full waves are passed over at once.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from apportion.model.throttle import Throttle
+
+Use = tuple[Hashable, int, int]
+"""Something that is limited, how much of it a copy uses, and the most that a wave has of it."""
+
+
+class Room:
+    """What waves have room for, given the zone of each node."""
+
+    def __init__(self, throttle: Throttle, zones: Mapping[str, Hashable]) -> None:
+        self._throttle = throttle
+        self._zones = zones
+        self._used: dict[tuple[Hashable, int], int] = {}
+        self._full: dict[Hashable, int] = {}
+
+    def uses(self, nodes: Sequence[str], *, size_bytes: int) -> list[Use]:
+        """Return what a copy in which these nodes take part uses of everything that is limited."""
+        throttle = self._throttle
+        uses: list[Use] = []
+        if throttle.per_node is not None:
+            uses += [(("copies", node), 1, throttle.per_node) for node in nodes]
+        if throttle.per_node_bytes is not None and size_bytes:
+            uses += [(("bytes", node), size_bytes, throttle.per_node_bytes) for node in nodes]
+        if throttle.per_zone is not None:
+            uses += [(("zone", zone), 1, throttle.per_zone) for zone in {self._zones[node] for node in nodes}]
+        if throttle.per_cluster is not None:
+            uses.append(("all", 1, throttle.per_cluster))
+        return uses
+
+    def first_wave(self, uses: Sequence[Use], *, start: int) -> int:
+        """Return the first wave from `start` on that has room for all of these. O(waves)."""
+        full = (1 << start) - 1
+        for what, _, _ in uses:
+            full |= self._full.get(what, 0)
+        wave = _lowest_unset(full)
+        # Of copies any rest is enough, of bytes it may not be.
+        while any(self._used.get((what, wave), 0) + amount > most for what, amount, most in uses):
+            full |= 1 << wave
+            wave = _lowest_unset(full)
+        return wave
+
+    def take(self, uses: Sequence[Use], wave: int) -> None:
+        """Use these up in a wave."""
+        for what, amount, most in uses:
+            self._used[what, wave] = used = self._used.get((what, wave), 0) + amount
+            if used >= most:
+                self._full[what] = self._full.get(what, 0) | 1 << wave
+
+
+def _lowest_unset(bits: int) -> int:
+    return (~bits & (bits + 1)).bit_length() - 1

@@ -1,0 +1,191 @@
+"""Scores of assignments: how even, how still, and what the loss of a zone would leave.
+
+Promises: they count, of the lists as they are, and judge nothing; `verify` proves, these describe.
+Refuses: partitions' sizes; a partition counts as one.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, sqrt
+
+from apportion.balance.evenness import fair_shares
+from apportion.errors import InvalidInput
+from apportion.model.assignment import Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadScore:
+    """How far loads are from quotas, the exact shares by weight.
+
+    `gap` is the largest difference less the smallest (of nodes of equal weight: the largest load less the smallest),
+    `deviation` the square root of the mean square difference (the standard deviation, likewise), both in partitions;
+    `peak_ratio` the largest load over its quota, infinite where a node without a quota holds something.
+    """
+
+    gap: float
+    deviation: float
+    peak_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evenness:
+    """How even an assignment is: what nodes hold, and what they lead."""
+
+    replicas: LoadScore
+    leaders: LoadScore
+
+
+def evenness(assignment: Assignment) -> Evenness:
+    """Return how even an assignment is over the nodes that are up and do not drain.
+
+    A node that is down or drains has the quota 0, and counts where it holds something. O(partitions · replicas +
+    nodes²) at worst.
+
+    >>> from apportion import Topology
+    >>> score = evenness(Assignment(topology=Topology(["a", "b"]), rows=((0,), (0,), (0,), (1,))))
+    >>> score.replicas
+    LoadScore(gap=2.0, deviation=1.0, peak_ratio=1.5)
+    """
+    _check("assignment", assignment)
+    return Evenness(
+        replicas=_load_score(assignment, assignment.loads), leaders=_load_score(assignment, assignment.leader_loads)
+    )
+
+
+def _load_score(assignment: Assignment, loads: Mapping[str, int]) -> LoadScore:
+    down = set(assignment.down)
+    weights = {node.id: node.millionths for node in assignment.topology if node.weight and node.id not in down}
+    shares = fair_shares(weights, partitions=len(assignment.rows), total=sum(loads.values())) if weights else {}
+    pairs = [(load, shares.get(node_id, Fraction(0))) for node_id, load in loads.items() if load or node_id in shares]
+    if not pairs:
+        return LoadScore(gap=0.0, deviation=0.0, peak_ratio=0.0)
+    apart = [load - share for load, share in pairs]
+    return LoadScore(
+        gap=float(max(apart) - min(apart)),
+        deviation=sqrt(sum(each * each for each in apart) / len(apart)),
+        peak_ratio=max((float(load / share) if share else inf for load, share in pairs if load), default=0.0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stillness:
+    """What a change moves.
+
+    `added` are replicas by which lists grew, `moved` all others that a node has to receive. No way between these loads
+    moves fewer than `bound`. `leader_changes` are partitions that have another leader.
+    """
+
+    moved: int
+    added: int
+    bound: int
+    leader_changes: int
+
+    @property
+    def extra(self) -> int:
+        """Replicas moved beyond the bound."""
+        return self.moved - self.bound
+
+
+def stillness(before: Assignment, after: Assignment) -> Stillness:
+    """Return what a change moves. Partitions that are only in one of the two do not count. O(partitions · replicas).
+
+    >>> from apportion import Topology
+    >>> before = Assignment(topology=Topology(["a", "b", "c"]), rows=((0,), (1,)))
+    >>> score = stillness(before, Assignment(topology=before.topology, rows=((1,), (2,))))
+    >>> score.moved, score.bound, score.extra, score.leader_changes
+    (2, 1, 1, 2)
+    """
+    _check("before", before)
+    _check("after", after)
+    received = added = leader_changes = 0
+    gains: Counter[str] = Counter()
+    for partition, owners in after.preference_lists.items():
+        was = before.preference_lists.get(partition)
+        if was is None:
+            continue
+        if was != owners:
+            received += len(set(owners).difference(was))
+            added += max(0, len(owners) - len(was))
+            leader_changes += was[:1] not in ((), owners[:1])
+            gains.update(owners)
+            gains.subtract(was)
+    bound = max(0, sum(gain for gain in gains.values() if gain > 0) - added)
+    return Stillness(moved=received - added, added=added, bound=bound, leader_changes=leader_changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneLoss:
+    """What the loss of a zone leaves: `left[k]` is how many partitions have k live replicas then, sorted by k."""
+
+    zone: Hashable
+    left: Mapping[int, int]
+
+    @property
+    def unavailable(self) -> int:
+        """Partitions without a live replica."""
+        return self.left.get(0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneRisk:
+    """What the loss of each zone leaves, in the order of the topology; `now` is what there is without a loss."""
+
+    now: Mapping[int, int]
+    zones: Sequence[ZoneLoss]
+
+    @property
+    def worst(self) -> ZoneLoss:
+        """The loss that leaves most partitions with no replica; of equal ones, with 1, with 2, and so on."""
+        most = max(self.now)
+        return max(self.zones, key=lambda loss: [loss.left.get(replicas, 0) for replicas in range(most + 1)])
+
+    @property
+    def unavailable(self) -> int:
+        """Partitions without a live replica after the worst loss."""
+        return self.worst.unavailable
+
+
+def zone_risk(assignment: Assignment, *, spread_level: int | None = None) -> ZoneRisk:
+    """Return what the loss of each zone leaves of an assignment.
+
+    Two nodes are in one zone when their paths are equal down to `spread_level`; None is the level of the assignment's
+    rule, or the whole path. A zone is its path, or for a node without one its id. Replicas on nodes that are down are
+    not live. O(partitions · replicas + zones · replicas).
+
+    >>> from apportion import Node, Topology
+    >>> topology = Topology([Node("a", zone=("x",)), Node("b", zone=("x",)), Node("c", zone=("y",))])
+    >>> risk = zone_risk(Assignment(topology=topology, rows=((0, 2), (1, 2), (0, 1))))
+    >>> risk.worst
+    ZoneLoss(zone=('x',), left={0: 1, 1: 2})
+    """
+    _check("assignment", assignment)
+    if spread_level is not None and (type(spread_level) is not int or spread_level < 0):
+        raise InvalidInput("spread_level", spread_level, "an int, or None", "0 is the outermost level.")
+    if not len(assignment.topology):
+        raise InvalidInput("nodes of the assignment", 0, "at least 1", "Nothing can be lost where nothing is.")
+    level = assignment.rule.spread_level if spread_level is None and assignment.rule is not None else spread_level
+    zones = [node.fault_domain(level) for node in assignment.topology]
+    down = {assignment.topology.index(node_id) for node_id in assignment.down}
+    now: Counter[int] = Counter()
+    left: dict[Hashable, Counter[int]] = {zone: Counter() for zone in zones}
+    for row, count in Counter(assignment.rows).items():
+        hit = Counter(zones[index] for index in row if index not in down)
+        live = hit.total()
+        now[live] += count
+        for zone, replicas in hit.items():
+            left[zone][live] -= count
+            left[zone][live - replicas] += count
+    losses = [ZoneLoss(zone=zone, left=_sorted(now, change)) for zone, change in left.items()]
+    return ZoneRisk(now=_sorted(now, Counter()), zones=tuple(losses))
+
+
+def _sorted(counts: Counter[int], change: Counter[int]) -> dict[int, int]:
+    total = {replicas: counts[replicas] + change[replicas] for replicas in counts.keys() | change.keys()}
+    return {replicas: total[replicas] for replicas in sorted(total) if total[replicas]}
+
+
+def _check(name: str, assignment: Assignment) -> None:
+    if not isinstance(assignment, Assignment):
+        raise InvalidInput(name, assignment, "an Assignment", "Pass what a balancer returned, as balance.optimal does.")
