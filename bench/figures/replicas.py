@@ -19,8 +19,8 @@ from bench.peers.uhashring import replicas as uhashring_replicas
 from bench.row import Row, native_row, not_measured
 
 NODES, COUNT, ZONES = 100, 3, 10
-KEYS = 2_000
-ROUNDS = 15
+KEYS = 10_000
+ROUNDS = 7
 GOAL = at_most(250, "ns")
 OURS, OURS_IN_ZONES = "ring", f"ring, in {ZONES} zones"
 
