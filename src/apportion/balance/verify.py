@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
 
+from apportion.balance.cheapest import CheapestLists
 from apportion.balance.evenness import Box, Zone, box_of
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, PreferenceList, Rule
@@ -108,6 +109,7 @@ class _Step:
                 break
         self.least = {zone: min(len(members), rounds) for zone, members in self.zones.items()}
         self.most = {zone: min(len(members), rounds + 1) for zone, members in self.zones.items()}
+        self.owed_zones = [zone for zone, least in self.least.items() if least]
 
     def check(self, before: Lists, led: Mapping[str, str | None], after: Lists, proof: Proof) -> tuple[int, int]:
         """Return how many replicas moved and leaders changed, having checked that both are the fewest."""
@@ -121,9 +123,9 @@ class _Step:
         counts = Counter(self.zone_of.get(owner) for owner in owners)
         if len(set(owners)) != len(owners) or len(owners) != self.replicas or None in counts:
             _refuse(f"owners of {partition!r}", ", ".join(owners), f"{self.replicas} distinct nodes that are eligible")
-        for zone, members in self.zones.items():
+        for zone in {*counts, *self.owed_zones}:
             if not self.least[zone] <= counts[zone] <= self.most[zone]:
-                allowed = f"{self.least[zone]} .. {self.most[zone]} in the zone of {members[0]}"
+                allowed = f"{self.least[zone]} .. {self.most[zone]} in the zone of {self.zones[zone][0]}"
                 _refuse(f"owners of {partition!r}", ", ".join(owners), allowed)
 
     def _check_moves(self, before: Lists, after: Lists, proof: Proof) -> None:
@@ -137,7 +139,8 @@ class _Step:
             if not low <= least <= most <= high <= low + 1:
                 _refuse(f"capacity of {node_id} in the certificate", f"{low} .. {high}", f"{least} .. {most}")
         prices = self._prices("prices", proof.prices)
-        paid = sum(self._cheapest(before[partition], prices) for partition in after) - box.most_earned(prices)
+        lists = CheapestLists(prices, self.zones, must=self.least, may=self.most, replicas=self.replicas)
+        paid = sum(lists.least(before[partition]) for partition in after) - box.most_earned(prices)
         placed = sum(len(set(owners).difference(before[partition])) for partition, owners in after.items())
         _equal("moves that the prices prove", paid, placed)
         grown = sum(max(0, len(owners) - len(before[partition])) for partition, owners in after.items())
@@ -156,15 +159,6 @@ class _Step:
         if len(listed) != len(self.ids) or any(type(price) is not int for price in listed):
             _refuse(f"{what} of the certificate", len(listed), f"{len(self.ids)} integers, one a node")
         return {node_id: price for node_id, price in zip(self.ids, listed, strict=True) if node_id in self.nodes}
-
-    def _cheapest(self, before: PreferenceList, prices: Mapping[str, int]) -> int:
-        """Return the least that a partition can pay for its replicas, 1 and the price for each node that is new."""
-        paid, optional = 0, list[int]()
-        for zone, members in self.zones.items():
-            costs = sorted((node_id not in before) + prices[node_id] for node_id in members)
-            paid += sum(costs[: self.least[zone]])
-            optional += costs[self.least[zone] : self.most[zone]]
-        return paid + sum(sorted(optional)[: self.replicas - sum(self.least.values())])
 
     def _check_leaders(self, old: Mapping[str, str | None], after: Lists, proof: Proof) -> None:
         shares = dict.fromkeys(self.nodes, Fraction())
@@ -195,12 +189,13 @@ def _lists(assignment: Assignment, rows: Sequence[Sequence[int]]) -> dict[str, P
 
 
 def _first_lists(assignment: Assignment, rule: Rule) -> dict[str, PreferenceList]:
-    rendezvous = Rendezvous(assignment.topology)
     count = min(rule.replicas, sum(node.weight > 0 for node in assignment.topology))
-    return {
-        partition: rendezvous.preference(partition, count, spread_level=rule.spread_level, spread="best-effort")
-        for partition in assignment.preference_lists
-    }
+    partitions, ids = list(assignment.preference_lists), assignment.topology.ids
+    indexes = Rendezvous(assignment.topology).preference_indexes(
+        partitions, count, spread_level=rule.spread_level, spread="best-effort"
+    )
+    owners = (ids[index] for index in indexes)
+    return dict(zip(partitions, zip(*[owners] * count, strict=True), strict=True))
 
 
 def _options_digest(assignment: Assignment, rule: Rule) -> str:
