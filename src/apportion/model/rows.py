@@ -62,7 +62,9 @@ class Rows(Sequence[Row]):
         return None
 
     def to_bytes(self) -> bytes:
-        """Return the width and the indexes, 4 bytes each, little-endian."""
+        """Return the width and the indexes, 4 bytes each, little-endian: the same of rows that are equal."""
+        if self.width > 1 and all(index == NOBODY for index in self.buffer[self.width - 1 :: self.width]):
+            return Rows.of(list(self)).to_bytes()
         buffer = array("I", self.buffer)
         if array("I", [1]).tobytes()[0] == 0:
             buffer.byteswap()
