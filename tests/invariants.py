@@ -66,3 +66,17 @@ def lists_keep_zones_apart(topology, owners, level=None):
     eligible = {node.fault_domain(level) for node in topology if node.weight > 0}
     used = Counter(topology[node_id].fault_domain(level) for node_id in owners)
     assert max(used.values()) == 1 or eligible == set(used), f"{owners} crowd while a zone is free"
+
+
+def lists_are_spread(assignment, up=None):
+    """Every partition has as many replicas as was asked for, or nodes there are, on nodes that are up, zones apart."""
+    rule, topology = assignment.rule, assignment.topology
+    own = [node for node in topology if node.weight > 0 and (up is None or node.id in up)]
+    members = Counter(node.fault_domain(rule.spread_level) for node in own)
+    for partition, owners in assignment.preference_lists.items():
+        used = Counter(topology[owner].fault_domain(rule.spread_level) for owner in owners)
+        free = [used[zone] for zone in members if used[zone] < members[zone]]
+        assert len(set(owners)) == len(owners) == min(rule.replicas, len(own)), f"{partition}: {owners}"
+        assert set(owners) <= {node.id for node in own}, f"{partition}: {owners}"
+        assert max(used.values()) <= min(free, default=rule.replicas) + 1, f"{partition}: {owners} crowd"
+        assert rule.spread != "strict" or max(used.values()) == 1, f"{partition}: {owners} share a zone"

@@ -17,9 +17,11 @@ from time import monotonic
 
 from apportion import Assignment, Plan, Rendezvous, Ring, Slots, Table, apply, balance, decode, encode, plan
 from tests import invariants, worlds
+from tests.balance import small
 
 STATE = Path(".soak") / "next"
 STEPS = 6
+CASES = 10
 SINGLE = ("add", "without", "heavier", "lighter", "drain")
 
 
@@ -75,6 +77,8 @@ def check_history(seed: int) -> None:
         assert verb in SINGLE
     for before, after in pairwise(assignments):
         _check_slots(before, after)
+    for number in range(CASES):
+        small.check(seed * CASES + number)
     first, last = steps[0][1], steps[-1][1]
     invariants.nothing_strays(plan(Ring(first, vnodes=vnodes), Ring(last, vnodes=vnodes)))
     assert Ring(last, vnodes=vnodes) == Ring(first, vnodes=vnodes).on(last)

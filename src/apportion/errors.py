@@ -98,11 +98,11 @@ class CannotPlace(ApportionError):
 
 
 class NoNodes(CannotPlace):
-    """No node may own anything: the topology is empty or every node drains."""
+    """No node may own anything: there is none, every node drains, or none is up."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, among: str = "the topology") -> None:
         super().__init__(
-            f"{what} needs a node with a weight above 0 and the topology has none.",
+            f"{what} needs a node with a weight above 0 and {among} has none.",
             "Add a node, or give one of them a weight above 0.",
         )
 

@@ -13,11 +13,11 @@ Source: an integral minimum-cost flow; `flow` and `augment` say how it is solved
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import repeat
+from itertools import islice, repeat
 
 from apportion.balance.repair import Before, Elsewhere, Step, demand_on, repair
 from apportion.errors import InvalidInput
-from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread
+from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread, check_each_once, check_sizes
 from apportion.model.certificate import Certificate
 from apportion.model.epoch import content_digest
 from apportion.model.rows import NOBODY, Rows
@@ -176,11 +176,14 @@ def _checked_count(count: int) -> int:
 def _listed(partitions: Iterable[str | int]) -> list[str]:
     if isinstance(partitions, (str, bytes)) or not isinstance(partitions, Iterable):
         raise InvalidInput("partitions", partitions, "a count, or an iterable of ids", "Put a single id in a list.")
-    listed = [check_name("partition id", str(each) if type(each) is int else each) for each in partitions]
-    if len(set(listed)) != len(listed):
-        twice = next(each for place, each in enumerate(listed) if each in listed[:place])
-        raise InvalidInput("partition id", twice, "each once", "Drop what is listed twice; an int n means str(n).")
+    listed = [check_name("partition id", _id_of(each)) for each in islice(partitions, MAX_PARTITIONS + 1)]
+    check_each_once(listed)
     return listed
+
+
+def _id_of(partition: object) -> object:
+    """Return the id that an int means; anything else as it is, and ints too long to write out."""
+    return str(partition) if type(partition) is int and partition.bit_length() <= 64 else partition
 
 
 def _up(topology: Topology, live: Iterable[str] | None) -> tuple[bool, ...]:
@@ -194,15 +197,24 @@ def _up(topology: Topology, live: Iterable[str] | None) -> tuple[bool, ...]:
 
 def _sizes(sizes: Sizes, given: Sequence[str] | None, names: Sequence[str] | None, count: int) -> tuple[int, ...]:
     ids = list(map(str, range(count))) if names is None else names
-    if not isinstance(sizes, Mapping):
+    if isinstance(sizes, Mapping):
+        by_id = {_id_of(partition): size for partition, size in sizes.items()}
+    elif isinstance(sizes, Sequence) and not isinstance(sizes, (str, bytes)):
         if len(sizes) != count:
             raise InvalidInput("sizes", f"{len(sizes)} of them", f"{count}, one a partition", "Or pass them by id.")
-        sizes = dict(zip(ids if given is None else given, sizes, strict=True))
-    unknown = next((name for name in sizes if name not in set(ids)), None) if len(sizes) != count else None
-    missing = next((name for name in ids if name not in sizes), None)
-    if unknown is not None or missing is not None:
-        raise InvalidInput("sizes", unknown or missing, "one for each partition", "Leave sizes out if unknown.")
-    return tuple(sizes[name] for name in ids)
+        by_id = dict(zip(ids if given is None else given, sizes, strict=True))
+    else:
+        raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Leave sizes out if unknown.")
+    missing = next((name for name in ids if name not in by_id), None)
+    if missing is not None:
+        raise InvalidInput("sizes", f"without {missing!r}", "one for each partition", "Leave sizes out if unknown.")
+    if len(by_id) != len(sizes) or len(sizes) != count:
+        known = set(ids)
+        more = next((name for name in by_id if name not in known), "one id twice")
+        raise InvalidInput("sizes", more, "ids of partitions, each once", "Drop what is not asked for.")
+    sized = tuple(by_id[name] for name in ids)
+    check_sizes(sized)
+    return sized
 
 
 def _check_previous(previous: Assignment, topology: Topology) -> None:

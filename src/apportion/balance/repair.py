@@ -6,6 +6,7 @@ First the replicas move, as few as can; then leaders change, as few as the new l
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from operator import ne
 
 from apportion.balance.flow import Network, solve
@@ -42,7 +43,7 @@ def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: 
     eligible = [node for node, is_up in zip(topology, up, strict=True) if is_up and node.weight > 0]
     zones = {node.fault_domain(rule.spread_level): node.id for node in eligible}
     if not eligible:
-        raise NoNodes("an assignment")
+        raise NoNodes("an assignment", among="the topology" if all(up) else "live")
     if rule.spread == "strict" and len(eligible) < rule.replicas:
         raise NotEnoughNodes(rule.replicas, [node.id for node in eligible], "on distinct nodes")
     if rule.spread == "strict" and len(zones) < rule.replicas:
@@ -54,7 +55,8 @@ def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: 
         members[numbers[node.fault_domain(rule.spread_level)]] += 1
     replicas = min(rule.replicas, len(eligible))
     # Every zone gets as many as it can before any gets two more than another.
-    everywhere = max(each for each in range(replicas + 1) if sum(min(each, count) for count in members) <= replicas)
+    fits = (sum(min(each, count) for count in members) <= replicas for each in range(1, replicas + 1))
+    everywhere = sum(takewhile(bool, fits))
     return Demand(
         partitions=partitions,
         replicas=replicas,

@@ -51,13 +51,18 @@ def optimal_resources(
         raise InvalidInput(
             "resources", resources, "a mapping of names to Resource", 'Write {"orders": Resource(8, 3)}.'
         )
+    if previous is not None and not isinstance(previous, Mapping):
+        raise InvalidInput("previous", previous, "a mapping of names to Assignment", "Pass what was returned before.")
+    for name in resources:
+        check_name("resource", name)
     before = dict(previous or {})
     unknown = next((name for name in before if name not in resources), None)
     if unknown is not None:
         raise InvalidInput("previous", unknown, "a resource that is asked for", "Leave out resources that are gone.")
-    up = None if live is None else tuple(live)
+    # Read once, since every resource asks for it; what cannot be read is refused with the first.
+    up = tuple(live) if isinstance(live, Iterable) and not isinstance(live, (str, bytes)) else live
     asked = {
-        check_name("resource", name): (
+        name: (
             Request.checked(each.partitions, topology, before.get(name), up, each.sizes),
             Rule(replicas=each.replicas, spread_level=spread_level, spread=spread),
         )

@@ -56,6 +56,11 @@ def verify(assignment: Assignment, *, previous: Assignment | None = None, topolo
     >>> print(verify(optimal(6, 2, before.topology.add("d"), previous=before), previous=before))
     verified: 3 of 12 replicas move, the proven minimum
     """
+    for what, each in (("assignment", assignment), ("previous", previous)):
+        if not isinstance(each, Assignment) and (each is not None or what == "assignment"):
+            raise InvalidInput(what, each, "an Assignment", "Pass what balance.optimal returned.")
+    if not isinstance(topology, Topology | None):
+        raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
     certificate, rule = assignment.certificate, assignment.rule
     if certificate is None or rule is None:
         raise InvalidInput("certificate", None, "one made by balance.optimal", "Only such an assignment is verified.")
@@ -93,14 +98,15 @@ class _Step:
 
     def __init__(self, rule: Rule, topology: Topology, *, down: Sequence[str], is_first: bool) -> None:
         self.ids, self.is_first = topology.ids, is_first
-        self.nodes = {node.id: node for node in topology if node.weight > 0 and node.id not in set(down)}
+        gone = set(down)
+        self.nodes = {node.id: node for node in topology if node.weight > 0 and node.id not in gone}
         self.zone_of = {node.id: node.fault_domain(rule.spread_level) for node in self.nodes.values()}
         self.zones: dict[Hashable, list[str]] = {}
         for node_id, zone in self.zone_of.items():
             self.zones.setdefault(zone, []).append(node_id)
         self.replicas = min(rule.replicas, len(self.nodes))
-        if rule.spread == "strict" and self.replicas > len(self.zones):
-            _refuse("replicas", self.replicas, f"at most one in each of {len(self.zones)} zones, by a strict rule")
+        if rule.spread == "strict" and rule.replicas > len(self.zones):
+            _refuse("replicas", rule.replicas, f"at most one in each of {len(self.zones)} zones, by a strict rule")
         # Zones take turns, one replica each a round, until there are enough; the last round may be a part of one.
         rounds = 0
         while sum(min(len(members), rounds + 1) for members in self.zones.values()) <= self.replicas:
@@ -132,8 +138,10 @@ class _Step:
         box = self._box(after)
         if self.is_first and proof.least == proof.most:
             # Nothing had to move, so that the loads could be chosen for the sake of other resources.
-            loads = {node_id: load for node_id, load in zip(self.ids, proof.least, strict=True) if load}
-            box = Box(least=loads, most=loads, pools=[(list(loads), sum(loads.values()))])
+            loads = Counter(owner for owners in after.values() for owner in owners)
+            box = Box(least=loads, most=loads, pools=[(list(loads), loads.total())])
+        self._check_listed("capacities", proof.least)
+        self._check_listed("capacities", proof.most)
         for node_id, low, high in zip(self.ids, proof.least, proof.most, strict=True):
             least, most = box.least.get(node_id, 0), box.most.get(node_id, 0)
             if not low <= least <= most <= high <= low + 1:
@@ -155,9 +163,12 @@ class _Step:
         weights = {node_id: node.millionths for node_id, node in self.nodes.items()}
         return box_of({node_id: loads[node_id] for node_id in self.nodes}, weights, zones, partitions=len(after))
 
-    def _prices(self, what: str, listed: Sequence[int]) -> dict[str, int]:
-        if len(listed) != len(self.ids) or any(type(price) is not int for price in listed):
+    def _check_listed(self, what: str, listed: Sequence[int]) -> None:
+        if len(listed) != len(self.ids) or any(type(each) is not int for each in listed):
             _refuse(f"{what} of the certificate", len(listed), f"{len(self.ids)} integers, one a node")
+
+    def _prices(self, what: str, listed: Sequence[int]) -> dict[str, int]:
+        self._check_listed(what, listed)
         return {node_id: price for node_id, price in zip(self.ids, listed, strict=True) if node_id in self.nodes}
 
     def _check_leaders(self, old: Mapping[str, str | None], after: Lists, proof: Proof) -> None:

@@ -14,7 +14,7 @@ from apportion.model.certificate import Certificate
 from apportion.model.epoch import Epoch, content_digest
 from apportion.model.plan import Change, Move, moves_of
 from apportion.model.rows import Row, Rows
-from apportion.model.topology import Topology, check_name
+from apportion.model.topology import MAX_ZONE_LEVELS, Topology, check_name
 
 PreferenceList = tuple[str, ...]
 """Node ids that hold a partition, the leader first."""
@@ -36,8 +36,10 @@ class Rule:
     def __post_init__(self) -> None:
         if type(self.replicas) is not int or self.replicas < 1:
             raise InvalidInput("replicas", self.replicas, "an int of at least 1", "One replica is the owner alone.")
-        if self.spread_level is not None and (type(self.spread_level) is not int or self.spread_level < 0):
-            raise InvalidInput("spread_level", self.spread_level, "an int, or None", "0 is the outermost level.")
+        level = self.spread_level
+        if level is not None and (type(level) is not int or not 0 <= level < MAX_ZONE_LEVELS):
+            expected = f"an int in 0 .. {MAX_ZONE_LEVELS - 1}, or None"
+            raise InvalidInput("spread_level", level, expected, "0 is the outermost level of a zone.")
         if self.spread not in ("strict", "best-effort"):
             raise UnknownOption("spread", self.spread, ("strict", "best-effort"))
 
@@ -107,6 +109,11 @@ class Assignment:
     def __post_init__(self) -> None:
         if not isinstance(self.topology, Topology):
             raise InvalidInput("topology", self.topology, "a Topology", "Wrap the nodes: Topology([...]).")
+        for what, given in (("names", self.names or ()), ("down", self.down), ("sizes", self.sizes or ())):
+            if not isinstance(given, tuple):
+                raise InvalidInput(f"{what} of the assignment", given, "a tuple", "Write tuple(...) around it.")
+        if not isinstance(self.rule, Rule | None):
+            raise InvalidInput("rule of the assignment", self.rule, "a Rule, or None", "Write Rule(replicas=3).")
         object.__setattr__(self, "rows", _checked_rows(self.rows, len(self.topology)))
         if self.home is not None:
             object.__setattr__(self, "home", _checked_rows(self.home, len(self.topology)))
@@ -116,7 +123,7 @@ class Assignment:
         if self.names is not None:
             _check_names(self.names)
         if self.sizes is not None:
-            _check_sizes(self.sizes)
+            check_sizes(self.sizes)
         for node_id in self.down:
             self.topology.index(node_id)
         if len(set(self.down)) != len(self.down):
@@ -207,9 +214,9 @@ class Assignment:
 
 def _checked_rows(rows: Sequence[Row], nodes: int) -> Rows:
     if not isinstance(rows, Rows):
-        if not all(type(row) is tuple for row in rows):
+        if not isinstance(rows, Sequence) or not all(type(row) is tuple for row in rows):
             raise InvalidInput("assignment rows", rows, "a tuple of tuples of indexes", "Write rows=((0,), (1,)).")
-        for row in set(rows):
+        for row in rows:
             if any(type(index) is not int or not 0 <= index < nodes for index in row):
                 _refuse_row(row, nodes)
     laid = Rows.of(rows).trimmed()
@@ -228,13 +235,19 @@ def _refuse_row(row: Row, nodes: int) -> None:
 def _check_names(names: tuple[str, ...]) -> None:
     for name in names:
         check_name("partition id", name)
+    check_each_once(names)
+
+
+def check_each_once(partitions: Sequence[str]) -> None:
+    """Raise `InvalidInput` for a partition id that is listed twice. O(partitions log partitions)."""
     # Sorted, for a set of half a million ids takes more memory than a refusal may.
-    twice = next((name for name, after in pairwise(sorted(names)) if name == after), None)
+    twice = next((each for each, after in pairwise(sorted(partitions)) if each == after), None)
     if twice is not None:
-        raise InvalidInput("partition id", twice, "each once", "Drop what is listed twice.")
+        raise InvalidInput("partition id", twice, "each once", "Drop what is listed twice; an int n means str(n).")
 
 
-def _check_sizes(sizes: tuple[int, ...]) -> None:
+def check_sizes(sizes: tuple[int, ...]) -> None:
+    """Raise `InvalidInput` for the first that is no number of bytes."""
     for size in sizes:
         if type(size) is not int or not 0 <= size <= MAX_SIZE:
             raise InvalidInput("size of a partition", size, f"bytes, 0 .. {MAX_SIZE}", "Leave sizes out if unknown.")

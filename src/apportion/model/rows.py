@@ -74,8 +74,9 @@ class Rows(Sequence[Row]):
         return Rows(narrow, width=width)
 
     def to_bytes(self) -> bytes:
-        """Return the width and the indexes, 4 bytes each, little-endian."""
-        return self.width.to_bytes(4, "little") + _in_order(self.buffer, "little").tobytes()
+        """Return the width and the indexes, 4 bytes each, little-endian: the same of rows that are equal."""
+        rows = self.trimmed()
+        return rows.width.to_bytes(4, "little") + _in_order(rows.buffer, "little").tobytes()
 
     def to_big_endian(self) -> bytes:
         """Return the indexes alone, 4 bytes each, big-endian."""
