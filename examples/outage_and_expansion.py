@@ -30,7 +30,7 @@ print("lon:", *(weighed.loads[f"lon-{number}"] for number in (1, 2, 3)))
 # Prints:
 # replicas: 333 334 leads: 111 112
 # fra-2 is down: verified: 0 of 3000 replicas move, the proven minimum, 333 more while nodes are down
-# partition 3: fra-2 ams-1 lon-1 -> fra-3 ams-1 lon-1
+# partition 5: fra-2 ams-1 lon-1 -> fra-1 ams-1 lon-1
 # fra-2 is back: all as before
 # ams-4 joins: verified: 250 of 3000 replicas move, the proven minimum
 # everything goes to: ams-4

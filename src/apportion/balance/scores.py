@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, sqrt
 
 from apportion.balance.evenness import fair_shares
 from apportion.errors import InvalidInput
@@ -64,8 +63,8 @@ def _load_score(assignment: Assignment, loads: Mapping[str, int]) -> LoadScore:
     apart = [load - share for load, share in pairs]
     return LoadScore(
         gap=float(max(apart) - min(apart)),
-        deviation=sqrt(sum(each * each for each in apart) / len(apart)),
-        peak_ratio=max((float(load / share) if share else inf for load, share in pairs if load), default=0.0),
+        deviation=(sum(each * each for each in apart) / len(apart)) ** 0.5,
+        peak_ratio=max((float(load / share) if share else float("inf") for load, share in pairs if load), default=0.0),
     )
 
 

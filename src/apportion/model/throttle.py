@@ -8,7 +8,6 @@ other clock as long as `expires_at` and `now` are of the same one.
 """
 
 from dataclasses import dataclass
-from math import isfinite
 
 from apportion.errors import InvalidInput
 
@@ -74,7 +73,7 @@ class Throttle:
 def check_seconds(field: str, seconds: float) -> None:
     """Raise `InvalidInput` for what is no finite number of seconds."""
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or not isfinite(seconds):
+    if not is_number or not abs(seconds) < float("inf"):
         raise InvalidInput(field, seconds, "a finite number of seconds", "Use time.time(), or datetime.timestamp().")
 
 
