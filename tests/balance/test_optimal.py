@@ -287,3 +287,15 @@ def test_from_any_lists_loads_get_even_with_the_fewest_moves(seed):
     after = balance.optimal(150, 3, topology.without("n05"), previous=previous)
     check(after, previous)
     assert sum(Fraction(load) for load in after.loads.values()) == 450
+
+
+@pytest.mark.parametrize(
+    ("nodes", "zones", "partitions", "replicas"), [(6, 3, 100, 3), (9, 3, 999, 3), (10, 5, 200, 5)]
+)
+def test_a_node_that_joins_costs_few_leaders_beyond_those_it_gets(nodes, zones, partitions, replicas):
+    before = balance.optimal(
+        partitions, replicas, Topology(Node(f"n{place}", zone=(f"z{place % zones}",)) for place in range(nodes))
+    )
+    after = balance.optimal(partitions, replicas, before.topology.add(Node("new", zone=("z0",))), previous=before)
+    needed = sum(max(0, led - before.leader_loads.get(node_id, 0)) for node_id, led in after.leader_loads.items())
+    assert needed <= after.certificate.home.leader_changes <= needed + 0.03 * partitions

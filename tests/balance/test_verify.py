@@ -359,7 +359,8 @@ def test_another_rule_than_was_asked_for_is_refused(rule):
 def with_options(assignment, rule):
     """Return an assignment that claims another rule, the digest of its options forged to match."""
     names = assignment.names or ()
-    parts = (repr(rule), str(len(assignment.rows)), *names, *assignment.down)
+    asked = f"{rule.replicas} {rule.spread_level} {rule.spread}", str(len(assignment.rows)), str(len(names))
+    parts = (*asked, *names, *assignment.down)
     digest = content_digest(*(part.encode() for part in parts))
     return replace(assignment, rule=rule, certificate=replace(assignment.certificate, options=digest))
 

@@ -103,16 +103,27 @@ impl Items for Replicas<'_> {
     }
 }
 
-/// What each node holds. What it looks at first is listed last: it would rather give a replica that it does not lead.
+/// What each node holds, what it is to give first at the end: for each that it leads, so many that it follows.
 fn held(replicas: &Replicas<'_>) -> Vec<Vec<u32>> {
-    let mut held = vec![Vec::new(); replicas.demand.weights.len()];
-    for leads in [true, false] {
-        let rows = replicas.rows.chunks_exact(replicas.demand.replicas);
-        for (partition, (row, before)) in rows.zip(replicas.before.iter()).enumerate() {
-            for node in row.iter().filter(|&node| (before.first() == Some(node)) == leads) {
-                held[*node as usize].push(partition as u32);
-            }
+    let nodes = replicas.demand.weights.len();
+    let (mut led, mut followed) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
+    let rows = replicas.rows.chunks_exact(replicas.demand.replicas);
+    for (partition, (row, before)) in rows.zip(replicas.before.iter()).enumerate() {
+        for node in row {
+            let part = if before.first() == Some(node) { &mut led } else { &mut followed };
+            part[*node as usize].push(partition as u32);
         }
     }
-    held
+    let followers = (replicas.demand.replicas - 1).max(1);
+    led.into_iter().zip(followed).map(|(led, followed)| in_turns(led, followed, followers)).collect()
+}
+
+fn in_turns(mut led: Vec<u32>, mut followed: Vec<u32>, followers: usize) -> Vec<u32> {
+    let mut given = Vec::with_capacity(led.len() + followed.len());
+    while !(led.is_empty() && followed.is_empty()) {
+        given.extend(followed.drain(followed.len() - followers.min(followed.len())..).rev());
+        given.extend(led.pop());
+    }
+    given.reverse();
+    given
 }

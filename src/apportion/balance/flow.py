@@ -71,14 +71,16 @@ class _Replicas(Augmenting):
         self.demand, self.before = network.demand, tuple(network.before)
         self.zone_least, self.zone_most = network.demand.zone_least, network.demand.zone_most
         self.rows = list(_kept(network))
-        held: list[list[int]] = [[] for _ in network.demand.weights]
         _fill(network, self.rows)
-        # What a node looks at first is listed last: it would rather give a replica that it does not lead.
-        for leads in (True, False):
-            for partition, (row, before) in enumerate(zip(self.rows, self.before, strict=True)):
-                for node in row:
-                    if (node == next(iter(before), NOTHING)) is leads:
-                        held[node].append(partition)
+        led: list[list[int]] = [[] for _ in network.demand.weights]
+        followed: list[list[int]] = [[] for _ in network.demand.weights]
+        for partition, (row, before) in enumerate(zip(self.rows, self.before, strict=True)):
+            for node in row:
+                (led if node in before[:1] else followed)[node].append(partition)
+        held = [
+            _in_turns(*parts, followers=max(1, network.demand.replicas - 1))
+            for parts in zip(led, followed, strict=True)
+        ]
         super().__init__(network.bounds, network.demand.zones, held)
 
     def swap(self, item: int, giver: int, taker: int) -> None:
@@ -107,6 +109,18 @@ class _Replicas(Augmenting):
                     if other not in row and other not in before:
                         return other
         return NOTHING
+
+
+def _in_turns(led: list[int], followed: list[int], *, followers: int) -> list[int]:
+    """Return what a node holds, what it is to give first at the end: for each that it leads, so many that it follows.
+
+    Then what it leads shrinks with what it holds, and no leader has to change for having given too much or too little.
+    """
+    given = []
+    while led or followed:
+        given += [followed.pop() for _ in range(min(followers, len(followed)))]
+        given += [led.pop() for _ in range(min(1, len(led)))]
+    return given[::-1]
 
 
 def _kept(network: Network) -> Iterator[list[int]]:

@@ -108,7 +108,8 @@ class Request:
 
     def digest(self, rule: Rule) -> str:
         """Digest what was asked for: rule, partitions and who is up."""
-        parts = [repr(rule), str(self.count), *(self.names or ()), *(self._down())]
+        asked = f"{rule.replicas} {rule.spread_level} {rule.spread}", str(self.count), str(len(self.names or ()))
+        parts = [*asked, *(self.names or ()), *self._down()]
         return content_digest(*(part.encode() for part in parts))
 
     def _down(self) -> tuple[str, ...]:

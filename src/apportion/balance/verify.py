@@ -211,9 +211,8 @@ def _first_lists(assignment: Assignment, rule: Rule) -> dict[str, PreferenceList
 
 def _options_digest(assignment: Assignment, rule: Rule) -> str:
     names = assignment.names or ()
-    return content_digest(
-        *(part.encode() for part in (repr(rule), str(len(assignment.rows)), *names, *assignment.down))
-    )
+    asked = f"{rule.replicas} {rule.spread_level} {rule.spread}", str(len(assignment.rows)), str(len(names))
+    return content_digest(*(part.encode() for part in (*asked, *names, *assignment.down)))
 
 
 def _equal(field: str, value: object, expected: object) -> None:
