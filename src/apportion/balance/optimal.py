@@ -11,6 +11,7 @@ Refuses: to look at the load of a partition. Sizes are kept for what moves cost,
 Source: an integral minimum-cost flow; `flow` and `augment` say how it is solved, `verify` how it is checked.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice, repeat
@@ -23,6 +24,8 @@ from apportion.model.epoch import content_digest
 from apportion.model.rows import NOBODY, Rows
 from apportion.model.topology import Topology, check_name
 from apportion.placement.rendezvous import Rendezvous
+
+BATCH = 2**14
 
 Partitions = int | Iterable[str | int]
 Sizes = Mapping[str, int] | Sequence[int]
@@ -164,7 +167,10 @@ def first_lists(topology: Topology, ids: Iterable[str], rule: Rule) -> Rows:
     """Return the lists that weighted rendezvous hashing gives: uneven, but the nodes of each are independent."""
     rendezvous = Rendezvous(topology)
     count = min(rule.replicas, sum(node.weight > 0 for node in topology))
-    lists = rendezvous.preference_indexes(list(ids), count, spread_level=rule.spread_level, spread="best-effort")
+    names, lists = iter(ids), array("I")
+    # Some at a time, so that a million can be interrupted.
+    while some := list(islice(names, BATCH)):
+        lists.extend(rendezvous.preference_indexes(some, count, spread_level=rule.spread_level, spread="best-effort"))
     return Rows(lists, width=count)
 
 
