@@ -103,7 +103,9 @@ class NoNodes(CannotPlace):
     def __init__(self, what: str, among: str = "the topology") -> None:
         super().__init__(
             f"{what} needs a node with a weight above 0 and {among} has none.",
-            "Add a node, or give one of them a weight above 0.",
+            "Add a node, or give one of them a weight above 0."
+            if among == "the topology"
+            else "Name a node that is up and does not drain.",
         )
 
 

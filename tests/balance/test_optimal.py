@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from apportion import Node, Topology, balance
-from apportion.errors import NotEnoughNodes
+from apportion.errors import InvalidInput, NotEnoughNodes
 from tests import invariants
 from tests.balance import lists
 
@@ -299,3 +299,13 @@ def test_a_node_that_joins_costs_few_leaders_beyond_those_it_gets(nodes, zones, 
     after = balance.optimal(partitions, replicas, before.topology.add(Node("new", zone=("z0",))), previous=before)
     needed = sum(max(0, led - before.leader_loads.get(node_id, 0)) for node_id, led in after.leader_loads.items())
     assert needed <= after.certificate.home.leader_changes <= needed + 0.03 * partitions
+
+
+def test_sizes_known_from_before_stay_and_new_partitions_need_theirs():
+    topology = Topology(["a", "b", "c"])
+    before = balance.optimal(["p", "q"], 2, topology, sizes={"p": 500, "q": 700})
+    assert (500, 700) == balance.optimal(["p", "q"], 2, topology, previous=before).sizes
+    assert (500, 9) == balance.optimal(["p", "q"], 2, topology, previous=before, sizes={"q": 9}).sizes
+    assert (700, 1) == balance.optimal(["q", "r"], 2, topology, previous=before, sizes={"r": 1}).sizes
+    with pytest.raises(InvalidInput, match="sizes is \"without 'r'\", expected one for each partition"):
+        balance.optimal(["q", "r"], 2, topology, previous=before)

@@ -194,3 +194,14 @@ def test_a_name_twice_among_very_many_is_found_at_once():
 def test_a_rule_that_cannot_be_is_refused(options, message):
     with pytest.raises(InvalidInput, match=message):
         Rule(**options)
+
+
+def test_an_assignment_is_a_collection_of_partition_ids():
+    assignment = Assignment(topology=AB, rows=((0,), (1, 0)), names=("p", "q"))
+    assert (["p", "q"], 2, True, False) == (list(assignment), len(assignment), "p" in assignment, "r" in assignment)
+
+
+@pytest.mark.parametrize("ask", [lambda a: a.changes_from(5), lambda a: a.moves_from(None), lambda a: a.size("r")])
+def test_what_an_assignment_cannot_answer_is_refused_by_name(ask):
+    with pytest.raises(InvalidInput, match=r"before is|partition is"):
+        ask(Assignment(topology=AB, rows=((0,), (1, 0))))

@@ -45,9 +45,9 @@ def optimal(
     """Return who holds each partition: as even as can be, moving the fewest replicas from `previous`.
 
     `partitions` is a count (ids "0", "1", …) or the ids. `live` are the nodes that are up, all by default: those that
-    are not keep their partitions in `home` and get them back. `sizes` are bytes, by id or in the order of `partitions`.
-    Two nodes are in one zone when their paths are equal down to `spread_level`. With `best-effort`, replicas share
-    zones, or are fewer, where there is no other way; `degraded` names these partitions.
+    are not keep their partitions in `home` and get them back. `sizes` are bytes, by id or in the order of `partitions`;
+    those that `previous` knows stay. Two nodes are in one zone when their paths are equal down to `spread_level`. With
+    `best-effort`, replicas share zones, or are fewer, where there is no other way; `degraded` names these partitions.
 
     O(size) for each of a few rounds, O(partitions · nodes) for a first assignment. Raises `NotEnoughNodes`, `NoNodes`,
     `InvalidInput`.
@@ -101,7 +101,7 @@ class Request:
             names=names,
             previous=previous,
             up=_up(topology, live),
-            sizes=None if sizes is None else _sizes(sizes, given, names, count),
+            sizes=_sizes(_with_known(sizes, previous, names, count), given, names, count),
         )
 
     @property
@@ -202,7 +202,25 @@ def _up(topology: Topology, live: Iterable[str] | None) -> tuple[bool, ...]:
     return tuple(index in up for index in range(len(topology)))
 
 
-def _sizes(sizes: Sizes, given: Sequence[str] | None, names: Sequence[str] | None, count: int) -> tuple[int, ...]:
+def _with_known(
+    sizes: Sizes | None, previous: Assignment | None, names: Sequence[str] | None, count: int
+) -> Sizes | None:
+    """Return the sizes given, and of partitions that none is given for those that are known from before."""
+    if previous is None or previous.sizes is None or not isinstance(sizes, Mapping | None):
+        return sizes
+    before = dict(zip(previous.preference_lists, previous.sizes, strict=True))
+    asked = map(str, range(count)) if names is None else names
+    known = {name: before[name] for name in asked if name in before}
+    return known | {
+        partition if type(partition) is str else str(partition): size for partition, size in (sizes or {}).items()
+    }
+
+
+def _sizes(
+    sizes: Sizes | None, given: Sequence[str] | None, names: Sequence[str] | None, count: int
+) -> tuple[int, ...] | None:
+    if sizes is None:
+        return None
     ids = list(map(str, range(count))) if names is None else names
     if isinstance(sizes, Mapping):
         by_id = {_id_of(partition): size for partition, size in sizes.items()}
@@ -214,7 +232,9 @@ def _sizes(sizes: Sizes, given: Sequence[str] | None, names: Sequence[str] | Non
         raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Leave sizes out if unknown.")
     missing = next((name for name in ids if name not in by_id), None)
     if missing is not None:
-        raise InvalidInput("sizes", f"without {missing!r}", "one for each partition", "Leave sizes out if unknown.")
+        raise InvalidInput(
+            "sizes", f"without {missing!r}", "one for each partition", "Give 0 to one unknown, or none at all."
+        )
     if len(by_id) != len(sizes) or len(sizes) != count:
         known = set(ids)
         more = next((name for name in by_id if name not in known), "one id twice")

@@ -3,7 +3,7 @@
 Within a resource every load is a floor or a ceiling; who gets the ceilings is what evens out all resources together.
 
 Promises: each assignment is what `optimal` promises for it alone; the order in which resources are given does not
-matter. Refuses: to move a replica for the sake of another resource; `evenness` of all loads says what that leaves.
+matter. Refuses: to move a replica for the sake of another resource; the sums of their `loads` say what that leaves.
 """
 
 from collections.abc import Iterable, Mapping

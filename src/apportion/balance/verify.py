@@ -17,7 +17,7 @@ from apportion.balance.cheapest import CheapestLists
 from apportion.balance.evenness import Box, Zone, box_of
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, PreferenceList, Rule
-from apportion.model.certificate import Proof
+from apportion.model.certificate import Certificate, Proof
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Topology
 from apportion.placement.rendezvous import Rendezvous
@@ -56,19 +56,7 @@ def verify(assignment: Assignment, *, previous: Assignment | None = None, topolo
     >>> print(verify(optimal(6, 2, before.topology.add("d"), previous=before), previous=before))
     verified: 3 of 12 replicas move, the proven minimum
     """
-    for what, each in (("assignment", assignment), ("previous", previous)):
-        if not isinstance(each, Assignment) and (each is not None or what == "assignment"):
-            raise InvalidInput(what, each, "an Assignment", "Pass what balance.optimal returned.")
-    if not isinstance(topology, Topology | None):
-        raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
-    certificate, rule = assignment.certificate, assignment.rule
-    if certificate is None or rule is None:
-        raise InvalidInput("certificate", None, "one made by balance.optimal", "Only such an assignment is verified.")
-    of = assignment.topology if topology is None else topology
-    _equal("topology of the certificate", certificate.topology, of.epoch.digest)
-    _equal("topology of the assignment", assignment.topology.epoch.digest, of.epoch.digest)
-    _equal("previous of the certificate", certificate.previous, "" if previous is None else previous.epoch.digest)
-    _equal("options of the certificate", certificate.options, _options_digest(assignment, rule))
+    certificate, rule = _claims(assignment, previous, topology)
     start = _first_lists(assignment, rule) if previous is None else _lists(previous, previous.home_rows)
     start = {partition: start.get(partition, ()) for partition in assignment.preference_lists}
     led = {partition: None if previous is None else next(iter(owners), None) for partition, owners in start.items()}
@@ -91,6 +79,30 @@ def verify(assignment: Assignment, *, previous: Assignment | None = None, topolo
         repair_leader_changes=repair_changes,
         replicas=sum(map(len, home.values())),
     )
+
+
+def _claims(assignment: Assignment, previous: Assignment | None, topology: Topology | None) -> tuple[Certificate, Rule]:
+    """Return the certificate and the rule of an assignment; refuse them if they do not speak of what was passed."""
+    for what, each in (("assignment", assignment), ("previous", previous)):
+        if not isinstance(each, Assignment) and (each is not None or what == "assignment"):
+            raise InvalidInput(what, each, "an Assignment", "Pass what balance.optimal returned.")
+    if not isinstance(topology, Topology | None):
+        raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
+    certificate, rule = assignment.certificate, assignment.rule
+    if certificate is None or rule is None:
+        raise InvalidInput("certificate", None, "one made by balance.optimal", "Only such an assignment is verified.")
+    passed = "nothing" if previous is None else previous.epoch.digest
+    made_from = certificate.previous or "nothing"
+    if made_from != passed:
+        hint = f"Pass the assignment that it was made from: previous= of epoch {made_from[:8]}, or none."
+        raise InvalidInput("previous of the certificate", made_from, f"{passed}, which was passed", hint)
+    of = assignment.topology if topology is None else topology
+    for what, digest in (("certificate", certificate.topology), ("assignment", assignment.topology.epoch.digest)):
+        if digest != of.epoch.digest:
+            hint = "Pass the topology that it was made for, or none."
+            raise InvalidInput(f"topology of the {what}", digest, f"{of.epoch.digest}, which was passed", hint)
+    _equal("options of the certificate", certificate.options, _options_digest(assignment, rule))
+    return certificate, rule
 
 
 class _Step:

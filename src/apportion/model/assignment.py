@@ -180,10 +180,13 @@ class Assignment:
 
     def size(self, partition: str | int) -> int | None:
         """Return the bytes of a partition, None where sizes are not known; `InvalidInput` for one unknown."""
-        return None if self.sizes is None else self.sizes[self._place(partition)]
+        place = self._place(partition)
+        return None if self.sizes is None else self.sizes[place]
 
     def changes_from(self, before: "Assignment") -> tuple[Change, ...]:
         """Return the partitions whose owners or leader differ, in order; one that is not in `before` had nobody."""
+        if not isinstance(before, Assignment):
+            raise InvalidInput("before", before, "an Assignment", "Pass the one to come from.")
         changes = []
         for partition, after in self.preference_lists.items():
             was = before.preference_lists.get(partition, ())
@@ -199,6 +202,15 @@ class Assignment:
     def __getitem__(self, partition: str | int) -> PreferenceList:
         """Return the owners of one partition; raise `InvalidInput` when there is none of that name. O(1)."""
         return tuple(self.topology.ids[index] for index in self.rows[self._place(partition)])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.preference_lists)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, partition: object) -> bool:
+        return partition in self.preference_lists
 
     def _place(self, partition: str | int) -> int:
         is_number = type(partition) is int and 0 <= partition < MAX_PARTITIONS
