@@ -1,7 +1,7 @@
 """A snapshot of a table of 1000 nodes, 150 tokens each: how long until it routes; and it is always the same bytes.
 
-`Frozen.load` lays it out for lookups. `decode` makes the table with all its rows as Python values, for information. Each
-is timed by itself, since they are not compared: what one leaves in the processor's caches is no part of another.
+`Frozen.load` lays it out for lookups. `decode` makes the table with all its rows as Python values, for information.
+Each is timed by itself, since they are not compared: what one leaves in the processor's caches is no part of another.
 
 The bytes are made by fresh processes, each with another seed for Python's own hashes, and compared by their digests.
 """
