@@ -40,9 +40,9 @@ def test_nothing_to_change_is_exit_code_0(state):
         (
             ("--down", "b"),
             "  b",
-            "60 of 240 replicas move (25.00%, home 0 and repair 60, each the proven minimum: verified)",
+            "60 of 240 replicas move (25.00%, home moves 0 and repair 60 each proven the fewest: verified)",
         ),
-        (("--live", "a,c,d"), "  b", "home 0 and repair 60"),
+        (("--live", "a,c,d"), "  b", "home moves 0 and repair 60"),
         (("--to", "nodes.toml"), "+ e", "the proven minimum: verified)"),
     ],
 )
@@ -128,6 +128,13 @@ def test_json_lists_every_move_with_its_partition(state):
         (("--to", "state.json", "--down", "a"), "--to is 'state.json'"),
         (("--to", "state.json", "-o", "x.json"), "no --output"),
         (("--remove", "a,b,c"), "2 replicas wanted"),
+        (("--to", "state.json", "--spread", "strict"), "--to is 'state.json'"),
+        (("-o", "state.json"), "--output is 'state.json', expected another file than --assignment"),
+        (("-o", "./state.json"), "expected another file than --assignment"),
+        (("--remove", "a", "--drain", "a"), "--drain is 'a', expected no --remove of the same node beside it"),
+        (("--remove", "a", "--weight", "a=2"), "--weight is 'a', expected no --remove of the same node beside it"),
+        (("--remove", "a", "--down", "b,a"), "--down is 'a', expected no --remove of the same node beside it"),
+        (("--remove", "a", "--live", "a,b,c"), "--live is 'a', expected no --remove of the same node beside it"),
         (("--down", "e"), "node id is 'e'"),
         (("--add", "a"), "'a'"),
     ],
@@ -149,8 +156,47 @@ def test_a_node_that_is_down_can_be_removed_for_good(state):
     run(*PLAN, "--down", "b", "-o", "next.json", folder=state)
     process = run("plan", "--assignment", "next.json", "--remove", "b", folder=state)
     assert (2, "- b") == (process.returncode, process.stdout.decode().splitlines()[3][:3])
-    assert "home 60 and repair 0, each the proven minimum: verified" in process.stdout.decode()
+    assert (
+        "home moves 60 and repair 0 each proven the fewest: verified; the way from the repair before is not bounded"
+        in process.stdout.decode()
+    )
 
 
 def test_an_outage_is_no_matter_of_placements(tmp_path):
     assert "--assignment" in refused(run("plan", "--nodes", "a,b", "--down", "b", folder=tmp_path))
+    assert "--assignment" in refused(run("plan", "--nodes", "a,b", "--spread", "strict", folder=tmp_path))
+
+
+@pytest.mark.parametrize("target", ["notes.txt", "other.json", "table.json"])
+def test_a_plan_is_saved_over_nothing_but_a_plan_from_the_same_assignment(target, state):
+    run("table", "export", "--nodes", "a,b", folder=state)
+    run("assign", "--nodes", "a,b", "--partitions", "9", "-o", "other.json", folder=state)
+    written(state, "notes.txt", "do not lose")
+    before = (state / target).read_bytes()
+    assert "expected a name that is free" in refused(run(*PLAN, "--add", "e", "-o", target, folder=state))
+    assert before == (state / target).read_bytes()
+    assert 2 == run(*PLAN, "--add", "e", "-o", "next.json", folder=state).returncode
+    assert 2 == run(*PLAN, "--down", "b", "-o", "next.json", folder=state).returncode
+    run("apply", "next.json", "--assignment", "state.json", folder=state)
+    assert 2 == run(*PLAN, "--live", "a,b,c,d", "-o", "next.json", folder=state).returncode
+
+
+def test_too_few_zones_are_shared_where_the_plan_says_so(tmp_path):
+    nodes = "".join(f'[[node]]\nid = "{zone}{number}"\nzone = ["{zone}"]\n' for zone in "xyz" for number in (1, 2))
+    written(tmp_path, "nodes.toml", nodes)
+    options = ("--topology", "nodes.toml", "--partitions", "12", "--replicas", "3")
+    run("assign", *options, "-o", "state.json", folder=tmp_path)
+    message = refused(run(*PLAN, "--down", "x1,x2", folder=tmp_path))
+    assert "relax the rule with --spread best-effort." in message
+    process = run(*PLAN, "--down", "x1,x2", "--spread", "best-effort", "-o", "next.json", folder=tmp_path)
+    assert 2 == process.returncode, process.stderr
+    assert ", 12 degraded, 2 down, " in process.stdout.decode()
+    assert 0 == run("apply", "next.json", "--assignment", "state.json", folder=tmp_path).returncode
+    kept = run(*PLAN, "--down", "x1,x2", folder=tmp_path)
+    assert 0 == kept.returncode, kept.stderr
+
+
+def test_an_assignment_is_applied_to_an_assignment_alone(state):
+    run(*PLAN, "--add", "e", "-o", "next.json", folder=state)
+    message = refused(run("apply", "next.json", folder=state))
+    assert "Pass --assignment FILE" in message

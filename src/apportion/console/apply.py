@@ -9,7 +9,7 @@ from apportion.console.files import alone_with, read_bounded, write_whole
 from apportion.console.following import apply_target
 from apportion.console.output import print_json
 from apportion.console.saving import read
-from apportion.errors import InvalidInput
+from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Plan
@@ -57,7 +57,17 @@ def apply(
 
 
 def _applied(plan: Path, table: Path, target: Path) -> tuple[Epoch, Epoch]:
-    change = codec.decode(read_bounded(plan, codec.MAX_BYTES, what="plan file"), Plan)
+    change = _plan_in(plan)
     with alone_with(target, what="--output"):
         write_whole(target, codec.encode(apply_to(change, read(table, Table))), what="--output")
     return change.before, change.after
+
+
+def _plan_in(path: Path) -> Plan:
+    data = read_bounded(path, codec.MAX_BYTES, what="plan file")
+    try:
+        return codec.decode(data, Plan)
+    except BadSnapshot as error:
+        if error.field == "snapshot kind" and data.startswith(b'{"apportion":"assignment"'):
+            error.hint = "Pass --assignment FILE: the assignment that this one was planned from."
+        raise

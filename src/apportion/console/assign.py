@@ -11,6 +11,7 @@ from apportion.console.outage import Outage
 from apportion.console.saving import read
 from apportion.console.source import NodesSource
 from apportion.console.wanted import Wanted
+from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 
@@ -37,7 +38,7 @@ def assign(
     """
     before = None if previous is None else read(previous, Assignment)
     step = Step(before=before, after=wanted.assigned(_topology(source, before), outage, before))
-    keep(step, output)
+    keep(step, output, is_plan=False)
     if json:
         print_step_json("assign", step, with_owners=True)
     else:
@@ -52,6 +53,10 @@ def _topology(source: NodesSource, before: Assignment | None) -> Topology:
     if source == NodesSource():
         return old
     new = source.load_topology()
+    if source.nodes is not None and old.cluster:
+        expected = f"--topology in its place: it names no cluster, and that of --previous is {old.cluster!r}"
+        hint = "Pass --topology FILE: it names the cluster, and says zones and weights too."
+        raise InvalidInput("--nodes", source.nodes, expected, hint)
     if new == old:
         return old
     return Topology(new, cluster=new.cluster, number=max(new.number, old.number + 1))

@@ -91,7 +91,7 @@ def summary(step: Step, verdict: Verdict | None) -> str:
         placed = f"{replicas} replicas of {len(after.rows)} partitions placed ({_proof(step, verdict)})"
         return ", ".join((placed, *tail, f"{len(after.topology)} nodes", f"epoch {after.epoch}"))
     moved = f"{step.moved} of {replicas} replicas move ({step.moved / replicas:.2%}, {_proof(step, verdict)})"
-    leaders = f"{step.leader_changes} leaders change"
+    leaders = "1 leader changes" if step.leader_changes == 1 else f"{step.leader_changes} leaders change"
     return ", ".join((moved, leaders, *tail, change.from_to))
 
 
@@ -101,7 +101,8 @@ def _proof(step: Step, verdict: Verdict | None) -> str:
     if step.before is None:
         return "verified"
     if any(side.down for side in step.sides):
-        return f"home {verdict.moves} and repair {verdict.repair_moves}, each the proven minimum: verified"
+        proof = f"home moves {verdict.moves} and repair {verdict.repair_moves} each proven the fewest: verified"
+        return f"{proof}; the way from the repair before is not bounded" if step.before.down else proof
     return "the proven minimum: verified"
 
 

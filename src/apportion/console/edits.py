@@ -38,6 +38,7 @@ class Edits:
             target = read_topology(self.to)
             return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))
         weights = {node_id: _number(text) for node_id, text in _pairs("--weight", self.weight)}
+        self._check_removed(drained=ids_in(self.drain), weighed=list(weights))
         for node_id in ids_in(self.drain):
             if node_id in weights:
                 raise InvalidInput(
@@ -64,6 +65,19 @@ class Edits:
         for node_id, weight in weights.items():
             changed = changed.reweight(node_id, weight)
         return Topology(changed, cluster=topology.cluster, number=topology.number + bool(single))
+
+    @property
+    def gone(self) -> set[str]:
+        """Nodes that are removed, and not added anew."""
+        return set(ids_in(self.remove)).difference(ids_in(self.add))
+
+    def _check_removed(self, *, drained: list[str], weighed: list[str]) -> None:
+        gone = self.gone
+        for option, node_ids in (("--drain", drained), ("--weight", weighed)):
+            for node_id in node_ids:
+                if node_id in gone:
+                    hint = "A node that drains stays as a source, one that is removed does not: use one of the two."
+                    raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
 
 
 def ids_in(entries: list[str] | None) -> list[str]:

@@ -7,6 +7,7 @@ reader of a written file sees the old content or the new, also when the writer i
 import fcntl
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +19,24 @@ from apportion.errors import InvalidInput
 def read_bounded(path: Path, limit_bytes: int, *, what: str) -> bytes:
     """Return the content of a file or pipe of at most `limit_bytes`; raise `InvalidInput` that names `what`."""
     try:
-        descriptor = open_for_reading(path, what=what)
-        with os.fdopen(descriptor, "rb") as file:
-            size = os.fstat(descriptor).st_size
-            data = file.read(limit_bytes + 1) if size <= limit_bytes else b""
+        return _read(open_for_reading(path, what=what), path, limit_bytes, what=what)
     except OSError as error:
         raise unusable(what, path, error) from error
+
+
+def read_standard_input(limit_bytes: int, *, what: str) -> bytes:
+    """Return what comes on standard input, with the bounds of `read_bounded`."""
+    path = Path("-")
+    try:
+        return _read(os.dup(sys.stdin.fileno()), path, limit_bytes, what=what)
+    except OSError as error:
+        raise unusable(what, path, error) from error
+
+
+def _read(descriptor: int, path: Path, limit_bytes: int, *, what: str) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        data = file.read(limit_bytes + 1) if size <= limit_bytes else b""
     if size > limit_bytes or len(data) > limit_bytes:
         raise InvalidInput(what, str(path), f"at most {limit_bytes} bytes", "Check that it is the right file.")
     if not data:

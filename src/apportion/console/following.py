@@ -11,27 +11,33 @@ from apportion.console.assignment_report import Step, print_step, print_step_jso
 from apportion.console.edits import Edits
 from apportion.console.files import alone_with, read_bounded, write_whole
 from apportion.console.outage import Outage
-from apportion.console.saving import read, save
+from apportion.console.saving import read, save_assignment
 from apportion.console.wanted import Wanted
 from apportion.errors import InvalidInput, PlanRefused, StaleEpoch
 from apportion.model import codec
-from apportion.model.assignment import Assignment
+from apportion.model.assignment import Assignment, Spread
 from apportion.model.epoch import Epoch
 
 
-def plan_assignment(path: Path, edits: Edits, outage: Outage, output: Path | None, *, json: bool) -> bool:
+def plan_assignment(
+    path: Path, edits: Edits, outage: Outage, output: Path | None, *, spread: Spread | None, json: bool
+) -> bool:
     """Print what a change of nodes, or a saved target, means for a saved assignment; return whether it changes."""
     before = read(path, Assignment)
+    if output is not None and output.resolve() == path.resolve():
+        hint = "Save the plan elsewhere, look at it, and carry it out with apportion apply."
+        raise InvalidInput("--output", str(output), "another file than --assignment", hint)
     if edits.to is not None and _is_snapshot(edits.to):
-        if edits != Edits(to=edits.to) or outage.is_given or output is not None:
+        if edits != Edits(to=edits.to) or outage.is_given or output is not None or spread is not None:
             hint = "The assignment says it all; leave the other options out."
             raise InvalidInput("--to", str(edits.to), "no changes beside a saved assignment, and no --output", hint)
         after = read(edits.to, Assignment)
     else:
+        outage.check_beside(edits)
         topology = edits.applied_to(before.topology)
-        after = Wanted().assigned(topology, outage, before)
+        after = Wanted(spread=spread).assigned(topology, outage, before)
     step = Step(before=before, after=after)
-    keep(step, output)
+    keep(step, output, is_plan=True)
     if json:
         print_step_json("plan", step, with_owners=False)
     else:
@@ -39,10 +45,10 @@ def plan_assignment(path: Path, edits: Edits, outage: Outage, output: Path | Non
     return step.change.is_pending
 
 
-def keep(step: Step, output: Path | None) -> None:
+def keep(step: Step, output: Path | None, *, is_plan: bool) -> None:
     """Save what a step leads to where a file is named; its certificate is verified before."""
     if output is not None and step.verdict is not None:
-        save(step.after, output)
+        save_assignment(step.after, output, before=step.before, is_plan=is_plan)
 
 
 def apply_target(target: Path, assignment: Path, output: Path) -> tuple[Epoch, Epoch]:

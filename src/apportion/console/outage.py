@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.edits import ids_in
+from apportion.console.edits import Edits, ids_in
 from apportion.errors import InvalidInput
 from apportion.model.topology import Topology
 
@@ -24,6 +24,15 @@ class Outage:
     def is_given(self) -> bool:
         """Whether the command line says who is up."""
         return self.live is not None or self.down is not None
+
+    def check_beside(self, edits: Edits) -> None:
+        """Raise `InvalidInput` for a node that is said to be up or down, and removed."""
+        gone = edits.gone
+        for option, node_ids in (("--live", ids_in(self.live)), ("--down", ids_in(self.down))):
+            for node_id in node_ids:
+                if node_id in gone:
+                    hint = "One that is down keeps its home, one that is removed does not: use one of the two."
+                    raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
 
     def live_of(self, topology: Topology) -> list[str]:
         """Return the nodes that are up; raise `UnknownNode` for one that is not there."""

@@ -1,16 +1,16 @@
-"""Partitions from a file: an id a line, or a column of a CSV file, with another column for their sizes.
+"""Partitions from a file or standard input: an id a line, or a column of a CSV file, with another for their sizes.
 
 Promises: every error names the line. Refuses: a line without an id, an id twice, a size that is no whole number.
 """
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from apportion.console.files import read_bounded
-from apportion.console.topology_file import BYTE_ORDER_MARKS
+from apportion.console.files import read_bounded, read_standard_input
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import check_name
 
@@ -27,38 +27,39 @@ class Listed:
     sizes: list[int] | None
 
 
-def read_partitions(path: Path, *, column: str | None, size_column: str | None) -> Listed:
-    """Return the partitions that a file lists. O(size)."""
+def read_partitions(name: str, *, column: str | None, size_column: str | None) -> Listed:
+    """Return the partitions that a file lists; `-` is standard input. O(size)."""
     if column is None and size_column is not None:
         raise InvalidInput("--size-column", size_column, "--column beside it", "Name the column of the ids too.")
     lines: dict[str, int] = {}
     sizes = []
-    text = _text_of(path)
-    for line, name, size in _lines(text) if column is None else _rows(text, column, size_column):
+    text = _text_of(name)
+    for line, partition, size in _lines(text) if column is None else _rows(text, column, size_column):
         try:
-            check_name("partition id", name)
+            check_name("partition id", partition)
         except InvalidInput as error:
             error.within(f"line {line} of {_FILE}")
             raise
-        if name in lines:
-            expected = f"each once; line {lines[name]} has it too"
-            raise InvalidInput(f"partition id in line {line} of {_FILE}", name, expected, "Drop one of the two.")
-        lines[name] = line
+        if partition in lines:
+            expected = f"each once; line {lines[partition]} has it too"
+            raise InvalidInput(f"partition id in line {line} of {_FILE}", partition, expected, "Drop one of the two.")
+        lines[partition] = line
         if size is not None:
             sizes.append(_bytes_in(size, line))
     if not lines:
-        raise InvalidInput(_FILE, str(path), "a file with at least one partition", "Check the file.")
+        raise InvalidInput(_FILE, name, "a file with at least one partition", "Check the file.")
     return Listed(list(lines), sizes if size_column else None)
 
 
-def _text_of(path: Path) -> str:
-    data = read_bounded(path, MAX_BYTES, what=_FILE)
-    if data.startswith(BYTE_ORDER_MARKS):
-        raise InvalidInput(_FILE, str(path), "UTF-8 without a byte order mark", "Save it as plain UTF-8.")
+def _text_of(name: str) -> str:
+    """Return the text of the file; the mark that some editors put before UTF-8 is skipped."""
+    is_stream = name == "-"
+    data = read_standard_input(MAX_BYTES, what=_FILE) if is_stream else read_bounded(Path(name), MAX_BYTES, what=_FILE)
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput(_FILE, str(path), f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8.") from error
+        raise InvalidInput(_FILE, name, f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8.") from error
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, None]]:

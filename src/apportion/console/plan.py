@@ -15,6 +15,7 @@ from apportion.console.plan_report import print_plan, print_plan_json
 from apportion.console.source import Source
 from apportion.errors import InvalidInput
 from apportion.model import codec
+from apportion.model.assignment import Spread
 from apportion.placement.change import plan as plan_of
 
 PENDING = 2
@@ -26,6 +27,7 @@ def plan(
     assignment: Path | None = None,
     edits: Edits = Edits(),  # noqa: B008
     outage: Outage = Outage(),  # noqa: B008
+    spread: Spread | None = None,
     keys: KeysFile = None,
     column: str | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
@@ -37,6 +39,8 @@ def plan(
     ----------
     assignment
         Assignment of partitions to plan from, saved by `assign`, in place of nodes.
+    spread
+        Of an assignment: refuse too few zones (strict), or share them; what it was saved with.
     keys
         Count over the keys of this file; placements without a table need it.
     column
@@ -50,14 +54,14 @@ def plan(
         if source != Source() or keys is not None or column is not None:
             hint = "It says nodes, partitions and replicas; leave the options of placements and keys out."
             raise InvalidInput("--assignment", str(assignment), "no nodes, placement or keys beside it", hint)
-        is_pending = plan_assignment(assignment, edits, outage, output, json=json)
+        is_pending = plan_assignment(assignment, edits, outage, output, spread=spread, json=json)
         return PENDING if is_pending else 0
-    if outage.is_given:
-        raise InvalidInput("--assignment", None, "one beside --live or --down", "Placements of keys know no outage.")
+    if outage.is_given or spread is not None:
+        hint = "Placements of keys know no outage and keep no rule."
+        raise InvalidInput("--assignment", None, "one beside --live, --down or --spread", hint)
     if output is not None and keys is not None:
-        raise InvalidInput(
-            "--output", str(output), "no --keys beside it", "Only an exact plan can be saved and applied."
-        )
+        hint = "Only an exact plan can be saved and applied."
+        raise InvalidInput("--output", str(output), "no --keys beside it", hint)
     old = source.load_placement()
     target = edits.applied_to(old.topology)
     new = old if target == old.topology else succeed(old, target)

@@ -1,7 +1,6 @@
 """What an assignment is to hold, from options; whatever they leave out stays as in the assignment before."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -9,7 +8,7 @@ from cyclopts import Parameter
 from apportion.balance.optimal import optimal
 from apportion.console.outage import Outage
 from apportion.console.partitions_file import read_partitions
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, NotEnoughNodes
 from apportion.model.assignment import Assignment, Rule, Spread
 from apportion.model.topology import Topology
 
@@ -19,7 +18,10 @@ from apportion.model.topology import Topology
 class Wanted:
     """Which partitions, and how many replicas of each in which zones."""
 
-    partitions: Annotated[str | None, Parameter(help="How many, or a file with an id a line.")] = None
+    # A lone hyphen, standard input, is a value and no option.
+    partitions: Annotated[
+        str | None, Parameter(help="How many, or a file with an id a line.", allow_leading_hyphen=True)
+    ] = None
     column: Annotated[str | None, Parameter(help="Take the ids from this column of a CSV file.")] = None
     size_column: Annotated[str | None, Parameter(help="Take sizes in bytes from this column.")] = None
     replicas: Annotated[int | None, Parameter(help="Nodes that hold each partition (default: 1).")] = None
@@ -30,21 +32,25 @@ class Wanted:
         """Return the assignment on these nodes that follows on the one before."""
         partitions, sizes = self._partitions(before)
         rule = Rule(replicas=1) if before is None else _rule_of(before)
-        return optimal(
-            partitions,
-            rule.replicas if self.replicas is None else self.replicas,
-            topology,
-            previous=before,
-            live=outage.live_of(topology),
-            sizes=sizes,
-            spread_level=rule.spread_level if self.spread_level is None else self.spread_level,
-            spread=self.spread or rule.spread,
-        )
+        try:
+            return optimal(
+                partitions,
+                rule.replicas if self.replicas is None else self.replicas,
+                topology,
+                previous=before,
+                live=outage.live_of(topology),
+                sizes=sizes,
+                spread_level=rule.spread_level if self.spread_level is None else self.spread_level,
+                spread=self.spread or rule.spread,
+            )
+        except NotEnoughNodes as error:
+            error.hint = error.hint.replace("spread='best-effort'", "--spread best-effort")
+            raise
 
     def _partitions(self, before: Assignment | None) -> tuple[int | list[str], list[int] | None]:
         """Return how many partitions or their ids, and their sizes where they are known."""
         if self.partitions is not None and not self.partitions.isdecimal():
-            listed = read_partitions(Path(self.partitions), column=self.column, size_column=self.size_column)
+            listed = read_partitions(self.partitions, column=self.column, size_column=self.size_column)
             return listed.ids, listed.sizes
         for option, column in (("--column", self.column), ("--size-column", self.size_column)):
             if column is not None:
