@@ -196,9 +196,11 @@ def test_a_rule_that_cannot_be_is_refused(options, message):
         Rule(**options)
 
 
-def test_an_assignment_is_a_collection_of_partition_ids():
+def test_an_assignment_has_partitions_and_is_no_list_of_nodes():
     assignment = Assignment(topology=AB, rows=((0,), (1, 0)), names=("p", "q"))
-    assert (["p", "q"], 2, True, False) == (list(assignment), len(assignment), "p" in assignment, "r" in assignment)
+    assert (2, True, False) == (len(assignment), "p" in assignment, "r" in assignment)
+    with pytest.raises(TypeError, match="not iterable"):
+        list(assignment)
 
 
 @pytest.mark.parametrize("ask", [lambda a: a.changes_from(5), lambda a: a.moves_from(None), lambda a: a.size("r")])

@@ -203,8 +203,8 @@ class Assignment:
         """Return the owners of one partition; raise `InvalidInput` when there is none of that name. O(1)."""
         return tuple(self.topology.ids[index] for index in self.rows[self._place(partition)])
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.preference_lists)
+    # Its ids are no nodes, so that it must not be taken for a list of nodes; iterate over `preference_lists`.
+    __iter__ = None
 
     def __len__(self) -> int:
         return len(self.rows)
