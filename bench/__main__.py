@@ -7,15 +7,16 @@ optimised twin to measure and `--reference` was not given.
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib import import_module
+from multiprocessing import get_context
 from time import monotonic
 from traceback import print_exc
 
 from bench import figures, implementation, machine
 from bench.contender import Contender
 from bench.report import Report
-from bench.row import Row
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,8 +79,9 @@ def _check(report: Report, contender: Contender) -> None:
 
 
 def _measure(report: Report, name: str) -> None:
-    rows: Callable[[], list[Row]] = import_module(f"bench.figures.{name}").rows
-    report.rows += rows()
+    """Measure a figure in a process of its own: what another left in memory would slow it."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as apart:
+        report.rows += apart.submit(figures.measured, name).result()
 
 
 if __name__ == "__main__":
