@@ -118,6 +118,7 @@ def test_zones_are_those_of_the_rule():
         (lambda: scores.stillness(Assignment(topology=NODES, rows=((0,),)), 1), "after is 1, expected an Assignment"),
         (lambda: scores.zone_risk([]), "assignment is a list, expected an Assignment"),
         (lambda: scores.zone_risk(Assignment(topology=NODES, rows=((0,),)), spread_level=-1), "spread_level is -1"),
+        (lambda: scores.zone_risk(Assignment(topology=NODES, rows=((0,),)), spread_level=8), "spread_level is 8"),
         (lambda: scores.zone_risk(Assignment(topology=Topology(), rows=((),))), "nodes of the assignment is 0"),
     ],
 )

@@ -12,6 +12,7 @@ from fractions import Fraction
 from apportion.balance.evenness import fair_shares
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
+from apportion.placement.spread import check_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +161,7 @@ def zone_risk(assignment: Assignment, *, spread_level: int | None = None) -> Zon
     ZoneLoss(zone=('x',), left={0: 1, 1: 2})
     """
     _check("assignment", assignment)
-    if spread_level is not None and (type(spread_level) is not int or spread_level < 0):
-        raise InvalidInput("spread_level", spread_level, "an int, or None", "0 is the outermost level.")
+    check_options(1, spread_level, "strict")
     if not len(assignment.topology):
         raise InvalidInput("nodes of the assignment", 0, "at least 1", "Nothing can be lost where nothing is.")
     level = assignment.rule.spread_level if spread_level is None and assignment.rule is not None else spread_level
