@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apportion import balance, errors, placement
+    from apportion import balance, errors, placement, sim, stores
     from apportion.errors import ApportionError
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
@@ -28,7 +28,7 @@ _HOMES = {
     "apportion.placement.groups": ("group_keys", "group_places"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_ROOMS = ("balance", "errors", "model", "placement")
+_ROOMS = ("balance", "errors", "model", "placement", "sim", "stores")
 
 __all__ = [
     "ApportionError",
@@ -58,6 +58,8 @@ __all__ = [
     "hashers",
     "placement",
     "plan",
+    "sim",
+    "stores",
 ]
 
 

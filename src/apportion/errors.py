@@ -153,8 +153,78 @@ class StaleEpoch(Outdated):
         self.seen, self.current = seen, current
 
 
+class LeaseLost(Outdated):
+    """A lease has ended, and the keys that were attached to it are gone."""
+
+    def __init__(self, lease: int) -> None:
+        super().__init__(
+            f"lease {lease} has ended or was never granted.",
+            "Nothing was written. Stop what depended on it, ask for a new lease and write the keys again.",
+        )
+        self.lease = lease
+
+
+class Compacted(Outdated):
+    """The history that a watch was to go on from is no longer kept."""
+
+    def __init__(self, after: int, oldest: int) -> None:
+        super().__init__(
+            f"the changes after revision {after} are gone; the store keeps those after {oldest}.",
+            "Scan the prefix again and watch from the revision of that scan.",
+        )
+        self.after, self.oldest = after, oldest
+
+
+class Unavailable(ApportionError):
+    """Another process did not answer in time; a retry may find it back."""
+
+    retryable = True
+
+
+class StoreUnavailable(Unavailable):
+    """The store cannot be reached, or could not do it now; nothing was changed."""
+
+    def __init__(
+        self,
+        store: str,
+        reason: str,
+        hint: str = "Nothing was changed. Try again, or ask: apportion doctor --store URL",
+    ) -> None:
+        super().__init__(f"{store} is unavailable: {reason}.", hint)
+        self.store, self.reason = store, reason
+
+
+class StoreClosed(ApportionError):
+    """A handle that was closed, or that belongs to the process this one was forked from."""
+
+    def __init__(self, store: str, reason: str = "it was closed") -> None:
+        super().__init__(f"this handle of {store} is dead: {reason}.", "Connect again with stores.connect(url).")
+        self.store, self.reason = store, reason
+
+
 class Unsafe(ApportionError):
     """Carrying on could lose or misplace data."""
+
+
+class StoreWentBack(Unsafe):
+    """The store shows less than was seen of it, or another life of itself: it was restored, or it lost data."""
+
+    def __init__(self, store: str, seen: str, found: str) -> None:
+        super().__init__(
+            f"{store} went back: {found}, but {seen} was seen before.",
+            "What was held before has ended: scan, and join anew. After a restore run: apportion store restored URL",
+        )
+        self.seen, self.found = seen, found
+
+
+class NotPromised(Unsafe):
+    """A store was asked for a guarantee that it cannot give."""
+
+    def __init__(self, store: str, need: str, able: Iterable[str]) -> None:
+        super().__init__(
+            f"{store} does not promise {need!r}.", f"Use a store that does ({_listed(sorted(able))}), or drop the need."
+        )
+        self.store, self.need = store, need
 
 
 class PlanRefused(Unsafe):

@@ -1,0 +1,45 @@
+"""Stores: small items under keys, changed by compare-and-set, watched, and kept as long as their lease."""
+
+from apportion.stores.api import (
+    Absent,
+    Capabilities,
+    Change,
+    Committed,
+    Compare,
+    CoordinationStore,
+    Event,
+    Item,
+    Lease,
+    Need,
+    Outcome,
+    Put,
+    Refused,
+    Scan,
+    Unchanged,
+    Unknown,
+)
+from apportion.stores.catalog import administration, connect, schemes
+from apportion.stores.spec import StoreSpec
+
+__all__ = [
+    "Absent",
+    "Capabilities",
+    "Change",
+    "Committed",
+    "Compare",
+    "CoordinationStore",
+    "Event",
+    "Item",
+    "Lease",
+    "Need",
+    "Outcome",
+    "Put",
+    "Refused",
+    "Scan",
+    "StoreSpec",
+    "Unchanged",
+    "Unknown",
+    "administration",
+    "connect",
+    "schemes",
+]

@@ -1,0 +1,41 @@
+"""Administration: what an operator asks of a store, apart from what a program does with it.
+
+It works on a store that `connect` would refuse: one of an older schema, with too few rights, or not durable as set up.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of a diagnosis: what was looked at, what it is, whether that is well, and what to do if not."""
+
+    subject: str
+    found: str
+    verdict: Literal["ok", "warning", "error"] = "ok"
+    advice: str = ""
+
+
+class Administration(Protocol):
+    """What can be asked about and done to one store by its URL; each call connects and disconnects by itself."""
+
+    async def inspect(self) -> tuple[Finding, ...]:
+        """Look at version, rights, durability and schema, changing nothing; a store that is away is a finding."""
+        ...
+
+    def upgrade_statements(self) -> tuple[str, ...]:
+        """Return the statements that make the newest schema, from nothing or from an older one; empty without one."""
+        ...
+
+    async def upgrade(self) -> tuple[int, int]:
+        """Bring the schema to the newest version; return the version before and after."""
+        ...
+
+    def grants(self, user: str) -> tuple[str, ...]:
+        """Return the statements that give `user` what a member needs and no more."""
+        ...
+
+    async def restored(self) -> tuple[int, int]:
+        """Begin a new incarnation after the store was restored from a copy; return the one before and the new one."""
+        ...

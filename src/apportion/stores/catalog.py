@@ -1,0 +1,80 @@
+"""The catalog of stores: every file of this room that ends in a `SPEC`, and what other packages add.
+
+Others add theirs through the entry point group `apportion.stores`: an entry `scheme = "module:SPEC"`. A file is
+imported when a URL names its scheme, so that nobody needs the client of a store that they do not use.
+"""
+
+from collections.abc import Collection
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from apportion.errors import ApportionError, InvalidInput
+from apportion.model.clock import Clock
+from apportion.stores.api import CoordinationStore, Need
+from apportion.stores.clock import SystemClock
+from apportion.stores.spec import StoreSpec
+from apportion.stores.url import StoreUrl, parse
+
+if TYPE_CHECKING:
+    from apportion.stores.administration import Administration
+
+ENTRY_POINTS = "apportion.stores"
+_FILE_OF = {
+    "memory": "memory",
+}
+
+
+async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None = None) -> CoordinationStore:
+    """Connect to the store of a URL, in the running event loop.
+
+    `needs` are the guarantees that the caller builds on: `NotPromised` when the store, as it is set up, lacks one.
+    `clock` is that of the machine unless a test brings its own. `UnknownOption` for an unknown scheme or option,
+    `MissingExtra` when the store's client is not installed, `StoreUnavailable` when nobody answers.
+    """
+    parsed = _parsed(url)
+    store = await get(parsed.scheme).connect(parsed, clock or SystemClock())
+    try:
+        store.capabilities().require(needs, store=str(parsed))
+    except ApportionError:
+        await store.close()
+        raise
+    return store
+
+
+def administration(url: str) -> "Administration":
+    """Return what an operator can ask of the store of a URL; it does not connect yet."""
+    parsed = _parsed(url)
+    return get(parsed.scheme).administration(parsed)
+
+
+def schemes() -> tuple[str, ...]:
+    """Return every scheme that a URL may have, sorted."""
+    return tuple(sorted({*_FILE_OF, *_foreign()}))
+
+
+def get(scheme: str) -> StoreSpec:
+    """Return the spec of the store with this scheme."""
+    if scheme in _FILE_OF:
+        spec: StoreSpec = import_module(f"apportion.stores.{_FILE_OF[scheme]}").SPEC
+        return spec
+    return _foreign()[scheme]
+
+
+def _parsed(url: str) -> StoreUrl:
+    return parse(url, schemes=schemes())
+
+
+def _foreign() -> dict[str, StoreSpec]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and rarely asked for
+
+    specs: dict[str, StoreSpec] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        what, hint = f"entry point {entry.name!r} of {ENTRY_POINTS}", "Fix or uninstall the package that adds it."
+        try:
+            spec = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise InvalidInput(what, str(error), "one that can be imported", hint) from error
+        if not isinstance(spec, StoreSpec):
+            raise InvalidInput(what, spec, "a StoreSpec", hint)
+        specs.update((scheme, spec) for scheme in spec.schemes)
+    return specs

@@ -1,0 +1,247 @@
+"""The memory store: a ledger within this process, for tests, for trying out, and for the simulated world.
+
+Refuses: to survive its process. Handles of one name share a ledger as long as one of them is open; all of them belong
+to one event loop.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+
+from apportion.errors import InvalidInput, StoreClosed, StoreWentBack
+from apportion.model.clock import Clock
+from apportion.stores.administration import Finding
+from apportion.stores.api import (
+    Capabilities,
+    Change,
+    Committed,
+    Compare,
+    Event,
+    Item,
+    Lease,
+    Outcome,
+    Put,
+    Refused,
+    Scan,
+)
+from apportion.stores.ledger import Entry, Ledger
+from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.spec import StoreSpec
+from apportion.stores.url import StoreUrl
+
+CAPABILITIES = Capabilities(
+    linearizable=True,
+    durable=False,
+    fencing=True,
+    gapless_watch=True,
+    multi_host=False,
+    watch_delay_seconds=0.0,
+    lease_end="store",
+    min_ttl_seconds=0.1,
+)
+_KEPT_REVISIONS = 10_000
+_SHORTEST_PAUSE_SECONDS = 0.001  # a wait of less than the clock can tell would never end
+
+
+class Memory:
+    """A ledger that several handles share, and who waits for it to change."""
+
+    def __init__(self, clock: Clock, *, incarnation: int = 1) -> None:
+        self.ledger = Ledger(incarnation=incarnation)
+        self.clock = clock
+        self._changed: asyncio.Event | None = None
+        self._handles = 0
+
+    def take(self) -> "Memory":
+        """Count one more handle."""
+        self._handles += 1
+        return self
+
+    def let_go(self) -> None:
+        """Count one handle less; after the last of them nobody finds this ledger by its name."""
+        self._handles -= 1
+        if self._handles == 0:
+            for name in [name for name, memory in _shared.items() if memory is self]:
+                del _shared[name]
+        self.changed()
+
+    def now(self) -> Ledger:
+        """Return the ledger as it is now: with leases ended whose time has come."""
+        before = self.ledger.revision
+        self.ledger.expire(self.clock.elapsed())
+        if self.ledger.revision != before:
+            self.changed()
+        return self.ledger
+
+    def changed(self) -> None:
+        """Wake who waits, after the ledger got another revision."""
+        if self.ledger.revision - self.ledger.compacted > 2 * _KEPT_REVISIONS:
+            self.ledger.compact(self.ledger.revision - _KEPT_REVISIONS)
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    async def wait(self) -> None:
+        """Return after the next change, or when the next lease may have ended."""
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        ends = min((held.ends_at for held in self.ledger.leases.values()), default=None)
+        pause = None if ends is None else max(_SHORTEST_PAUSE_SECONDS, ends - self.clock.elapsed())
+        try:
+            await asyncio.wait_for(self._changed.wait(), pause)
+        except TimeoutError:
+            return
+
+
+_shared: dict[str, Memory] = {}
+
+
+class MemoryStore:
+    """One handle of a `Memory`, within a namespace."""
+
+    def __init__(self, memory: Memory, namespace: str, name: str = "memory://") -> None:
+        self._memory = memory.take()
+        self._space = Space(namespace)
+        self._name = name
+        self._seen = (memory.ledger.incarnation, 0)
+        self._closed = False
+
+    async def scan(self, prefix: str) -> Scan:
+        """See `CoordinationStore`. O(items of the store)."""
+        span = self._space.span(prefix)
+        ledger = self._open()
+        self._seen = (ledger.incarnation, ledger.revision)
+        items = tuple(
+            Item(key=self._space.text(key), value=record.value, revision=record.revision, lease=record.lease)
+            for key, record in ledger.within(*span)
+        )
+        return Scan(items=items, revision=ledger.revision, incarnation=ledger.incarnation)
+
+    async def commit(
+        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
+    ) -> Outcome:
+        """See `CoordinationStore`."""
+        request = self._space.request(when, puts, deletes, CAPABILITIES)
+        ledger = self._same()
+        revision = ledger.commit(request)
+        if revision is None:
+            return Refused(revision=ledger.revision)
+        self._seen = (ledger.incarnation, revision)
+        self._memory.changed()
+        return Committed(revision=revision)
+
+    async def watch(self, prefix: str, *, after: int) -> AsyncIterator[Change]:
+        """See `CoordinationStore`."""
+        start, end = self._space.span(prefix)
+        checked_after(after)
+        while not self._closed:
+            ledger = self._same()
+            if after > ledger.revision:
+                raise StoreWentBack(self._name, f"revision {after}", f"its revision is {ledger.revision}")
+            for entry in ledger.since(after):
+                after = entry.revision
+                change = self._change(entry, start, end)
+                if change.events:
+                    yield change
+                    break  # the ledger may have changed while the consumer was busy
+            else:
+                await self._memory.wait()
+
+    async def grant(self, *, ttl_seconds: float) -> Lease:
+        """See `CoordinationStore`."""
+        ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
+        lease = self._same().grant(ttl_seconds, self._memory.clock.elapsed())
+        return Lease(id=lease, ttl_seconds=ttl_seconds)
+
+    async def renew(self, leases: Collection[int]) -> frozenset[int]:
+        """See `CoordinationStore`."""
+        wanted = checked_leases(leases)
+        return self._same().renew(wanted, self._memory.clock.elapsed())
+
+    async def revoke(self, lease: int) -> None:
+        """See `CoordinationStore`."""
+        for each in checked_leases([lease]):
+            self._same().end(each)
+        self._memory.changed()
+
+    def capabilities(self) -> Capabilities:
+        """See `CoordinationStore`."""
+        return CAPABILITIES
+
+    async def close(self) -> None:
+        """See `CoordinationStore`."""
+        if not self._closed:
+            self._closed = True
+            self._memory.let_go()
+
+    def _open(self) -> Ledger:
+        if self._closed:
+            raise StoreClosed(self._name)
+        return self._memory.now()
+
+    def _same(self) -> Ledger:
+        """Return the ledger if it is the one this handle knows: not another life of it, nor an older state."""
+        ledger = self._open()
+        incarnation, revision = self._seen
+        if ledger.incarnation != incarnation or ledger.revision < revision:
+            seen = f"revision {revision} of incarnation {incarnation}"
+            raise StoreWentBack(self._name, seen, f"it is at {ledger.revision} of {ledger.incarnation}")
+        return ledger
+
+    def _change(self, entry: Entry, start: bytes, end: bytes) -> Change:
+        events = tuple(
+            Event(
+                key=self._space.text(key),
+                value=None if record is None else record.value,
+                lease=None if record is None else record.lease,
+            )
+            for key, record in entry.records
+            if start <= key < end
+        )
+        return Change(revision=entry.revision, events=events)
+
+
+class MemoryAdministration:
+    """There is nothing to look after: it is as new as its process."""
+
+    async def inspect(self) -> tuple[Finding, ...]:
+        """See `Administration`."""
+        advice = "Use sqlite:///file for what must outlive the process."
+        return (Finding(subject="durability", found="none: ends with its process", verdict="warning", advice=advice),)
+
+    def upgrade_statements(self) -> tuple[str, ...]:
+        """See `Administration`."""
+        return ()
+
+    async def upgrade(self) -> tuple[int, int]:
+        """See `Administration`."""
+        return (1, 1)
+
+    def grants(self, user: str) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
+        """See `Administration`."""
+        return ()
+
+    async def restored(self) -> tuple[int, int]:
+        """See `Administration`: nothing that ends with its process can be restored."""
+        hint = "A memory store has no copy to be restored from; name the URL of the store that was restored."
+        raise InvalidInput("store", "memory://", "one that outlives its process", hint)
+
+
+async def _connect(url: StoreUrl, clock: Clock) -> MemoryStore:
+    url.expect(options=())
+    name = url.host
+    memory = _shared.setdefault(name, Memory(clock))
+    return MemoryStore(memory, url.namespace, str(url))
+
+
+def _administration(url: StoreUrl) -> MemoryAdministration:
+    url.expect(options=())
+    return MemoryAdministration()
+
+
+SPEC = StoreSpec(
+    name="memory",
+    schemes=("memory",),
+    example="memory://",
+    connect=_connect,
+    administration=_administration,
+)

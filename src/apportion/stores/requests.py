@@ -1,0 +1,179 @@
+"""Requests: what a caller asked of a store, checked once for all stores, and put into bytes within a namespace.
+
+Promises: an invalid request is refused before anything is sent, with field, value and limit named. Keys are ordered by
+their UTF-8, and a request lists them in order, so that two of them lock rows in the same order.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from apportion.errors import InvalidInput
+from apportion.stores.api import Absent, Capabilities, Compare, Put, Unchanged
+
+MAX_KEY_BYTES = 1_024  # what fits an index entry of PostgreSQL beside its namespace
+MAX_REVISION = 2**63 - 1
+Value = TypeVar("Value")
+_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A checked commit. `compares`: key to the revision it must have, None for absent; all sorted by key."""
+
+    compares: tuple[tuple[bytes, int | None], ...]
+    puts: tuple[tuple[bytes, bytes, int | None], ...]
+    deletes: tuple[bytes, ...]
+
+
+class Space:
+    """The keys of one namespace: as callers say them, and as bytes in the store.
+
+    >>> space = Space("crawl")
+    >>> space.key("own/7"), space.text(b"crawl/own/7"), space.span("own/")
+    (b'crawl/own/7', 'own/7', (b'crawl/own/', b'crawl/own0'))
+    """
+
+    def __init__(self, namespace: str) -> None:
+        if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
+            expected = "1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
+            raise InvalidInput("namespace", namespace, expected, "Write for example ?namespace=crawl")
+        self.namespace = namespace
+        self._prefix = f"{namespace}/".encode()
+
+    def key(self, key: str) -> bytes:
+        """Return the bytes of a key; `InvalidInput` for one that no store keeps."""
+        return self._prefix + _utf8("key", key, least=1)
+
+    def text(self, key: bytes) -> str:
+        """Return the key as callers say it."""
+        return key[len(self._prefix) :].decode()
+
+    def span(self, prefix: str) -> tuple[bytes, bytes]:
+        """Return the half-open range of bytes that holds every key with this prefix."""
+        start = self._prefix + _utf8("prefix", prefix, least=0)
+        # Byte 255 is in no UTF-8, and the namespace ends in a slash: the last byte can always be raised.
+        return start, start[:-1] + bytes([start[-1] + 1])
+
+    def request(
+        self, when: Sequence[Compare], puts: Sequence[Put], deletes: Sequence[str], limits: Capabilities
+    ) -> Request:
+        """Check a commit against the rules of all stores and the limits of one."""
+        compares = _distinct("compare", [(self.key(each.key), _expected(each)) for each in when])
+        written = _distinct("put", [(self.key(put.key), (_value(put, limits), _lease(put.lease))) for put in puts])
+        removed = [self.key(key) for key in deletes]
+        _check_keys(compares, written, removed)
+        _check_size(compares, written, removed, limits)
+        return Request(
+            compares=tuple(sorted(compares.items())),
+            puts=tuple((key, value, lease) for key, (value, lease) in sorted(written.items())),
+            deletes=tuple(sorted(removed)),
+        )
+
+
+def checked_after(after: int) -> int:
+    """Return `after` if a watch can start there."""
+    if type(after) is not int or not 0 <= after <= MAX_REVISION:
+        raise InvalidInput("after", after, f"a revision in 0 .. {MAX_REVISION}", "Take it from a scan.")
+    return after
+
+
+def checked_ttl(ttl_seconds: float, limits: Capabilities) -> float:
+    """Return the time to live if the store can keep a lease of it."""
+    least, most = limits.min_ttl_seconds, limits.max_ttl_seconds
+    is_number = isinstance(ttl_seconds, (int, float)) and not isinstance(ttl_seconds, bool)
+    if not is_number or not least <= ttl_seconds <= most:
+        hint = "A lease must outlast a pause of its holder, and end soon after a crash: 2 to 30 seconds are usual."
+        raise InvalidInput("ttl_seconds", ttl_seconds, f"a number of seconds in {least:g} .. {most:g}", hint)
+    return float(ttl_seconds)
+
+
+def checked_leases(leases: Iterable[int]) -> tuple[int, ...]:
+    """Return distinct lease ids, sorted; `InvalidInput` for what cannot be one."""
+    for lease in leases:
+        if lease is None:
+            raise InvalidInput("lease", None, "the id of a granted lease", "Pass Lease.id.")
+        _lease(lease)
+    return tuple(sorted(set(leases)))
+
+
+def _expected(compare: Compare) -> int | None:
+    if isinstance(compare, Absent):
+        return None
+    if not isinstance(compare, Unchanged):
+        raise InvalidInput("compare", compare, "Unchanged(key, revision) or Absent(key)", "There is no other compare.")
+    if type(compare.revision) is not int or not 0 < compare.revision <= MAX_REVISION:
+        expected = f"a revision in 1 .. {MAX_REVISION}"
+        raise InvalidInput("revision of Unchanged", compare.revision, expected, "Take it from an item of a scan.")
+    return compare.revision
+
+
+def _distinct(what: str, pairs: list[tuple[bytes, Value]]) -> dict[bytes, Value]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+        raise InvalidInput(f"key of a {what}", twice.decode(), "each key once in a commit", "Drop one of the two.")
+    return found
+
+
+def _value(put: Put, limits: Capabilities) -> bytes:
+    if not isinstance(put.value, bytes):
+        raise InvalidInput("value", put.value, "bytes", "Encode it first.")
+    if len(put.value) > limits.max_value_bytes:
+        expected = f"at most {limits.max_value_bytes} bytes (max_value_bytes of this store)"
+        raise InvalidInput("length of a value", len(put.value), expected, "Cut it into several keys.")
+    return put.value
+
+
+def _lease(lease: int | None) -> int | None:
+    if lease is not None and (type(lease) is not int or not 0 < lease < 2**63):
+        raise InvalidInput("lease", lease, "the id of a granted lease, or None", "Pass Lease.id.")
+    return lease
+
+
+def _check_keys(compares: dict[bytes, int | None], written: Iterable[bytes], removed: list[bytes]) -> None:
+    written = set(written)
+    if not written and not removed:
+        raise InvalidInput("commit", "(no put, no delete)", "at least one", "To read is what scan is for.")
+    for key in sorted({*written, *removed} - set(compares)):
+        hint = "Say what you believe it is: Absent(key=...), or Unchanged(key=..., revision=...) from a scan."
+        raise InvalidInput("written key", key.decode(), "one that is compared in `when`", hint)
+    if len(set(removed)) < len(removed) or written & set(removed):
+        raise InvalidInput("deletes", "(a key twice)", "each key written once in a commit", "Drop one of the two.")
+    for key in removed:
+        if compares[key] is None:
+            raise InvalidInput("deleted key", key.decode(), "compared by Unchanged", "What is absent needs no delete.")
+
+
+def _check_size(
+    compares: dict[bytes, int | None],
+    written: dict[bytes, tuple[bytes, int | None]],
+    removed: list[bytes],
+    limits: Capabilities,
+) -> None:
+    operations = max(len(compares), len(written) + len(removed))
+    if operations > limits.max_operations:
+        expected = f"at most {limits.max_operations} compares and as many writes (max_operations of this store)"
+        raise InvalidInput("commit of operations", operations, expected, "A commit is never split: make several.")
+    size = sum(map(len, compares)) + sum(len(key) + len(value) for key, (value, _) in written.items())
+    if size > limits.max_commit_bytes:
+        expected = f"at most {limits.max_commit_bytes} bytes (max_commit_bytes of this store)"
+        raise InvalidInput("commit of bytes", size, expected, "A commit is never split: make several.")
+
+
+def _utf8(field: str, text: str, *, least: int) -> bytes:
+    if not isinstance(text, str):
+        raise InvalidInput(field, text, "a str", "Decode it first.")
+    # A character is at most four bytes: what is far too long is refused before it is encoded.
+    if not least <= len(text) <= MAX_KEY_BYTES or "\0" in text:
+        expected = f"{least} to {MAX_KEY_BYTES} bytes of UTF-8 without NUL"
+        raise InvalidInput(field, text, expected, "Shorten it, for example to its digest.")
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError as error:
+        expected = "text without lone surrogates"
+        raise InvalidInput(field, text, expected, "Fix what made it, or decode with another codec.") from error
+    if len(encoded) > MAX_KEY_BYTES:
+        raise InvalidInput(field, text, f"at most {MAX_KEY_BYTES} bytes of UTF-8", "Shorten it.")
+    return encoded

@@ -1,0 +1,24 @@
+"""StoreSpec: what a file of this room ends in, so that the catalog finds it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from apportion.model.clock import Clock
+from apportion.stores.administration import Administration
+from apportion.stores.api import CoordinationStore
+from apportion.stores.url import StoreUrl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSpec:
+    """How a kind of store is found by the scheme of a URL, connected to, and looked after.
+
+    `connect` and `administration` refuse options that they do not know (`StoreUrl.expect`). `example` is a URL as a
+    reader would write it.
+    """
+
+    name: str
+    schemes: tuple[str, ...]
+    example: str
+    connect: Callable[[StoreUrl, Clock], Awaitable[CoordinationStore]]
+    administration: Callable[[StoreUrl], Administration]

@@ -1,0 +1,116 @@
+"""Store URLs: where a store is and who we are there, in one line that can stand in a configuration.
+
+    memory://name    sqlite:///relative/file    sqlite:////absolute/file    postgresql://user:password@host:5432/database
+    etcd://host:2379,host2:2379    etcds://user:password@host:2379    redis://:password@host:6379/0
+
+Each takes `?namespace=`, so that several uses share one store. A password may be written as it is or percent-encoded;
+as it is, it may hold any of `@ : / %` and blanks, but not `?`. It is in no `repr`, no message, and not in `str(url)`.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote
+
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.stores.requests import Space
+
+DEFAULT_NAMESPACE = "apportion"
+_ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreUrl:
+    """The parts of a store's URL; `str()` gives it without user and password."""
+
+    scheme: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    hosts: tuple[tuple[str, int | None], ...] = ()
+    path: str = ""
+    namespace: str = DEFAULT_NAMESPACE
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def host(self) -> str:
+        """The name of the first host, empty without one."""
+        return self.hosts[0][0] if self.hosts else ""
+
+    def option(self, name: str, default: str = "") -> str:
+        """Return an option of the query, or the default."""
+        return dict(self.options).get(name, default)
+
+    def expect(self, *, options: Iterable[str]) -> None:
+        """Raise `UnknownOption` for an option that this kind of store does not know."""
+        known = (*options, "namespace")
+        for name, _ in self.options:
+            if name not in known:
+                raise UnknownOption(f"option of a {self.scheme}:// URL", name, known)
+
+    def __str__(self) -> str:
+        hosts = ",".join(_written(host, port) for host, port in self.hosts)
+        slash = "/" if self.path or self.scheme == "sqlite" else ""
+        return f"{self.scheme}://{hosts}{slash}{self.path}"
+
+
+def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
+    """Take a URL apart. `UnknownOption` names the nearest scheme, `InvalidInput` what is wrong, without secrets."""
+    if not isinstance(url, str) or "\0" in url or len(url) > 4096:
+        raise InvalidInput("store URL", url, "a str of at most 4096 characters without NUL", "Write sqlite:///work.db")
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        hint = "Write for example sqlite:///work.db or postgresql://user@host/database"
+        raise InvalidInput("store URL", url, "scheme://…", hint)
+    if scheme not in set(schemes):
+        raise UnknownOption("scheme of a store URL", scheme, schemes)
+    before, _, query = rest.partition("?")
+    authority, path = _divided(before)
+    credentials, at, hosts = authority.rpartition("@")
+    user, _, password = credentials.partition(":") if at else ("", "", "")
+    options = _options(query)
+    namespace = dict(options).get("namespace", DEFAULT_NAMESPACE)
+    Space(namespace)
+    return StoreUrl(
+        scheme=scheme,
+        user=_decoded(user),
+        password=_decoded(password),
+        hosts=tuple(_host(each) for each in hosts.split(",")) if hosts else (),
+        path=unquote(path),
+        namespace=namespace,
+        options=options,
+    )
+
+
+def _divided(before: str) -> tuple[str, str]:
+    """Divide at the slash after the last `@`: those before it belong to the password."""
+    credentials, at, after = before.rpartition("@")
+    hosts, _, path = after.partition("/")
+    return credentials + at + hosts, path
+
+
+def _decoded(text: str) -> str:
+    """Decode what is percent-encoded throughout; a text with a bare `%` is meant as it is."""
+    return unquote(text) if text.count("%") == len(_ESCAPED.findall(text)) else text
+
+
+def _options(query: str) -> tuple[tuple[str, str], ...]:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    for index, (name, _) in enumerate(pairs):
+        if name in dict(pairs[:index]):
+            raise InvalidInput("option of the store URL", name, "each option once", "Drop one of the two.")
+    return tuple(pairs)
+
+
+def _host(text: str) -> tuple[str, int | None]:
+    name, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if not colon:
+        name, port = text, ""
+    if port and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
+        hint = "A ':' or '@' in a password needs no encoding as long as an '@' follows it."
+        raise InvalidInput("port of the store URL", "(not shown)", "a number in 1 .. 65535", hint)
+    return name.strip("[]"), int(port) if port else None
+
+
+def _written(host: str, port: int | None) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return name if port is None else f"{name}:{port}"
