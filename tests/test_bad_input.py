@@ -310,6 +310,8 @@ def test_a_foreign_value_is_shown_in_one_short_safe_line(value, expected):
 def test_the_tree_of_errors_says_whose_fault_it_is():
     assert issubclass(errors.InvalidInput, ValueError)
     assert issubclass(errors.Bug, AssertionError)
-    outdated = {kind for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "retryable", False)}
-    assert {errors.Outdated, errors.StaleEpoch} == outdated
+    retryable = {kind for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "retryable", False)}
+    outdated = {errors.Outdated, errors.StaleEpoch, errors.LeaseLost, errors.Compacted}
+    assert outdated | {errors.Unavailable, errors.StoreUnavailable} == retryable
+    assert issubclass(errors.StoreWentBack, errors.Unsafe)
     assert "broken invariant: x" in str(errors.InvariantBroken("x"))

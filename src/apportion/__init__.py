@@ -7,13 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apportion import balance, errors, placement, sim, stores
+    from apportion import balance, errors, placement, sim, stores, sync
     from apportion.errors import ApportionError
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
     from apportion.placement import Jump, Modulo, Rendezvous, Ring, Slots, apply, handover, hashers, plan
     from apportion.placement.frozen import Frozen
     from apportion.placement.groups import group_keys, group_places
+    from apportion.stores.facade import open_store
 
 __version__ = "0.1.0"
 
@@ -26,9 +27,10 @@ _HOMES = {
     ),
     "apportion.placement.frozen": ("Frozen",),
     "apportion.placement.groups": ("group_keys", "group_places"),
+    "apportion.stores.facade": ("open_store",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_ROOMS = ("balance", "errors", "model", "placement", "sim", "stores")
+_ROOMS = ("balance", "errors", "model", "placement", "sim", "stores", "sync")
 
 __all__ = [
     "ApportionError",
@@ -56,10 +58,12 @@ __all__ = [
     "group_places",
     "handover",
     "hashers",
+    "open_store",
     "placement",
     "plan",
     "sim",
     "stores",
+    "sync",
 ]
 
 

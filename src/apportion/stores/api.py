@@ -13,7 +13,7 @@ Refuses: to write a key that was not compared, to split a commit, and to say tha
 Idea: etcd's key-value interface (Go, Apache-2.0), less its unconditional writes, its ranges and its older revisions.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
@@ -186,7 +186,7 @@ class CoordinationStore(Protocol):
         """
         ...
 
-    def watch(self, prefix: str, *, after: int) -> AsyncIterator[Change]:
+    def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """Yield every change under `prefix` with a revision above `after`, in order, each once, until closed.
 
         It goes on by itself when the store was away. Raises `Compacted` when the history is gone: scan and watch anew.

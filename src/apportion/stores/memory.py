@@ -5,7 +5,7 @@ to one event loop.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 
 from apportion.errors import InvalidInput, StoreClosed, StoreWentBack
 from apportion.model.clock import Clock
@@ -129,7 +129,7 @@ class MemoryStore:
         self._memory.changed()
         return Committed(revision=revision)
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncIterator[Change]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """See `CoordinationStore`."""
         start, end = self._space.span(prefix)
         checked_after(after)

@@ -1,0 +1,9 @@
+"""The sync twin of every async call, under the same name: for programs without an event loop.
+
+Both are thin façades over the one I/O thread of the process; no loop is run inside the caller's thread.
+"""
+
+from apportion.stores.facade import SyncStore
+from apportion.stores.facade import open_store_sync as open_store
+
+__all__ = ["SyncStore", "open_store"]
