@@ -1,0 +1,30 @@
+"""The engines that figures of stores are measured on: those of the conformance suite, started for one figure.
+
+Promises: an engine that is not installed is a row "not measured", with the reason.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from itertools import chain
+
+from apportion.sim.conformance.rig import Rig
+from bench.row import Row, not_measured
+
+NAMES = ("sqlite", "postgres", "etcd")
+
+
+def rows_of(measure: Callable[[Rig], Awaitable[list[Row]]], *names: str, what: str) -> list[Row]:
+    """Measure on each engine in turn; return all rows."""
+    return list(chain.from_iterable(asyncio.run(_rows(measure, name, what)) for name in names))
+
+
+async def _rows(measure: Callable[[Rig], Awaitable[list[Row]]], name: str, what: str) -> list[Row]:
+    try:
+        rig: Rig = import_module(f"tests.stores.rigs.{name}").RIG()
+    except (ImportError, FileNotFoundError) as absent:
+        return [not_measured(f"{what}, {name}", str(absent))]
+    try:
+        return await measure(rig)
+    finally:
+        await rig.close()
