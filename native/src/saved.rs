@@ -12,6 +12,9 @@ const START_DIGITS: usize = 16;
 /// From hexadecimal digits: the last positions of all ranges but the last, and the first owner of each; none if it is
 /// not a table.
 pub fn read(starts: &[u8], owners: &[u8], shape: (i64, i64), nodes: usize) -> Option<(Vec<u64>, Vec<u32>)> {
+    if !are_digits(starts) || !are_digits(owners) {
+        return None;
+    }
     let (starts, rest) = starts.as_chunks::<START_DIGITS>();
     let (owners, too) = owners.as_chunks::<OWNER_DIGITS>();
     let (replicas, slots) = (usize::try_from(shape.0).ok()?, u64::try_from(shape.1).ok()?);
@@ -22,18 +25,18 @@ pub fn read(starts: &[u8], owners: &[u8], shape: (i64, i64), nodes: usize) -> Op
     Some((bounds_of(starts, slots)?, leaders_of(owners, replicas, nodes)?))
 }
 
-// In both, faults are gathered and looked at once: a branch at every number would cost more than reading it.
+/// Whether all are hexadecimal digits, lower-case. Looked at together, many at once, before any of them is read.
+fn are_digits(text: &[u8]) -> bool {
+    text.iter().fold(true, |are, digit| are & matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+}
 
 fn bounds_of(starts: &[[u8; START_DIGITS]], slots: u64) -> Option<Vec<u64>> {
-    let mut faults = 0;
-    let mut read = |digits: &[u8; START_DIGITS]| {
+    let read = |digits: &[u8; START_DIGITS]| {
         let (halves, _) = digits.as_chunks();
-        let ((high, first), (low, second)) = (number(halves[0]), number(halves[1]));
-        faults |= first | second;
-        high << 32 | low
+        (u64::from(packed(halves[0])) | u64::from(packed(halves[1])) << 32).swap_bytes()
     };
     let mut before = read(&starts[0]);
-    let mut in_order = before == 0;
+    let mut in_order = before == 0; // gathered: a branch at every start would cost more than reading it
     let later = starts[1..].iter().map(|digits| {
         let start = read(digits);
         in_order &= start > before;
@@ -43,20 +46,11 @@ fn bounds_of(starts: &[[u8; START_DIGITS]], slots: u64) -> Option<Vec<u64>> {
     let mut bounds = Vec::with_capacity(starts.len() + PADDING);
     bounds.extend(later);
     let in_slots = slots == 0 || bounds.iter().all(|&bound| begins_slot(bound.wrapping_add(1), slots));
-    (faults == 0 && in_order && in_slots).then_some(bounds)
+    (in_order && in_slots).then_some(bounds)
 }
 
-fn leaders_of(owners: &[[u8; OWNER_DIGITS]], replicas: usize, nodes: usize) -> Option<Vec<u32>> {
-    let mut faults = 0;
-    let read = owners.iter().map(|&digits| {
-        let (owner, fault) = number(digits);
-        faults |= fault;
-        owner as u32
-    });
-    let owners: Vec<u32> = read.collect();
-    if faults != 0 {
-        return None;
-    }
+fn leaders_of(digits: &[[u8; OWNER_DIGITS]], replicas: usize, nodes: usize) -> Option<Vec<u32>> {
+    let owners: Vec<u32> = digits.iter().map(|&digits| packed(digits).swap_bytes()).collect();
     if replicas == 1 {
         return owners.iter().all(|&owner| (owner as usize) < nodes).then_some(owners);
     }
@@ -79,19 +73,14 @@ fn begins_slot(start: u64, slots: u64) -> bool {
     (slot << 64).div_ceil(u128::from(slots)) == u128::from(start)
 }
 
-/// The number that eight hexadecimal digits write, lower-case, all eight at once in one register; and bits that are not
-/// 0 if they are no such digits.
+/// The bytes that eight hexadecimal digits write, the first one lowest; all eight at once in one register.
 #[inline(always)]
-fn number(digits: [u8; 8]) -> (u64, u64) {
+fn packed(digits: [u8; 8]) -> u32 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    let text = u64::from_be_bytes(digits);
+    let text = u64::from_le_bytes(digits);
     let letters = (text >> 6) & EACH;
-    let low = text & (0x0f * EACH);
-    let other_high = (text & (0xf0 * EACH)) ^ ((0x30 * EACH) + letters * 0x30);
-    let too_great = (low + 6 * EACH + 3 * letters) & (0x10 * EACH);
-    let too_small = letters & !((low + 15 * EACH) >> 4);
-    let mut packed = low + 9 * letters;
-    packed = (packed | packed >> 4) & 0x00ff_00ff_00ff_00ff;
+    let mut packed = (text & (0x0f * EACH)) + 9 * letters;
+    packed = (packed << 4 | packed >> 8) & 0x00ff_00ff_00ff_00ff;
     packed = (packed | packed >> 8) & 0x0000_ffff_0000_ffff;
-    ((packed | packed >> 16) & 0xffff_ffff, other_high | too_great | too_small)
+    (packed | packed >> 16) as u32
 }

@@ -1,13 +1,32 @@
-"""Frozen values: what the other rooms talk about."""
+"""Frozen values: what the other rooms talk about.
 
-from apportion.model.assignment import Assignment, PreferenceList
-from apportion.model.epoch import Epoch
-from apportion.model.plan import Change, Key, Move, NodeChange, Plan
-from apportion.model.schedule import Copy, Drop, Lead, Schedule, Traffic, Wave
-from apportion.model.table import Table
-from apportion.model.throttle import Throttle
-from apportion.model.token import POSITIONS, KeyRange, Slot, Token
-from apportion.model.topology import Node, Topology
+Each is loaded when first asked for: whoever routes keys waits for no assignment and no schedule.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apportion.model.assignment import Assignment, PreferenceList
+    from apportion.model.epoch import Epoch
+    from apportion.model.plan import Change, Key, Move, NodeChange, Plan
+    from apportion.model.schedule import Copy, Drop, Lead, Schedule, Traffic, Wave
+    from apportion.model.table import Table
+    from apportion.model.throttle import Throttle
+    from apportion.model.token import POSITIONS, KeyRange, Slot, Token
+    from apportion.model.topology import Node, Topology
+
+_HOMES = {
+    "assignment": ("Assignment", "PreferenceList"),
+    "epoch": ("Epoch",),
+    "plan": ("Change", "Key", "Move", "NodeChange", "Plan"),
+    "schedule": ("Copy", "Drop", "Lead", "Schedule", "Traffic", "Wave"),
+    "table": ("Table",),
+    "throttle": ("Throttle",),
+    "token": ("POSITIONS", "KeyRange", "Slot", "Token"),
+    "topology": ("Node", "Topology"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "POSITIONS",
@@ -33,3 +52,11 @@ __all__ = [
     "Traffic",
     "Wave",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'apportion.model' has no attribute {name!r}")
+    value: object = getattr(import_module(f"apportion.model.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
