@@ -5,7 +5,7 @@ import re
 import pytest
 
 from apportion import errors, hashers
-from apportion.console.main import COMMANDS, TABLE_COMMANDS, application
+from apportion.console.main import COMMANDS, STORE_COMMANDS, TABLE_COMMANDS, application
 from apportion.placement import get, names
 from tests.docs.blocks import ROOT
 from tests.docs.catalog_table import PAGE, page_with_table
@@ -14,7 +14,11 @@ DOCS = ROOT / "docs"
 PLACEMENTS = [name for name in names() if get(name).build.__module__.startswith("apportion.")]
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ApportionError)]
 LEAVES = sorted(kind.__name__ for kind in ERRORS if not kind.__subclasses__())
-ALL_COMMANDS = [(name,) for name in COMMANDS] + [("table", name) for name in TABLE_COMMANDS]
+ALL_COMMANDS = [
+    *((name,) for name in COMMANDS),
+    *(("table", name) for name in TABLE_COMMANDS),
+    *(("store", name) for name in STORE_COMMANDS),
+]
 
 
 def sections_of(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`apportion doctor`: does this installation give the answers that every other one gives?"""
+"""`apportion doctor`: does this installation give the answers that every other one gives? Is a store well?"""
 
 import importlib.util
 import platform
@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
 from apportion import __version__
+from apportion.console.doctor_store import doctor_store
 from apportion.console.output import print_columns, print_json
 from apportion.errors import ApportionError
 from apportion.placement import Ring, catalog, hashers, native
@@ -34,16 +35,20 @@ class Check:
     advice: str = ""
 
 
-def doctor(*, json: bool = False) -> int:
+def doctor(*, store: str | None = None, json: bool = False) -> int:
     """Check hash functions, the ring, plug-ins and versions. Exit code 1 if something would give wrong answers.
 
-    Says which implementation answers, the native twin or the reference, and why.
+    Says which implementation answers, the native twin or the reference, and why. With a store, that is checked instead.
 
     Parameters
     ----------
+    store
+        URL of a store: is it reachable and well set up, what does it promise, how quick is it?
     json
         Print one JSON object instead.
     """
+    if store is not None:
+        return doctor_store(store, json=json)
     checks = [
         _platform(),
         _implementation(),

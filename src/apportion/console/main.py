@@ -20,7 +20,7 @@ COMMANDS = {
     "assign": "Say which nodes hold each partition, with the fewest moves.",
     "compare": "Measure all placements on your nodes and keys, side by side.",
     "demo": "Route real keys and plan a change, in plain words.",
-    "doctor": "Check that this installation gives the answers of every other one.",
+    "doctor": "Check that this installation gives the answers of every other one, or that a store is well.",
     "explain": "Say why a node handles a key.",
     "hotkeys": "List the keys that come most often, with proven bounds.",
     "plan": "Show what a change of nodes would move, before it moves.",
@@ -30,6 +30,11 @@ TABLE_COMMANDS = {
     "diff": "Show exactly what differs between two saved tables.",
     "export": "Save every answer of a placement as ranges and owners.",
     "import": "Read ranges made elsewhere from CSV.",
+}
+STORE_COMMANDS = {
+    "grants": "Print the statements that give a user what a member needs.",
+    "restored": "Say that a store was restored from a copy, so that members join anew.",
+    "upgrade": "Make the schema of a store, or bring it to the newest version.",
 }
 
 
@@ -78,6 +83,8 @@ def _cannot_print(error: OSError) -> int:
 
 def _tamed(message: str) -> str:
     """Return what the parser says in words that are safe to print: it quotes what was typed, be it a password."""
+    if "@" in message:  # a password may hold blanks, so that nothing shows where it begins
+        return "an argument cannot be used here; it is not shown, for it holds an '@' and may hold a password."
     words = (
         shown(word).strip("'\"") if "://" in word or not word.isprintable() else word for word in message.split(" ")
     )
@@ -101,6 +108,10 @@ def application() -> "App":
     for name, words in TABLE_COMMANDS.items():
         table.command(f"apportion.console.table:{name}_table", name=name, help=words)
     app.command(table)
+    store = App(name="store", help="Look after a store: its schema, its rights, and its restores.")
+    for name, words in STORE_COMMANDS.items():
+        store.command(f"apportion.console.store:{name}_store", name=name, help=words)
+    app.command(store)
     return app
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "apportion.stores"
 _FILE_OF = {
     "memory": "memory",
+    "redis": "redis",
+    "rediss": "redis",
 }
 
 

@@ -55,12 +55,13 @@ class StoreUrl:
 
 def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
     """Take a URL apart. `UnknownOption` names the nearest scheme, `InvalidInput` what is wrong, without secrets."""
+    said = "(not shown)" if isinstance(url, str) and "@" in url else url
     if not isinstance(url, str) or "\0" in url or len(url) > 4096:
-        raise InvalidInput("store URL", url, "a str of at most 4096 characters without NUL", "Write sqlite:///work.db")
+        raise InvalidInput("store URL", said, "a str of at most 4096 characters without NUL", "Write sqlite:///work.db")
     scheme, mark, rest = url.partition("://")
     if not mark:
         hint = "Write for example sqlite:///work.db or postgresql://user@host/database"
-        raise InvalidInput("store URL", url, "scheme://…", hint)
+        raise InvalidInput("store URL", said, "scheme://…", hint)
     if scheme not in set(schemes):
         raise UnknownOption("scheme of a store URL", scheme, schemes)
     before, _, query = rest.partition("?")

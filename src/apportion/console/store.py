@@ -1,0 +1,79 @@
+"""`apportion store`: what an operator does to a store: its schema, its rights, and a word after a restore."""
+
+import asyncio
+
+from apportion.console.output import print_json
+from apportion.stores import administration, schemes
+from apportion.stores.url import parse
+
+
+def upgrade_store(url: str, /, *, sql: bool = False, json: bool = False) -> None:
+    """Make the schema of a store, or bring an older one to the newest version.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    sql
+        Only print the statements, for somebody else to run.
+    json
+        Print one JSON object instead.
+    """
+    store = administration(url)
+    if sql:
+        _print_statements("store upgrade", url, store.upgrade_statements(), "has no schema: nothing to run", json=json)
+        return
+    before, after = asyncio.run(store.upgrade())
+    if json:
+        print_json("store upgrade", store=_name(url), before=before, after=after)
+    elif before == after:
+        print(f"{_name(url)} has schema {after}, the newest: nothing to do")
+    else:
+        print(f"{_name(url)} has schema {after} now; it had {before or 'none'}")
+
+
+def grants_store(url: str, /, *, user: str, json: bool = False) -> None:
+    """Print the statements that give a user what a member needs, and no more.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as postgresql://host/database
+    user
+        Name of the user that members connect as.
+    json
+        Print one JSON object instead.
+    """
+    statements = administration(url).grants(user)
+    _print_statements("store grants", url, statements, "has no users: nothing to grant", json=json)
+
+
+def restored_store(url: str, /, *, json: bool = False) -> None:
+    """Say that a store was restored from a copy: a new incarnation begins, and everybody joins anew.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    json
+        Print one JSON object instead.
+    """
+    before, after = asyncio.run(administration(url).restored())
+    if json:
+        print_json("store restored", store=_name(url), before=before, after=after)
+    else:
+        print(f"{_name(url)} is in incarnation {after} now, no longer in {before}: members join anew")
+
+
+def _print_statements(command: str, url: str, statements: tuple[str, ...], none: str, *, json: bool) -> None:
+    if json:
+        print_json(command, store=_name(url), statements=statements)
+    elif statements:
+        print("\n".join(statements))
+    else:
+        print(f"-- {_name(url)} {none}")
+
+
+def _name(url: str) -> str:
+    """Return the URL as it may be shown: without user and password."""
+    return str(parse(url, schemes=schemes()))

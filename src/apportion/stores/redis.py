@@ -1,0 +1,266 @@
+"""The Redis store: for members and published tables, where speed counts and a loss only costs a new start.
+
+    redis://user:password@host:6379/0?namespace=crawl    rediss://… with TLS, verified; ?ca=file for a CA of one's own
+
+Promises: commits are whole and decided by the server; watches are in order and without gap for as long as the server
+lives; whoever watches also ends leases, by their renewals and no clock of the server; a restart or a fail-over is seen
+(`StoreWentBack`), so that everybody joins anew.
+Refuses: fencing tokens. A server that restarts may have lost what it acknowledged, and a replica that is promoted knows
+nothing of it: revisions are given twice, and `connect(url, needs=("fencing",))` raises `NotPromised`. One server only,
+no Cluster.
+"""
+
+import asyncio
+import random
+import struct
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from apportion.errors import ApportionError, Compacted, LeaseLost, StoreClosed, StoreUnavailable, StoreWentBack
+from apportion.model.clock import Clock
+from apportion.stores import redis_scripts as scripts
+from apportion.stores.api import (
+    Capabilities,
+    Change,
+    Committed,
+    Compare,
+    Event,
+    Item,
+    Lease,
+    Outcome,
+    Put,
+    Refused,
+    Scan,
+    Unknown,
+)
+from apportion.stores.reaper import Counter, Reaper, pause_seconds
+from apportion.stores.redis_administration import RedisAdministration
+from apportion.stores.redis_link import Link, Reply, Unanswered
+from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.spec import StoreSpec
+from apportion.stores.url import StoreUrl
+
+CAPABILITIES = Capabilities(
+    linearizable=False,
+    durable=False,
+    fencing=False,
+    gapless_watch=False,
+    multi_host=True,
+    watch_delay_seconds=0.1,
+    lease_end="reaper",
+    min_ttl_seconds=0.5,
+)
+OPTIONS = ("ca",)
+_SCAN_SECONDS = 30.0
+_LENGTHS = struct.Struct(">II")
+_ENTRIES_AT_ONCE = 64
+_HINT_MILLISECONDS = 500
+_HISTORY = scripts.NAMES[-1]
+_LEASES = scripts.NAMES[-2]
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
+
+
+class RedisStore:
+    """One handle: a link to the server, within a namespace."""
+
+    def __init__(self, link: Link, namespace: str, clock: Clock) -> None:
+        self._link = link
+        self._space = Space(namespace)
+        self._clock = clock
+        self._incarnation = self._revision = 0
+        self._watches = 0
+        self._reaping: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Learn which life of the store this is."""
+        _, self._revision, self._incarnation = await self._link.run(scripts.ENTER)
+
+    async def scan(self, prefix: str) -> Scan:
+        """See `CoordinationStore`. The server does nothing else meanwhile: seconds for 10^6 items."""
+        span = self._space.span(prefix)
+        reply = await self._link.run(scripts.SCAN, *span, seconds=_SCAN_SECONDS)
+        self._revision, self._incarnation, listed = reply[1:]
+        items = tuple(self._item(key, packed) for key, packed in zip(listed[::2], listed[1::2], strict=True))
+        return Scan(items=items, revision=self._revision, incarnation=self._incarnation)
+
+    async def commit(
+        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
+    ) -> Outcome:
+        """See `CoordinationStore`."""
+        request = self._space.request(when, puts, deletes, CAPABILITIES)
+        try:
+            word, *rest = await self._run(scripts.COMMIT, *_words(request))
+        except Unanswered as error:
+            return Unknown(reason=error.reason)
+        if word == "lost":
+            raise LeaseLost(int(rest[0]))
+        self._revision = max(self._revision, rest[0])
+        return Committed(revision=rest[0]) if word == "ok" else Refused(revision=rest[0])
+
+    async def watch(self, prefix: str, *, after: int) -> AsyncIterator[Change]:
+        """See `CoordinationStore`. Keeps a connection waiting; beside the server's hints it looks twice a second."""
+        start, end = self._space.span(prefix)
+        checked_after(after)
+        incarnation = self._incarnation
+        pause = _FIRST_PAUSE_SECONDS
+        self._begin_to_watch()
+        try:
+            while not self._link.closed:
+                try:
+                    entries = await self._since(after, incarnation)
+                    pause = _FIRST_PAUSE_SECONDS
+                except StoreUnavailable:
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - to spread, not to hide
+                    pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                    continue
+                for change in self._changes(entries, start, end):
+                    yield change
+                after = entries[-1][0] if entries else after
+        except StoreClosed:
+            if not self._link.closed:
+                raise
+        finally:
+            self._end_to_watch()
+
+    async def grant(self, *, ttl_seconds: float) -> Lease:
+        """See `CoordinationStore`."""
+        ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
+        _, lease = await self._run(scripts.GRANT, round(ttl_seconds * 1000))
+        return Lease(id=lease, ttl_seconds=ttl_seconds)
+
+    async def renew(self, leases: Collection[int]) -> frozenset[int]:
+        """See `CoordinationStore`."""
+        _, alive = await self._run(scripts.RENEW, *checked_leases(leases))
+        return frozenset(map(int, alive))
+
+    async def revoke(self, lease: int) -> None:
+        """See `CoordinationStore`."""
+        await self._run(scripts.END, *checked_leases([lease]), "")
+
+    def capabilities(self) -> Capabilities:
+        """See `CoordinationStore`."""
+        return CAPABILITIES
+
+    async def close(self) -> None:
+        """See `CoordinationStore`."""
+        await self._link.close()
+        if self._reaping is not None and self._link.closed:
+            self._reaping.cancel()
+
+    async def _run(self, script: str, *arguments: str | bytes | int) -> Reply:
+        """Run a script that first compares what this handle knows of the store."""
+        reply = await self._link.run(script, self._incarnation, self._revision, *arguments)
+        if reply[0] == "back":
+            self._went_back(self._revision, self._incarnation, reply)
+        return reply
+
+    async def _since(self, after: int, incarnation: int) -> list[tuple[int, bytes]]:
+        """Return the next revisions after one, each with what it did; wait for them a while if there are none yet."""
+        reply = await self._link.run(scripts.SINCE, incarnation, after, _ENTRIES_AT_ONCE)
+        if reply[0] == "back":
+            self._went_back(after, incarnation, reply)
+        if reply[0] == "compacted":
+            raise Compacted(after, reply[1])
+        entries = [(int(name.partition(b"-")[0]), fields[1]) for name, fields in reply[1]]
+        if entries and incarnation == self._incarnation:
+            self._revision = max(self._revision, entries[-1][0])
+        if not entries:  # the reply is only a hint: nobody says by which server it was given
+            await self._link.ask("XREAD", "COUNT", 1, "BLOCK", _HINT_MILLISECONDS, "STREAMS", _HISTORY, f"{after}-0")
+        return entries
+
+    def _changes(self, entries: list[tuple[int, bytes]], start: bytes, end: bytes) -> Iterator[Change]:
+        for revision, packed in entries:
+            events = tuple(self._event(key, value) for key, value in _unpacked(packed) if start <= key < end)
+            if self._link.closed:
+                return
+            if events:
+                yield Change(revision=revision, events=events)
+
+    def _begin_to_watch(self) -> None:
+        self._watches += 1
+        if self._reaping is None:
+            self._reaping = asyncio.create_task(self._reap())
+
+    def _end_to_watch(self) -> None:
+        self._watches -= 1
+        if self._watches == 0 and self._reaping is not None:
+            self._reaping.cancel()
+            self._reaping = None
+
+    async def _reap(self) -> None:
+        """End leases for as long as somebody watches; whatever goes wrong, the watch will say so."""
+        reaper = Reaper()
+        while not self._link.closed:
+            counters: list[Counter] = []
+            with suppress(StoreUnavailable, StoreWentBack, StoreClosed):
+                started = self._clock.elapsed()
+                listed = await self._link.ask("HGETALL", _LEASES)
+                counters = [_counter(lease, held) for lease, held in zip(listed[::2], listed[1::2], strict=True)]
+                ended = reaper.ended(counters, started=started, finished=self._clock.elapsed())
+                if ended:
+                    await self._run(scripts.END, *(word for each in ended for word in (each.lease, each.renewals)))
+            await asyncio.sleep(pause_seconds(counters))
+
+    def _went_back(self, revision: int, incarnation: int, reply: Reply) -> NoReturn:
+        seen = f"revision {revision} of incarnation {incarnation}"
+        raise StoreWentBack(self._link.name, seen, f"it is at {reply[1]} of {reply[2]}")
+
+    def _item(self, key: bytes, packed: bytes) -> Item:
+        revision, lease, value = packed.split(b" ", 2)
+        return Item(key=self._space.text(key), value=value, revision=int(revision), lease=int(lease) if lease else None)
+
+    def _event(self, key: bytes, packed: bytes) -> Event:
+        if not packed:
+            return Event(key=self._space.text(key), value=None)
+        item = self._item(key, packed)
+        return Event(key=item.key, value=item.value, lease=item.lease)
+
+
+def _words(request: Request) -> list[str | bytes | int]:
+    """Return a commit as the arguments of its script."""
+    writes = [(key, b"put", b"" if lease is None else b"%d" % lease, value) for key, value, lease in request.puts]
+    writes += [(key, b"delete", b"", b"") for key in request.deletes]
+    compares = [(key, b"" if revision is None else b"%d" % revision) for key, revision in request.compares]
+    return [len(compares), *(word for words in (*compares, *sorted(writes)) for word in words)]
+
+
+def _unpacked(change: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the keys of a change with what each became; empty for deleted."""
+    found, at = [], 0
+    while at < len(change):
+        key_bytes, packed_bytes = _LENGTHS.unpack_from(change, at)
+        key_at = at + _LENGTHS.size
+        at = key_at + key_bytes + packed_bytes
+        found.append((change[key_at : key_at + key_bytes], change[key_at + key_bytes : at]))
+    return found
+
+
+def _counter(lease: bytes, held: bytes) -> Counter:
+    renewals, milliseconds = held.split()
+    return Counter(lease=int(lease), renewals=int(renewals), ttl_seconds=int(milliseconds) / 1000)
+
+
+async def _connect(url: StoreUrl, clock: Clock) -> RedisStore:
+    url.expect(options=OPTIONS)
+    store = RedisStore(Link(url), url.namespace, clock)
+    try:
+        await store.begin()
+    except ApportionError:
+        await store.close()
+        raise
+    return store
+
+
+def _administration(url: StoreUrl) -> RedisAdministration:
+    url.expect(options=OPTIONS)
+    return RedisAdministration(url)
+
+
+SPEC = StoreSpec(
+    name="redis",
+    schemes=("redis", "rediss"),
+    example="redis://:password@127.0.0.1:6379/0",
+    connect=_connect,
+    administration=_administration,
+)

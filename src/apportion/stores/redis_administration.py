@@ -1,0 +1,108 @@
+"""What an operator asks of a Redis store: is this server set up for it, and what is to be done?"""
+
+from apportion.errors import ApportionError, InvalidInput
+from apportion.stores import redis_scripts as scripts
+from apportion.stores.administration import Finding
+from apportion.stores.redis_link import Link, Reply, parsed_info, refusals
+from apportion.stores.url import StoreUrl
+
+_COMMANDS = "+eval +evalsha +info +select +xread +hgetall"
+_INSIDE_SCRIPTS = (
+    "+time +hget +hset +hdel +hincrby +hexists +hmget +zadd +zrem +zrangebylex +zrangebyscore +xadd +xdel +xlen +xrange"
+)
+
+
+class RedisAdministration:
+    """See `Administration`; each call has a link of its own."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self._url = url
+
+    async def inspect(self) -> tuple[Finding, ...]:
+        """See `Administration`."""
+        link = Link(self._url, greets=False)
+        try:
+            facts = parsed_info(await link.ask("INFO"))
+            refused = refusals(link.name, facts)
+            if refused:
+                return (*map(_refused, refused), _eviction(facts))
+            stored = await link.ask("HGET", scripts.NAMES[0], "format")
+        except ApportionError as error:
+            return (_refused(error),)
+        finally:
+            await link.close()
+        server = Finding(subject="server", found=f"Redis {facts['redis_version']}")
+        return (server, _format(stored), _durability(facts), _eviction(facts))
+
+    def upgrade_statements(self) -> tuple[str, ...]:
+        """See `Administration`: there is no schema; what is missing is made at the first connect."""
+        return ()
+
+    async def upgrade(self) -> tuple[int, int]:
+        """See `Administration`."""
+        link = Link(self._url, greets=False)
+        try:
+            before = int(await link.ask("HGET", scripts.NAMES[0], "format") or 0)
+        finally:
+            await link.close()
+        await self._run(scripts.ENTER)
+        return before, scripts.FORMAT
+
+    def grants(self, user: str) -> tuple[str, ...]:
+        """See `Administration`."""
+        checked_user(user)
+        return (f"ACL SETUSER {user} on resetkeys ~apportion:* resetchannels -@all {_COMMANDS} {_INSIDE_SCRIPTS}",)
+
+    async def restored(self) -> tuple[int, int]:
+        """See `Administration`."""
+        _, before, now = await self._run(scripts.RESTORED)
+        return before, now
+
+    async def _run(self, script: str) -> Reply:
+        link = Link(self._url)
+        try:
+            return await link.run(script)
+        finally:
+            await link.close()
+
+
+def checked_user(user: str) -> str:
+    """Return the name of a user if it can stand in a command; `InvalidInput` for one that would be read as more."""
+    if not user or not user.isprintable() or not set(user).isdisjoint(" '\""):
+        raise InvalidInput("user", user, "a name without blanks and quotes", "Name an ACL user of the server.")
+    return user
+
+
+def _refused(error: ApportionError) -> Finding:
+    return Finding(subject="server", found=error.problem, verdict="error", advice=error.hint)
+
+
+def _format(stored: bytes | None) -> Finding:
+    if stored is None:
+        return Finding(subject="format", found="nothing stored yet")
+    found = f"format {stored.decode(errors='replace')}"
+    if stored == b"%d" % scripts.FORMAT:
+        return Finding(subject="format", found=found)
+    return Finding(subject="format", found=found, verdict="error", advice="Use the release that wrote it.")
+
+
+def _durability(facts: dict[str, str]) -> Finding:
+    if facts.get("aof_enabled") != "1":
+        advice = "Set appendonly yes, or a restart forgets members and tables (they join and publish anew)."
+        found = "snapshots only: a kill loses all since the last one"
+        return Finding(subject="durability", found=found, verdict="warning", advice=advice)
+    if facts.get("aof_last_write_status", "ok") != "ok":
+        advice = "Free space on its disk: it refuses writes."
+        return Finding(subject="durability", found="the last write failed", verdict="error", advice=advice)
+    return Finding(subject="durability", found="append-only file; a fail-over may still lose what was acknowledged")
+
+
+def _eviction(facts: dict[str, str]) -> Finding:
+    policy, limit = facts.get("maxmemory_policy", "unknown"), facts.get("maxmemory", "0")
+    found = f"{policy}, maxmemory {limit} bytes" if limit != "0" else f"{policy}, no maxmemory"
+    if policy == "noeviction":
+        return Finding(subject="eviction", found=found)
+    advice = "Set maxmemory-policy noeviction."
+    return Finding(
+        subject="eviction", found=found, verdict="error" if policy.startswith("allkeys") else "warning", advice=advice
+    )

@@ -1,0 +1,241 @@
+"""The link to a Redis server: connections that were greeted, and what their failures mean.
+
+Promises: every new connection learns who the server is, and tells it: another `run_id` (a restart) or replication id (a
+fail-over) than the one written in the data begins a new incarnation. Nothing is ever sent twice. Every call is bounded.
+Refuses: Redis Cluster, replicas, servers before 6.2, and such as may evict any key.
+"""
+
+import asyncio
+import os
+import re
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from apportion.errors import ApportionError, InvalidInput, MissingExtra, StoreClosed, StoreUnavailable, shown
+from apportion.stores import redis_scripts as scripts
+from apportion.stores.url import StoreUrl
+
+try:
+    from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool, SSLConnection
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
+    from redis.exceptions import (
+        AuthenticationError,
+        NoPermissionError,
+        NoScriptError,
+        OutOfMemoryError,
+        ReadOnlyError,
+        RedisError,
+        ResponseError,
+    )
+    from redis.exceptions import TimeoutError as ClientTimeout
+except ModuleNotFoundError as missing:
+    raise MissingExtra("the client of Redis stores", "redis") from missing
+
+if TYPE_CHECKING:
+    from redis.exceptions import RedisError as ClientError
+
+OLDEST = (6, 2)
+CONNECT_SECONDS = 4.0
+REPLY_SECONDS = 5.0
+_DATABASES = 16_384
+_REFUSALS = (NoPermissionError, OutOfMemoryError, ReadOnlyError)
+_CODES_OF_REFUSALS = ("OOM", "MISCONF", "NOREPLICAS", "BUSY")
+_CONNECT_ERROR = re.compile(r"Error (\d+) connecting to ")
+Reply = list[Any]
+
+# A forked child must neither use inherited connections nor let them be collected: closing one would take it out of the
+# event loop's selector, which parent and child share.
+_links: "WeakSet[Link]" = WeakSet()
+_inherited: list["Link"] = []
+os.register_at_fork(after_in_child=lambda: _inherited.extend(_links))
+
+
+class Unanswered(StoreUnavailable):
+    """It was sent, and no reply came: it may have happened."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(store, reason, "It may have happened, or may yet: read back, or do it again.")
+
+
+class Link:
+    """Connections of one handle to one server; without `greets` only to look at it."""
+
+    def __init__(self, url: StoreUrl, *, greets: bool = True) -> None:
+        self.name = str(url)
+        self.closed = False
+        self._greets = greets
+        self._fingerprint = ""
+        self._pid = os.getpid()
+        self._pool = ConnectionPool(
+            connection_class=SSLConnection if url.scheme == "rediss" else Connection,
+            redis_connect_func=self._greet,
+            retry=Retry(NoBackoff(), 0),  # of connecting; requests go to the connection itself, which sends them once
+            protocol=2,
+            socket_connect_timeout=CONNECT_SECONDS,
+            socket_timeout=None,  # `ask` bounds the whole call
+            **_where(url),
+        )
+        _links.add(self)
+
+    async def ask(self, *words: str | bytes | int, seconds: float = REPLY_SECONDS) -> Any:  # noqa: ANN401 - a reply
+        """Send a command and return its reply. `StoreUnavailable`: no effect; `Unanswered`: that is open."""
+        async with self._connection() as connection:
+            return await self._exchange(connection, words, seconds)
+
+    async def run(self, script: str, *arguments: str | bytes | int, seconds: float = REPLY_SECONDS) -> Reply:
+        """Run a script on the server, after telling it who it is; the first word of the reply says how it went."""
+        digest = sha1(script.encode(), usedforsecurity=False).hexdigest()
+        async with self._connection() as connection:
+            words = (len(scripts.NAMES), *scripts.NAMES, self._fingerprint, *arguments)
+            try:
+                reply = await self._exchange(connection, ("EVALSHA", digest, *words), seconds)
+            except NoScriptError:  # a server forgets them when it restarts
+                reply = await self._exchange(connection, ("EVAL", script, *words), seconds)
+        return self._known(reply)
+
+    async def close(self) -> None:
+        """Close the connections, unless they belong to the parent process."""
+        if not self.closed and os.getpid() == self._pid:
+            self.closed = True
+            await self._pool.disconnect()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator["AbstractConnection"]:
+        if os.getpid() != self._pid:
+            raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
+        if self.closed:
+            raise StoreClosed(self.name)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+        except (RedisError, OSError) as error:
+            raise StoreUnavailable(self.name, _reason(error)) from error
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection)
+
+    async def _exchange(
+        self, connection: "AbstractConnection", words: Sequence[str | bytes | int], seconds: float
+    ) -> Any:  # noqa: ANN401
+        try:
+            async with asyncio.timeout(seconds):
+                await connection.send_command(*words)
+                return await connection.read_response()
+        except NoScriptError:
+            raise
+        except ResponseError as error:
+            raise self._refusal(error) from error
+        except (RedisError, OSError) as error:
+            raise self._lost(error) from error
+
+    async def _greet(self, connection: "AbstractConnection") -> None:
+        """Log in on a new connection, look at the server, and tell it who it is."""
+        await connection.on_connect()
+        if not self._greets:
+            return
+        try:
+            await connection.send_command("INFO")
+            facts = parsed_info(await connection.read_response())
+            self._check(facts)
+            self._fingerprint = f"{facts['run_id']}/{facts.get('master_replid', '')}"
+            await connection.send_command("EVAL", scripts.ENTER, len(scripts.NAMES), *scripts.NAMES, self._fingerprint)
+            self._known(await connection.read_response())
+        except ApportionError:
+            await connection.disconnect(nowait=True)
+            raise
+
+    def _check(self, facts: dict[str, str]) -> None:
+        for refusal in refusals(self.name, facts):
+            raise refusal
+
+    def _known(self, reply: Reply) -> Reply:
+        reply[0] = reply[0].decode()
+        if reply[0] == "format":
+            expected = f"format {scripts.FORMAT}, which this release knows"
+            raise InvalidInput(f"format of {self.name}", reply[1].decode(), expected, "Use the release that wrote it.")
+        return reply
+
+    def _refusal(self, error: "ClientError") -> StoreUnavailable:
+        if isinstance(error, _REFUSALS) or any(code in str(error) for code in _CODES_OF_REFUSALS):
+            return StoreUnavailable(self.name, _reason(error))
+        return Unanswered(self.name, _reason(error))
+
+    def _lost(self, error: Exception) -> ApportionError:
+        return StoreClosed(self.name) if self.closed else Unanswered(self.name, _reason(error))
+
+
+def parsed_info(info: bytes) -> dict[str, str]:
+    """Return the facts of an INFO reply."""
+    pairs = (line.partition(":") for line in info.decode(errors="replace").splitlines())
+    return {name: value for name, mark, value in pairs if mark}
+
+
+def refusals(store: str, facts: dict[str, str]) -> Sequence[ApportionError]:
+    """Return why a server is not one to build on, the worst first; empty when it is."""
+    found: list[ApportionError] = []
+    version = facts.get("redis_version", "")
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        found.append(
+            InvalidInput(f"server of {store}", f"Redis {version}", f"{oldest} or newer", "Upgrade the server.")
+        )
+    if not facts.get("run_id"):
+        expected, hint = "one, by which a restart is seen", "Ask whoever runs it to show it in INFO."
+        found.append(InvalidInput(f"run_id of {store}", facts.get("run_id"), expected, hint))
+    if facts.get("cluster_enabled") == "1":
+        hint = "Run a server of its own for coordination: scripts here work on one server."
+        found.append(InvalidInput(f"server of {store}", "Redis Cluster", "a single server", hint))
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy.startswith("allkeys"):
+        hint = "Set maxmemory-policy noeviction: this server may drop any key when memory is short."
+        found.append(InvalidInput(f"maxmemory-policy of {store}", policy, "noeviction", hint))
+    if "master_host" in facts:
+        found.append(StoreUnavailable(store, "it is a replica", "Name the server that it copies from."))
+    return found
+
+
+def _where(url: StoreUrl) -> dict[str, Any]:
+    """Return what the client needs to connect; `InvalidInput` for parts that cannot be meant."""
+    if len(url.hosts) != 1 or not url.host:
+        expected, hint = "exactly one host", "Write for example redis://:password@host:6379/0"
+        raise InvalidInput("hosts of the store URL", ",".join(host for host, _ in url.hosts), expected, hint)
+    database = url.path or "0"
+    if not (database.isascii() and database.isdecimal() and int(database) < _DATABASES):
+        raise InvalidInput(
+            "database of the store URL", database, "a number, as in redis://host/0", "Most have 0 to 15."
+        )
+    for secret in (url.user, url.password):
+        try:
+            secret.encode()
+        except UnicodeEncodeError:
+            expected, hint = "text without lone surrogates", "Percent-encode its bytes."
+            raise InvalidInput("user or password of the store URL", "(not shown)", expected, hint) from None
+    where: dict[str, Any] = {"host": url.host, "port": url.hosts[0][1] or 6379, "db": int(database)}
+    where.update(username=url.user or None, password=url.password or None)
+    ca = url.option("ca")
+    if ca and url.scheme != "rediss":
+        raise InvalidInput("option of the store URL", "ca", "rediss:// with it", "Write rediss:// for TLS.")
+    if ca and not os.access(ca, os.R_OK):
+        raise InvalidInput("option ca of the store URL", ca, "a readable file of certificates", "Check its path.")
+    if url.scheme == "rediss":
+        where.update(ssl_cert_reqs="required", ssl_check_hostname=True, ssl_ca_certs=ca or None)
+    return where
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AuthenticationError):
+        return "it refuses this user or password"
+    if isinstance(error, OutOfMemoryError):
+        return "its memory is full (maxmemory)"
+    if isinstance(error, (TimeoutError, ClientTimeout)):
+        return "no answer in time"
+    if isinstance(error.__context__, ssl.SSLError):
+        return shown(getattr(error.__context__, "verify_message", "") or error.__context__.reason or "TLS failed")
+    number = _CONNECT_ERROR.match(str(error))
+    return os.strerror(int(number[1])).lower() if number and "SSL" not in str(error) else shown(str(error))
