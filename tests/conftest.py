@@ -10,5 +10,7 @@ settings.register_profile(
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+pytest_plugins = ["apportion.sim.conformance.plugin"]
+
 # Checked by mypy, never run.
 collect_ignore = ["typing"]

@@ -5,6 +5,7 @@ to one event loop.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Collection, Sequence
 
 from apportion.errors import InvalidInput, StoreClosed, StoreWentBack
@@ -87,7 +88,8 @@ class Memory:
         ends = min((held.ends_at for held in self.ledger.leases.values()), default=None)
         pause = None if ends is None else max(_SHORTEST_PAUSE_SECONDS, ends - self.clock.elapsed())
         try:
-            await asyncio.wait_for(self._changed.wait(), pause)
+            async with asyncio.timeout(pause):  # `wait_for` of Python 3.11 loses a cancellation that meets the change
+                await self._changed.wait()
         except TimeoutError:
             return
 
@@ -103,6 +105,7 @@ class MemoryStore:
         self._space = Space(namespace)
         self._name = name
         self._seen = (memory.ledger.incarnation, 0)
+        self._pid = os.getpid()
         self._closed = False
 
     async def scan(self, prefix: str) -> Scan:
@@ -133,10 +136,12 @@ class MemoryStore:
         """See `CoordinationStore`."""
         start, end = self._space.span(prefix)
         checked_after(after)
+        incarnation = self._seen[0]
         while not self._closed:
             ledger = self._same()
-            if after > ledger.revision:
-                raise StoreWentBack(self._name, f"revision {after}", f"its revision is {ledger.revision}")
+            if after > ledger.revision or incarnation != ledger.incarnation:
+                seen = f"revision {after} of incarnation {incarnation}"
+                raise StoreWentBack(self._name, seen, f"it is at {ledger.revision} of {ledger.incarnation}")
             for entry in ledger.since(after):
                 after = entry.revision
                 change = self._change(entry, start, end)
@@ -174,6 +179,8 @@ class MemoryStore:
             self._memory.let_go()
 
     def _open(self) -> Ledger:
+        if os.getpid() != self._pid:
+            raise StoreClosed(self._name, "it belongs to the process that this one was forked from")
         if self._closed:
             raise StoreClosed(self._name)
         return self._memory.now()

@@ -13,7 +13,7 @@ no Cluster.
 import asyncio
 import random
 import struct
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -98,7 +98,7 @@ class RedisStore:
         self._revision = max(self._revision, rest[0])
         return Committed(revision=rest[0]) if word == "ok" else Refused(revision=rest[0])
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncIterator[Change]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """See `CoordinationStore`. Keeps a connection waiting; beside the server's hints it looks twice a second."""
         start, end = self._space.span(prefix)
         checked_after(after)

@@ -1,7 +1,8 @@
 """Rig: a store that a suite may do things to, such as killing its server or putting an old copy of its data back.
 
-One rig is made for a suite and used by one case after another, each in a namespace of its own. What a kind of store has
-no means for raises `Impossible` with the capability that says so; the case is then skipped by that name.
+One rig is made for a suite and used by one case after another, each in a namespace and an event loop of its own, so it
+keeps nothing that belongs to a loop. What a kind of store has no means for raises `Impossible` with the capability that
+says so; the case is then skipped by that name. A promise that the store does make excuses nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -33,6 +34,10 @@ class Rig(ABC):
         """Return a new handle."""
         return await connect(self.url(namespace, address=address), clock=clock)
 
+    def url_elsewhere(self, namespace: str) -> str:
+        """Return the URL by which another process reaches the store; `Impossible` where none can."""
+        return self.url(namespace)
+
     @abstractmethod
     def address(self) -> tuple[str, int]:
         """Return where the server listens, so that a proxy can be put before it."""
@@ -59,7 +64,7 @@ class Rig(ABC):
 
     @abstractmethod
     async def fill(self) -> None:
-        """Leave no room on the store's disk (or in its quota), so that the next large commit cannot be kept."""
+        """Leave no room on the store's disk (or in its quota), so that 10 MB more, in values of 256 KiB, do not fit."""
 
     @abstractmethod
     async def relieve(self) -> None:

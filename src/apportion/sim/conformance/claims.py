@@ -1,0 +1,36 @@
+"""Claims: what a case says must hold; one that does not raises `AssertionError`, also where Python runs without them.
+
+The statement `assert` would be left out by `python -O`, and every store would then be certified.
+"""
+
+from reprlib import Repr
+from typing import cast
+
+from apportion.stores import Committed, Outcome, Refused
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 12
+
+
+def holds(condition: object, claim: str) -> None:
+    """Fail with the claim unless the condition is true."""
+    if not condition:
+        raise AssertionError(f"it does not hold that {claim}")
+
+
+def same(expected: object, actual: object, what: str) -> None:
+    """Fail unless both are equal, and show them."""
+    if expected != actual:
+        raise AssertionError(f"{what}: expected {_SHORT.repr(expected)}, was {_SHORT.repr(actual)}")
+
+
+def committed(outcome: Outcome) -> int:
+    """Return the revision of a commit; fail when it did not happen."""
+    holds(isinstance(outcome, Committed), f"a commit whose compares hold happens: {outcome}")
+    return cast(Committed, outcome).revision
+
+
+def refused(outcome: Outcome) -> None:
+    """Fail unless a commit was refused."""
+    holds(isinstance(outcome, Refused), f"a commit whose compare does not hold is refused: {outcome}")

@@ -1,0 +1,141 @@
+"""A proxy between a handle and its server that does what networks do: lose replies, go silent, cut, and repeat.
+
+It knows no protocol. A request is what a client sends at once; its reply is what the server sends next on that
+connection. Promises: a reply that is lost was made, so the server has done what it was asked.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+_CHUNK_BYTES = 1 << 16
+_REPLAY_SECONDS = 2.0
+
+
+@dataclass(eq=False, slots=True)
+class _Link:
+    """One connection through the proxy: its two ends, the requests so far, and whether the next reply is lost."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    requests: list[bytes] = field(default_factory=list)
+    answered: bool = True
+    loses: bool = False
+
+    def cut(self) -> None:
+        """Reset both ends."""
+        for end in (self.client, self.server):
+            end.transport.abort()
+
+
+class Proxy:
+    """A listener on this machine that passes on to `target`; `lost` counts the replies that it has lost."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
+        self.lost = 0
+        self._until_loss: int | None = None
+        self._links: list[_Link] = []
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._passes = asyncio.Event()
+        self._passes.set()
+        self._server: asyncio.Server
+
+    async def open(self) -> None:
+        """Begin to listen, on a free port."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where clients connect to."""
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return host, port
+
+    def lose_reply(self, nth: int | None) -> None:
+        """Pass the nth request from now on, then cut its connection in place of the reply; None: lose no more."""
+        self._until_loss = nth
+
+    def silence(self) -> None:
+        """Pass nothing more, and tell nobody: a black hole."""
+        self._passes.clear()
+
+    def heal(self) -> None:
+        """Pass everything again, also what was sent meanwhile."""
+        self._passes.set()
+
+    def cut(self) -> None:
+        """Reset every connection."""
+        for link in self._links:
+            link.cut()
+
+    async def repeat(self) -> int:
+        """Send the server all requests of each connection once more, on a new one; return how many those were."""
+        links = [list(link.requests) for link in self._links]
+        for requests in links:
+            reader, writer = await asyncio.open_connection(*self.target)
+            for request in requests:
+                writer.write(request)
+                try:
+                    await asyncio.wait_for(reader.read(_CHUNK_BYTES), _REPLAY_SECONDS)
+                except (TimeoutError, ConnectionError):
+                    break
+            writer.close()
+        return sum(map(len, links))
+
+    async def close(self) -> None:
+        """Stop listening and cut what is open."""
+        self._server.close()
+        self.cut()
+        self.heal()
+        if self._pumps:
+            await asyncio.wait(self._pumps)
+
+    async def _accept(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        try:
+            server_reader, server = await asyncio.open_connection(*self.target)
+        except OSError:
+            client.transport.abort()
+            return
+        link = _Link(client, server)
+        self._links.append(link)
+        for pump in (self._requests(link, client_reader), self._replies(link, server_reader)):
+            task = asyncio.create_task(pump)
+            self._pumps.add(task)
+            task.add_done_callback(self._pumps.discard)
+
+    async def _requests(self, link: _Link, reader: asyncio.StreamReader) -> None:
+        try:
+            while data := await reader.read(_CHUNK_BYTES):
+                await self._passes.wait()
+                self._note(link, data)
+                link.server.write(data)
+                await link.server.drain()
+        except ConnectionError:
+            pass
+        link.server.close()
+
+    def _note(self, link: _Link, data: bytes) -> None:
+        """Write a request down; what a client sends before it was answered belongs to the same request."""
+        if not link.answered:
+            link.requests[-1] += data
+            return
+        link.requests.append(data)
+        link.answered = False
+        if self._until_loss is not None:
+            self._until_loss -= 1
+            if self._until_loss == 0:
+                self._until_loss, link.loses = None, True
+
+    async def _replies(self, link: _Link, reader: asyncio.StreamReader) -> None:
+        try:
+            while data := await reader.read(_CHUNK_BYTES):
+                await self._passes.wait()
+                link.answered = True
+                if link.loses:
+                    self.lost += 1
+                    link.cut()
+                    return
+                link.client.write(data)
+                await link.client.drain()
+        except ConnectionError:
+            pass
+        link.client.close()

@@ -1,0 +1,49 @@
+"""The suite: all cases, and how one of them is run against a rig.
+
+Each case runs in an event loop and a namespace of its own, in real time.
+"""
+
+import asyncio
+from secrets import token_hex
+from types import ModuleType
+
+from apportion.sim.conformance import commits, faults, handles, leases, limits, lives, processes, scans, watches
+from apportion.sim.conformance.case import Case
+from apportion.sim.conformance.rig import Impossible, Rig
+from apportion.sim.conformance.stage import PATIENCE_SECONDS, Stage
+
+CASE_SECONDS = 90.0
+_FILES = (commits, limits, scans, watches, leases, faults, lives, processes, handles)
+
+
+def cases() -> tuple[Case, ...]:
+    """Return all cases, in the order of their files."""
+    return tuple(each for file in _FILES for each in _of(file))
+
+
+def check(case: Case, rig: Rig, *, patience_seconds: float = PATIENCE_SECONDS) -> str | None:
+    """Run a case. Return the capability for lack of which it was skipped, None when the store has kept its promise.
+
+    `AssertionError` when the promise is broken; another error of this library when a healthy store would raise none.
+    """
+    return asyncio.run(_checked(case, rig, patience_seconds))
+
+
+async def _checked(case: Case, rig: Rig, patience_seconds: float) -> str | None:
+    stage = Stage(rig, f"case-{token_hex(6)}", patience_seconds=patience_seconds)
+    async with stage:
+        for need in case.needs:
+            if not getattr(stage.able, need):
+                return need
+        try:
+            async with asyncio.timeout(CASE_SECONDS):
+                await case.run(stage)
+        except Impossible as impossible:
+            return stage.excused(impossible)
+        except TimeoutError as error:
+            raise AssertionError(f"it took longer than {CASE_SECONDS:g} s: {case.promise}") from error
+    return None
+
+
+def _of(file: ModuleType) -> list[Case]:
+    return [value for value in vars(file).values() if isinstance(value, Case)]
