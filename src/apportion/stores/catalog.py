@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "apportion.stores"
 _FILE_OF = {
+    "etcd": "etcd",
+    "etcds": "etcd",
     "memory": "memory",
     "redis": "redis",
     "rediss": "redis",

@@ -1,0 +1,53 @@
+"""The etcd store, as the catalog finds it: what a URL may say, and that its client is an extra.
+
+    etcd://host:2379,other:2379?namespace=crawl
+    etcds://user:password@host:2379?ca=/etc/ssl/ca.pem&cert=/etc/ssl/me.pem&key=/etc/ssl/me.key
+
+`etcds` speaks TLS and always checks the server's certificate and name; `ca` says whom to trust (without it,
+the system's authorities), `cert` and `key` who we are. See `etcd_store` for what it promises.
+"""
+
+from apportion.errors import InvalidInput, MissingExtra
+from apportion.model.clock import Clock
+from apportion.stores.administration import Administration
+from apportion.stores.api import CoordinationStore
+from apportion.stores.spec import StoreSpec
+from apportion.stores.url import StoreUrl
+
+
+async def _connect(url: StoreUrl, clock: Clock) -> CoordinationStore:
+    _check(url)
+    from apportion.stores.etcd_store import EtcdStore  # noqa: PLC0415 - its client is an extra
+
+    return await EtcdStore.connected(url, clock)
+
+
+def _administration(url: StoreUrl) -> Administration:
+    _check(url)
+    from apportion.stores.etcd_administration import EtcdAdministration  # noqa: PLC0415 - its client is an extra
+
+    return EtcdAdministration(url)
+
+
+def _check(url: StoreUrl) -> None:
+    url.expect(options=("ca", "cert", "key") if url.scheme == "etcds" else ())
+    example = f"Write for example {url.scheme}://host:2379,other:2379?namespace=crawl"
+    if not url.hosts or not all(host for host, _ in url.hosts):
+        raise InvalidInput("store URL", str(url), "the hosts of its servers", example)
+    if url.path:
+        raise InvalidInput("path of the store URL", url.path, "none", example)
+    if url.password and not url.user:
+        raise InvalidInput("user of the store URL", url.user, "a name before the password", example)
+    try:
+        import httpx  # noqa: F401, PLC0415 - only to see that it is there
+    except ImportError as error:
+        raise MissingExtra("httpx, with which etcd is spoken to,", "etcd") from error
+
+
+SPEC = StoreSpec(
+    name="etcd",
+    schemes=("etcd", "etcds"),
+    example="etcd://host:2379,other:2379?namespace=crawl",
+    connect=_connect,
+    administration=_administration,
+)

@@ -1,0 +1,157 @@
+"""What an operator asks of an etcd cluster: servers, leader, room, rights; nothing has to be set up in it.
+
+Source: etcd's maintenance and auth interfaces, as its gateway renders them.
+"""
+
+import time
+from shlex import quote
+
+from apportion.errors import ApportionError, StoreUnavailable
+from apportion.stores.administration import Finding
+from apportion.stores.api import Capabilities
+from apportion.stores.etcd_gateway import Gateway, NoReply, Rejected, Unreached
+from apportion.stores.etcd_life import Origin, ask, begin, unavailable
+from apportion.stores.etcd_messages import INCARNATION_KEY, Reply, range_of
+from apportion.stores.etcd_store import CAPABILITIES
+from apportion.stores.url import StoreUrl
+
+_OLDEST = (3, 4)
+_USUAL_QUOTA_BYTES = 2 * 1024**3  # of a server that was given none
+_FULL_RATIO = 0.8
+_SLOW_SECONDS = 0.1
+
+
+class EtcdAdministration:
+    """One cluster, by its URL."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self._url = url
+
+    async def inspect(self) -> tuple[Finding, ...]:
+        """See `Administration`."""
+        gateway = Gateway(self._url)
+        try:
+            servers = [await _server(gateway, at) for at in range(len(gateway.endpoints))]
+            return (*servers, *await _cluster(gateway), _transport(self._url), _limits(CAPABILITIES))
+        finally:
+            await gateway.close()
+
+    def upgrade_statements(self) -> tuple[str, ...]:
+        """See `Administration`: etcd has no schema."""
+        return ()
+
+    async def upgrade(self) -> tuple[int, int]:
+        """See `Administration`: etcd has no schema."""
+        return (1, 1)
+
+    def grants(self, user: str) -> tuple[str, ...]:
+        """See `Administration`. Commands, since etcd has no statements."""
+        role, user = f"apportion-{self._url.namespace}", quote(user)
+        return (
+            f"etcdctl role add {role}",
+            f"etcdctl role grant-permission --prefix {role} readwrite {self._url.namespace}/",
+            f"etcdctl role grant-permission {role} readwrite '{INCARNATION_KEY.decode()}'",
+            f"etcdctl user grant-role {user} {role}",
+        )
+
+    async def restored(self) -> tuple[int, int]:
+        """See `Administration`."""
+        gateway = Gateway(self._url)
+        try:
+            origin = Origin(gateway)
+            reply = await ask(gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
+            before = origin.read(reply)
+            await begin(gateway, before, reply["header"]["cluster_id"])
+            await origin.learn()  # another operator's is as good as ours
+        finally:
+            await gateway.close()
+        return (0 if before is None else before.incarnation, origin.life.incarnation)
+
+
+async def _server(gateway: Gateway, at: int) -> Finding:
+    """Return what one server says of itself, and how long it takes to say so."""
+    subject = f"server {gateway.endpoints[at].netloc.decode()}"
+    began = time.monotonic()
+    try:
+        version = str((await gateway.visit("/version", None, at)).get("etcdserver", ""))
+        reply = await gateway.visit("/v3/kv/range", range_of(INCARNATION_KEY), at)
+    except (ApportionError, Rejected, Unreached, NoReply) as error:
+        return Finding(subject=subject, found=_line(error), verdict="error", advice="Is it running, and in reach?")
+    seconds = time.monotonic() - began
+    found = f"etcd {version or 'of no version'}, revision {reply.get('header', {}).get('revision', '?')}, "
+    found += f"{seconds * 1000:.1f} ms for two requests"
+    if _numbers(version) < _OLDEST:
+        return Finding(subject=subject, found=found, verdict="error", advice="Use etcd 3.4 or later.")
+    if seconds > _SLOW_SECONDS:
+        return Finding(subject=subject, found=found, verdict="warning", advice="Look at its disk and the network.")
+    return Finding(subject=subject, found=found)
+
+
+async def _cluster(gateway: Gateway) -> tuple[Finding, ...]:
+    try:
+        status = await ask(gateway, "/v3/maintenance/status", {})
+        members = await ask(gateway, "/v3/cluster/member/list", {})
+        alarms = await gateway.ask("/v3/maintenance/alarm", {"action": "GET"})
+    except (StoreUnavailable, Rejected) as error:
+        advice = "Start a majority of its servers, and check the user of the URL."
+        return (Finding(subject="cluster", found=_line(error), verdict="error", advice=advice),)
+    return (_leader(status, members), _room(status, alarms), await _rights(gateway))
+
+
+def _leader(status: Reply, members: Reply) -> Finding:
+    listed = members.get("members", [])
+    name = next((each.get("name", "") for each in listed if each.get("ID") == status.get("leader")), "")
+    found = f"{len(listed)} servers, {f'leader {name}' if name else 'no leader'}"
+    if not name:
+        return Finding(subject="cluster", found=found, verdict="error", advice="Start a majority of its servers.")
+    if len(listed) < 3:
+        return Finding(
+            subject="cluster", found=found, verdict="warning", advice="Three servers outlive the loss of one."
+        )
+    return Finding(subject="cluster", found=found)
+
+
+def _room(status: Reply, alarms: Reply) -> Finding:
+    size = int(status.get("dbSize", "0"))
+    sounded = ", ".join(sorted({each.get("alarm", "") for each in alarms.get("alarms", [])}))
+    found = f"{size / 1e6:.1f} MB used{f', alarm {sounded}' if sounded else ''}"
+    if sounded:
+        advice = "Compact and defragment it, then: etcdctl alarm disarm"
+        return Finding(subject="room", found=found, verdict="error", advice=advice)
+    if size > _FULL_RATIO * _USUAL_QUOTA_BYTES:
+        advice = "Compact and defragment it, or raise --quota-backend-bytes."
+        return Finding(subject="room", found=found, verdict="warning", advice=advice)
+    return Finding(subject="room", found=found)
+
+
+async def _rights(gateway: Gateway) -> Finding:
+    """See whether anybody may list the users: without authentication the server says that it is off."""
+    try:
+        await gateway.visit("/v3/auth/authenticate", {"name": "", "password": ""}, gateway.current)
+    except Rejected as error:
+        if "not enabled" in str(error):
+            advice = "Anybody who reaches it may write: etcdctl auth enable"
+            return Finding(subject="authentication", found="off", verdict="warning", advice=advice)
+    except (Unreached, NoReply) as error:
+        raise unavailable(gateway, error) from error
+    return Finding(subject="authentication", found="on")
+
+
+def _transport(url: StoreUrl) -> Finding:
+    if url.scheme == "etcds":
+        return Finding(subject="transport", found="TLS; the server's certificate and name are checked")
+    advice = "Use etcds:// where others can listen."
+    return Finding(subject="transport", found="without TLS", verdict="warning", advice=advice)
+
+
+def _limits(able: Capabilities) -> Finding:
+    found = f"{able.max_operations} operations and {able.max_commit_bytes} bytes a commit, leases of 2 s and more"
+    return Finding(subject="limits", found=found)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+def _line(error: Exception) -> str:
+    return error.problem if isinstance(error, ApportionError) else str(error)

@@ -1,0 +1,215 @@
+"""etcd's messages: what we say to its JSON gateway and what it answers, as plain data; no I/O.
+
+Promises: keys and values are bytes here and base64 on the wire; numbers of 64 bits are text on the wire.
+Source: etcd's `rpc.proto` and `kv.proto` (Apache-2.0), versions 3.4 to 3.6, as its gateway renders them in JSON.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from apportion.stores.api import Event, Item
+from apportion.stores.requests import Request, Space
+
+# Outside all namespaces: a namespace begins with a letter or a digit.
+INCARNATION_KEY = b"!apportion/incarnation"
+
+
+class Header(TypedDict, total=False):
+    """Who answered, and the revision its store was at."""
+
+    cluster_id: str
+    revision: str
+
+
+class KeyValue(TypedDict, total=False):
+    """A key as the store keeps it; what is zero or empty is left out."""
+
+    key: str
+    value: str
+    mod_revision: str
+    lease: str
+
+
+class RangeReply(TypedDict, total=False):
+    """The keys of a range, in order, and whether there are more."""
+
+    kvs: list[KeyValue]
+    more: bool
+
+
+class OperationReply(TypedDict, total=False):
+    """What one operation of a transaction gave."""
+
+    response_range: RangeReply
+
+
+class WatchEvent(TypedDict, total=False):
+    """What happened to one key; PUT when no type is given."""
+
+    type: str
+    kv: KeyValue
+
+
+class Failure(TypedDict, total=False):
+    """An error inside a stream whose status was 200."""
+
+    grpc_code: int
+    message: str
+
+
+class Result(TypedDict, total=False):
+    """One message of a stream: of a watch, or about a lease."""
+
+    header: Header
+    watch_id: str
+    created: bool
+    canceled: bool
+    cancel_reason: str
+    compact_revision: str
+    fragment: bool
+    events: list[WatchEvent]
+    ID: str
+    TTL: str
+
+
+class Message(TypedDict, total=False):
+    """One line of a stream."""
+
+    result: Result
+    error: Failure
+
+
+class Member(TypedDict, total=False):
+    """One server of the cluster."""
+
+    ID: str
+    name: str
+
+
+class Alarm(TypedDict, total=False):
+    """What a server has sounded: NOSPACE or CORRUPT."""
+
+    alarm: str
+
+
+class Reply(RangeReply, total=False):
+    """The fields that we read of any answer."""
+
+    header: Header
+    succeeded: bool
+    responses: list[OperationReply]
+    ID: str
+    TTL: str
+    token: str
+    leader: str
+    dbSize: str
+    members: list[Member]
+    alarms: list[Alarm]
+    code: int
+    message: str
+    error: str | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Which life of the store this is: its incarnation, the cluster that has it, and the bytes that say so."""
+
+    incarnation: int
+    cluster: str
+    written: bytes
+
+    @classmethod
+    def of(cls, incarnation: int, cluster: str) -> "Life":
+        """Return the life of an incarnation in a cluster."""
+        return cls(incarnation, cluster, f"{incarnation} {cluster}".encode())
+
+    @classmethod
+    def read(cls, reply: RangeReply) -> "Life | None":
+        """Return what the incarnation's key holds; None without one, ValueError for what we did not write."""
+        for found in reply.get("kvs", ()):
+            written = b64decode(found.get("value", ""))
+            incarnation, cluster = written.decode().split(" ")
+            return cls(int(incarnation), cluster, written)
+        return None
+
+
+def text_of(data: bytes) -> str:
+    """Return bytes as the gateway wants them."""
+    return b64encode(data).decode()
+
+
+def range_of(start: bytes, end: bytes | None = None, limit: int = 0, revision: int = 0) -> dict[str, object]:
+    """Return a request for one key, or for a half-open range of keys."""
+    bounds = {"key": text_of(start)} if end is None else {"key": text_of(start), "range_end": text_of(end)}
+    return {**bounds, "limit": limit, "revision": str(revision)}
+
+
+READ_LIFE = {"request_range": range_of(INCARNATION_KEY)}
+
+
+def transaction_of(request: Request, life: Life) -> dict[str, object]:
+    """Return a commit as one transaction: it also compares the life of the store, and reads it when refused."""
+    compares = [_same(life), *(_compare(key, revision) for key, revision in request.compares)]
+    puts = [{"request_put": _put(key, value, lease)} for key, value, lease in request.puts]
+    deletes = [{"request_delete_range": {"key": text_of(key)}} for key in request.deletes]
+    return {"compare": compares, "success": [*puts, *deletes], "failure": [READ_LIFE]}
+
+
+def rebirth_of(before: Life | None, after: Life) -> dict[str, object]:
+    """Return the transaction that begins another life, if the one before is still the last."""
+    compare = _compare(INCARNATION_KEY, None) if before is None else _same(before)
+    return {"compare": [compare], "success": [{"request_put": _put(INCARNATION_KEY, after.written, None)}]}
+
+
+def watch_of(start: bytes, end: bytes, *, since: int, life_since: int) -> bytes:
+    """Return a request for two watches in one stream: number 0 of a range, number 1 of the incarnation."""
+    bounds = {"key": text_of(start), "range_end": text_of(end), "start_revision": str(since)}
+    wanted = {**bounds, "fragment": True, "progress_notify": True}
+    life = {"key": text_of(INCARNATION_KEY), "start_revision": str(life_since)}
+    return encoded({"create_request": wanted}) + encoded({"create_request": life})
+
+
+def encoded(message: object) -> bytes:
+    """Return a message as a line of JSON."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def items_of(found: Iterable[KeyValue], space: Space) -> Iterable[Item]:
+    """Return keys as items of a namespace."""
+    for each in found:
+        yield Item(
+            key=space.text(b64decode(each["key"])),
+            value=b64decode(each.get("value", "")),
+            revision=int(each["mod_revision"]),
+            lease=_lease_of(each),
+        )
+
+
+def event_of(event: WatchEvent, space: Space) -> Event:
+    """Return what happened to a key, as an event of a namespace."""
+    kv = event["kv"]
+    deleted = event.get("type") == "DELETE"
+    value = None if deleted else b64decode(kv.get("value", ""))
+    return Event(key=space.text(b64decode(kv["key"])), value=value, lease=None if deleted else _lease_of(kv))
+
+
+def _lease_of(kv: KeyValue) -> int | None:
+    return int(kv.get("lease", "0")) or None
+
+
+def _same(life: Life) -> dict[str, object]:
+    written = {"target": "VALUE", "result": "EQUAL", "value": text_of(life.written)}
+    return {"key": text_of(INCARNATION_KEY), **written}
+
+
+def _compare(key: bytes, revision: int | None) -> dict[str, object]:
+    # A key that is absent has revision 0, so that one kind of compare serves both.
+    return {"key": text_of(key), "target": "MOD", "result": "EQUAL", "mod_revision": str(revision or 0)}
+
+
+def _put(key: bytes, value: bytes, lease: int | None) -> dict[str, object]:
+    put: dict[str, object] = {"key": text_of(key), "value": text_of(value)}
+    return put if lease is None else {**put, "lease": str(lease)}

@@ -1,0 +1,257 @@
+"""One handle of an etcd cluster: each commit is one transaction, each lease one of etcd's own.
+
+Promises: what etcd promises, which is all that a `CoordinationStore` can. Beyond it, each commit compares the store's
+incarnation, and goes out only over a connection to a server that was looked at since the connection was opened.
+Refuses: servers before 3.4; leases shorter than an election allows (2 s unless the servers are set up otherwise).
+Costs: one request for a commit or a page of a scan, two for a grant, one for 16 renewals and one to look at the store.
+Source: etcd's API guarantees; `Grpc-Metadata-hasleader` as its Go client's `WithRequireLeader`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from math import ceil
+
+from apportion.errors import ApportionError, InvalidInput, LeaseLost, StoreUnavailable
+from apportion.model.clock import Clock
+from apportion.stores.api import (
+    Capabilities,
+    Change,
+    Committed,
+    Compare,
+    Item,
+    Lease,
+    Outcome,
+    Put,
+    Refused,
+    Scan,
+    Unknown,
+)
+from apportion.stores.etcd_gateway import Gateway, NoReply, Rejected, Unreached, message_of, pause_seconds
+from apportion.stores.etcd_life import Origin, ask, begin, revision_of, unavailable
+from apportion.stores.etcd_messages import READ_LIFE, Message, Reply, encoded, items_of, range_of, transaction_of
+from apportion.stores.etcd_watch import Feed
+from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.url import StoreUrl
+
+CAPABILITIES = Capabilities(
+    linearizable=True,
+    durable=True,
+    fencing=True,
+    gapless_watch=True,
+    multi_host=True,
+    watch_delay_seconds=0.1,  # how often the server looks after a watch that was opened in the past
+    lease_end="store",
+    min_ttl_seconds=2.0,  # one and a half election time-outs of 1 s, in whole seconds; a server may have longer ones
+    max_operations=127,  # of its 128, one is the incarnation's
+    # Of 1.5 MiB, less what may be beside: 127 keys again in the writes that delete them, and 64 bytes for each.
+    max_commit_bytes=1_400_000,
+)
+_FIRST_PAGE = 1_000
+# A server counts all that is left of a range for each page of it, so pages are as large as can be sent in a moment.
+_LARGEST_PAGE = 50_000
+_PAGE_BYTES = 8_000_000
+_TRIES = 8
+# The gateway reads the first 512 bytes of a request; once it has begun to answer, what follows is lost now and then.
+_RENEWALS_PER_REQUEST = 16
+_REQUESTS_AT_ONCE = 8  # of commits and of renewals each, so that they do not take each other's connections
+
+
+class EtcdStore:
+    """A namespace of a cluster."""
+
+    def __init__(self, gateway: Gateway, namespace: str, clock: Clock) -> None:
+        self._gateway = gateway
+        self._origin = Origin(gateway)
+        self._space = Space(namespace)
+        self._clock = clock
+        self._limits = CAPABILITIES
+        self._commits = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+        self._renewals = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+
+    @classmethod
+    async def connected(cls, url: StoreUrl, clock: Clock) -> "EtcdStore":
+        """Return a handle that has looked at the store."""
+        gateway = Gateway(url)
+        store = cls(gateway, url.namespace, clock)
+        try:
+            await store._origin.learn()
+        except ApportionError:
+            await gateway.close()
+            raise
+        return store
+
+    async def scan(self, prefix: str) -> Scan:
+        """See `CoordinationStore`. A request for each 50 000 keys or 8 MB, all at one revision."""
+        start, end = self._space.span(prefix)
+        for _ in range(_TRIES):
+            body = {"success": [READ_LIFE, {"request_range": range_of(start, end, limit=_FIRST_PAGE)}]}
+            reply = await ask(self._gateway, "/v3/kv/txn", body)
+            about, found = (each["response_range"] for each in reply["responses"])
+            revision, cluster = revision_of(reply), reply["header"]["cluster_id"]
+            life = self._origin.read(about)
+            if life is None or life.cluster != cluster:
+                await begin(self._gateway, life, cluster)
+                continue
+            items = list(items_of(found.get("kvs", ()), self._space))
+            if found.get("more") and not await self._add_pages(items, end, revision):
+                continue  # compacted meanwhile
+            self._origin.accept(life, revision)
+            return Scan(items=tuple(items), revision=revision, incarnation=life.incarnation)
+        raise StoreUnavailable(self._gateway.name, "it was compacted faster than it could be read")
+
+    async def _add_pages(self, items: list[Item], end: bytes, revision: int) -> bool:
+        """Add the rest of a range as it was at a revision; say whether that was still there."""
+        more = True
+        while more:
+            start, limit = self._space.key(items[-1].key) + b"\0", _page(items)
+            try:
+                page = await self._gateway.ask("/v3/kv/range", range_of(start, end, limit=limit, revision=revision))
+            except Rejected as error:
+                if "compacted" in str(error):
+                    return False
+                raise unavailable(self._gateway, error) from error
+            items += items_of(page.get("kvs", ()), self._space)
+            more = page.get("more", False)
+        return True
+
+    async def commit(
+        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
+    ) -> Outcome:
+        """See `CoordinationStore`. One request."""
+        request = self._space.request(when, puts, deletes, self._limits)
+        async with self._commits:
+            return await self._committed(request)
+
+    async def _committed(self, request: Request) -> Outcome:
+        failed: Unreached | None = None
+        for count in range(_TRIES):
+            await self._origin.look_at_new()
+            life, floor = self._origin.life, self._origin.seen
+            try:
+                reply = await self._gateway.tell("/v3/kv/txn", transaction_of(request, life))
+            except Unreached as error:
+                failed = error
+                await asyncio.sleep(0 if count < 2 else pause_seconds(count))
+            except NoReply as error:
+                return Unknown(reason=str(error))
+            except Rejected as error:
+                raise await self._refusal(error, request) from error
+            else:
+                return self._outcome(reply, floor)
+        raise StoreUnavailable(self._gateway.name, str(failed)) from failed
+
+    def _outcome(self, reply: Reply, floor: int) -> Outcome:
+        if "header" not in reply:
+            return Unknown(reason="the answer is none of etcd")
+        revision = self._origin.same(reply, floor)
+        if reply.get("succeeded"):
+            return Committed(revision=revision)
+        self._origin.same_life(self._origin.read(reply["responses"][0]["response_range"]))
+        return Refused(revision=revision)
+
+    async def _refusal(self, error: Rejected, request: Request) -> ApportionError:
+        said = str(error)
+        if "lease not found" in said:
+            leases = sorted({lease for _, _, lease in request.puts if lease is not None})
+            return LeaseLost(await self._lost(leases))
+        if "too large" in said or "too many operations" in said or "larger than max" in said:
+            hint = "The servers are set up with lower limits: --max-txn-ops, --max-request-bytes."
+            return InvalidInput("commit", said, "one within the limits of the servers", hint)
+        return unavailable(self._gateway, error)
+
+    async def _lost(self, leases: Sequence[int]) -> int:
+        """Return which of the leases has ended."""
+        for lease in leases[:-1]:
+            left = await ask(self._gateway, "/v3/lease/timetolive", {"ID": str(lease)})
+            if int(left.get("TTL", "0")) < 0:
+                return lease
+        return leases[-1]
+
+    async def watch(self, prefix: str, *, after: int) -> AsyncIterator[Change]:
+        """See `CoordinationStore`. A connection of its own."""
+        self._gateway.alive()
+        feed = Feed(
+            self._gateway, self._space, prefix, after=checked_after(after), origin=self._origin, clock=self._clock
+        )
+        async with aclosing(feed):
+            while (change := await feed.next()) is not None:
+                yield change
+
+    async def grant(self, *, ttl_seconds: float) -> Lease:
+        """See `CoordinationStore`. In whole seconds, rounded up."""
+        wanted = ceil(checked_ttl(ttl_seconds, self._limits))
+        reply = await ask(self._gateway, "/v3/lease/grant", {"TTL": str(wanted)})
+        lease, granted = int(reply["ID"]), int(reply["TTL"])
+        if granted > wanted:
+            await self.revoke(lease)
+            self._limits = replace(self._limits, min_ttl_seconds=float(granted))
+            checked_ttl(ttl_seconds, self._limits)
+        await self._origin.look()
+        return Lease(id=lease, ttl_seconds=float(granted))
+
+    async def renew(self, leases: Collection[int]) -> frozenset[int]:
+        """See `CoordinationStore`. 16 leases a request, some requests at a time, and one more to look at the store."""
+        wanted = checked_leases(leases)
+        self._gateway.alive()
+        parts = (wanted[at : at + _RENEWALS_PER_REQUEST] for at in range(0, len(wanted), _RENEWALS_PER_REQUEST))
+        alive = await asyncio.gather(*map(self._renewed, parts))
+        await self._origin.look()
+        return frozenset().union(*alive)
+
+    async def _renewed(self, leases: Iterable[int]) -> set[int]:
+        """Return those that live, after the server has answered for each."""
+        left, alive, problem = set(leases), set[int](), "no answer"
+        async with self._renewals:
+            for count in range(_TRIES):
+                at = self._gateway.current
+                for message in await self._kept_alive(sorted(left)):
+                    result = message.get("result", {})
+                    if "ID" not in result:
+                        problem = message.get("error", {}).get("message", problem)
+                        self._gateway.expire_token()
+                        self._gateway.leave(at)
+                        continue
+                    self._origin.same_cluster(result)
+                    left.discard(int(result["ID"]))
+                    if int(result.get("TTL", "0")) > 0:
+                        alive.add(int(result["ID"]))
+                if not left:
+                    return alive
+                await asyncio.sleep(pause_seconds(count))
+        raise StoreUnavailable(self._gateway.name, f"it did not answer for {len(left)} leases: {problem}")
+
+    async def _kept_alive(self, leases: Iterable[int]) -> list[Message]:
+        body = b"".join(encoded({"ID": str(lease)}) for lease in leases)
+        try:
+            lines = await self._gateway.ask_lines("/v3/lease/keepalive", body)
+            return [message_of(line) for line in lines.splitlines()]
+        except Rejected as error:
+            raise unavailable(self._gateway, error) from error
+        except NoReply:
+            return []
+
+    async def revoke(self, lease: int) -> None:
+        """See `CoordinationStore`."""
+        for each in checked_leases([lease]):
+            try:
+                await self._gateway.ask("/v3/lease/revoke", {"ID": str(each)})
+            except Rejected as error:
+                if "lease not found" not in str(error):
+                    raise unavailable(self._gateway, error) from error
+
+    def capabilities(self) -> Capabilities:
+        """See `CoordinationStore`."""
+        return self._limits
+
+    async def close(self) -> None:
+        """See `CoordinationStore`."""
+        await self._gateway.close()
+
+
+def _page(items: Sequence[Item]) -> int:
+    """Return how many more keys to ask for at once, if they are like the last ones."""
+    last = items[-_FIRST_PAGE:]
+    size = sum(len(each.key) + len(each.value) for each in last) + 1
+    return max(1, min(_LARGEST_PAGE, _PAGE_BYTES * len(last) // size))

@@ -1,0 +1,154 @@
+"""etcd's watch: every change of a range, gapless, whatever happens to the stream that brings them.
+
+Promises: one `Change` for a revision, whole, each once; the position moves on only with what was handed out, or when
+the server says that it has sent all up to a revision. A stream that is silent is checked by a read, and opened anew at
+another server when the read fails, or when the store went on and the stream does not say so.
+Refuses: to be gapless where the server is not. One without etcd-io/etcd#18274 (of 2024) leaves out, in silence, the
+deletes of the very revision that it was compacted at. So a stream is opened one revision early, and ended by the server
+when that is gone; a stream whose consumer lags behind while the server is compacted just there is not protected so.
+"""
+
+import asyncio
+from collections import deque
+from operator import attrgetter
+
+from apportion.errors import Compacted, StoreClosed, StoreUnavailable, StoreWentBack
+from apportion.model.clock import Clock
+from apportion.stores.api import Change, Event
+from apportion.stores.etcd_gateway import Gateway, NoReply, Stream, Unreached, pause_seconds
+from apportion.stores.etcd_life import Origin
+from apportion.stores.etcd_messages import Message, Result, event_of, watch_of
+from apportion.stores.requests import Space
+
+_SILENT_SECONDS = 3.0
+# A prefix may be quiet while others change: each time that opening anew brings nothing, the next is put off.
+_LONGEST_PATIENCE_SECONDS = 60.0
+
+
+class Feed:
+    """The changes of one range after a revision."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        space: Space,
+        prefix: str,
+        *,
+        after: int,
+        origin: Origin,
+        clock: Clock,
+    ) -> None:
+        self._gateway, self._space, self._clock = gateway, space, clock
+        self._span = space.span(prefix)
+        self._after = after
+        self._origin = origin
+        self._stream: Stream | None = None
+        self._opened_at = 0.0
+        self._patience_seconds = _SILENT_SECONDS
+        self._failed = 0
+        self._denied = 0
+        self._part: list[Event] = []
+        self._part_revision = 0
+        self._ready: deque[Change] = deque()
+
+    async def next(self) -> Change | None:
+        """Return the next change, however long it takes; None when the handle was closed."""
+        while not self._ready:
+            if self._gateway.closed:
+                return None
+            try:
+                await self._advance()
+            except (NoReply, Unreached, StoreUnavailable):
+                if self._denied > 1:
+                    raise
+                await self.aclose()
+                await asyncio.sleep(pause_seconds(self._failed))
+                self._failed += 1
+            except StoreClosed:
+                if not self._gateway.closed:
+                    raise
+        return self._ready.popleft()
+
+    async def aclose(self) -> None:
+        """Close the stream, if one is open; what came of an unfinished revision is forgotten."""
+        self._part = []
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            await stream.close()
+
+    async def _advance(self) -> None:
+        self._gateway.alive()
+        if self._stream is None:
+            self._stream = await self._opened()
+        message = await self._stream.next(timeout_seconds=_SILENT_SECONDS)
+        if message is None:
+            await self._check(self._stream)
+        else:
+            await self._take(message, self._stream)
+
+    async def _opened(self) -> Stream:
+        revision = await self._origin.look()
+        if self._after > revision:
+            raise StoreWentBack(self._gateway.name, f"revision {self._after}", f"its revision is {revision}")
+        self._opened_at = self._clock.elapsed()
+        body = watch_of(*self._span, since=max(1, self._after), life_since=revision + 1)
+        return await self._gateway.open("/v3/watch", body)
+
+    async def _check(self, stream: Stream) -> None:
+        """Nothing came for a while: see whether that is because nothing happened."""
+        revision = await self._origin.look()
+        waited = self._clock.elapsed() - self._opened_at
+        behind = revision > self._after and waited >= self._patience_seconds
+        if behind:
+            self._patience_seconds = min(2 * self._patience_seconds, _LONGEST_PATIENCE_SECONDS)
+        if behind or stream.endpoint != self._gateway.current:
+            await self.aclose()
+
+    async def _take(self, message: Message, stream: Stream) -> None:
+        if "result" not in message:
+            self._gateway.leave(stream.endpoint)
+            raise NoReply(message.get("error", {}).get("message", "a message that is none of etcd"))
+        result = message["result"]
+        self._origin.same_cluster(result)
+        if result.get("canceled"):
+            self._ended(result)
+        self._failed = self._denied = 0
+        if result.get("watch_id"):  # the incarnation: number 0 is left out on the wire
+            if result.get("events"):
+                await self._origin.look()
+            return
+        self._collect(result)
+
+    def _ended(self, result: Result) -> None:
+        if "compact_revision" in result and not result.get("watch_id"):
+            raise Compacted(self._after, int(result["compact_revision"]))
+        reason = result.get("cancel_reason", "the server ended the watch")
+        if "permission denied" in reason:  # said of an expired token too
+            self._denied += 1
+            self._gateway.expire_token()
+            raise StoreUnavailable(self._gateway.name, reason, "Ask for: apportion store grants USER --store URL")
+        raise NoReply(reason)
+
+    def _collect(self, result: Result) -> None:
+        events = result.get("events", [])
+        for event in events:
+            revision = int(event["kv"]["mod_revision"])
+            if revision > self._part_revision:
+                self._finish()
+            if revision > self._after:
+                self._part_revision = revision
+                self._part.append(event_of(event, self._space))
+        if result.get("fragment"):
+            return  # the rest of this revision is still to come
+        self._finish()
+        if not events and not result.get("created"):
+            self._after = max(self._after, int(result["header"]["revision"]))
+
+    def _finish(self) -> None:
+        if self._part:
+            self._ready.append(Change(revision=self._part_revision, events=tuple(sorted(self._part, key=_KEY))))
+            self._after, self._part = self._part_revision, []
+            self._patience_seconds = _SILENT_SECONDS
+
+
+_KEY = attrgetter("key")  # the order of text is that of its UTF-8

@@ -1,0 +1,309 @@
+"""What an etcd handle does when a server answers oddly, late, in part, or not at all; no etcd is needed."""
+
+import asyncio
+import base64
+import json
+import sys
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+
+from apportion import stores
+from apportion.errors import Compacted, InvalidInput, MissingExtra, StoreUnavailable, StoreWentBack, UnknownOption
+from apportion.stores import Absent, Put, Unknown
+
+pytest.importorskip("httpx")
+
+CLUSTER = "7"
+PUT = {"when": [Absent(key="a")], "puts": [Put(key="a", value=b"1")]}
+
+
+def text(data):
+    """Return bytes as the gateway writes them."""
+    return base64.b64encode(data).decode()
+
+
+def header(revision=5, cluster=CLUSTER):
+    """Return who answers, and at which revision."""
+    return {"cluster_id": cluster, "revision": str(revision)}
+
+
+LIFE = {"kvs": [{"key": text(b"!apportion/incarnation"), "value": text(b"1 7"), "mod_revision": "2"}]}
+LOOK = {"header": header(), **LIFE}
+LATER = [{"header": header(9), **LIFE}]
+
+
+class Server:
+    """Speaks HTTP: `answers` says for a path what to send, as lines; None ends the connection without a word."""
+
+    def __init__(self, answers):
+        self.answers, self.asked = {"/v3/kv/range": [LOOK], **answers}, []
+
+    async def serve(self, reader, writer):
+        try:
+            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
+                size = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("Content-Length"))
+                body = await reader.readexactly(size)
+                path = head.split()[1]
+                self.asked.append((path, body, head))
+                answer = self.answers.get(path)
+                answer = answer(body) if callable(answer) else answer
+                if answer is None:
+                    break
+                data = self.written(answer)
+                writer.write(data)
+                await writer.drain()
+                if b"Connection: close" in data:
+                    break
+        except asyncio.IncompleteReadError:
+            pass  # the client has hung up
+        finally:
+            writer.close()
+
+    @staticmethod
+    def written(answer):
+        """Return an answer as HTTP; bytes are sent as they are."""
+        if isinstance(answer, bytes):
+            return answer
+        data = b"".join(json.dumps(line).encode() + b"\n" for line in answer)
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(data), data)
+
+    def count(self, path):
+        return sum(asked == path for asked, _, _ in self.asked)
+
+
+@asynccontextmanager
+async def serving(**answers):
+    """Within: a server, and the URL of it; the names are those of paths."""
+    server = Server({f"/v3/{path.replace('_', '/')}": answer for path, answer in answers.items()})
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    try:
+        yield server, f"etcd://127.0.0.1:{port}?namespace=crawl"
+    finally:
+        listening.close()
+
+
+@asynccontextmanager
+async def connected(**answers):
+    """Within: a server, and a handle of it."""
+    async with serving(**answers) as (server, url):
+        store = await stores.connect(url)
+        try:
+            yield server, store
+        finally:
+            await store.close()
+
+
+def stream(*results, status="200 OK"):
+    """Return the lines of a watch whose connection is then lost."""
+    lines = b"".join(json.dumps({"result": {"header": header(9), **each}}).encode() + b"\n" for each in results)
+    return b"HTTP/1.1 %s\r\nConnection: close\r\n\r\n%s" % (status.encode(), lines)
+
+
+def event(key, revision):
+    return {"kv": {"key": text(b"crawl/" + key), "value": text(key), "mod_revision": str(revision)}}
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "says"),
+    [
+        ("etcd://", InvalidInput, "the hosts of its servers"),
+        ("etcd://a:1,,b:2", InvalidInput, "the hosts of its servers"),
+        ("etcd://a:1/db", InvalidInput, "path of the store URL"),
+        ("etcd://:S3cret@a:1", InvalidInput, "a name before the password"),
+        ("etcd://a:1?ca=x", UnknownOption, "one of namespace"),
+        ("etcds://a:1?sert=x", UnknownOption, "Did you mean 'cert'"),
+        ("etcds://a:1?ca=/no/such/file", InvalidInput, "readable PEM files"),
+        ("etcd://[a:1", StoreUnavailable, "is unavailable"),
+        ("etcd://a\x01:1", InvalidInput, "a name or an address"),
+        (f"etcd://{'x' * 300}:1", StoreUnavailable, "is unavailable"),
+        ("etcd://127.0.0.1:1", StoreUnavailable, "is unavailable"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_by_what_is_wrong(url, error, says):
+    with pytest.raises(error, match=says) as refused:
+        asyncio.run(stores.connect(url))
+    assert "S3cret" not in f"{refused.value}{refused.value!r}"
+
+
+def test_without_httpx_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(MissingExtra, match=r"apportion\[etcd\]"):
+        asyncio.run(stores.connect("etcd://a:1"))
+
+
+@pytest.mark.parametrize(
+    "answer", [[{}], [[]], b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", b"junk\r\n\r\n"]
+)
+def test_a_server_that_is_no_etcd_is_unavailable(answer, monkeypatch):
+    monkeypatch.setattr("apportion.stores.etcd_gateway.BUDGET_SECONDS", 0.3)
+
+    async def run():
+        async with serving(kv_range=answer) as (_, url):
+            with pytest.raises(StoreUnavailable):
+                await stores.connect(url)
+
+    asyncio.run(run())
+
+
+def test_a_key_of_the_incarnation_that_we_did_not_write_is_refused():
+    strange = {"header": header(), "kvs": [{"value": text(b"mine!"), "mod_revision": "2"}]}
+
+    async def run():
+        async with serving(kv_range=[strange]) as (_, url):
+            with pytest.raises(StoreUnavailable, match="holds what we did not write"):
+                await stores.connect(url)
+
+    asyncio.run(run())
+
+
+def failing(code, message, status=503):
+    """Return an error as the gateway writes it."""
+    data = json.dumps({"error": message, "message": message, "code": code}).encode()
+    return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s" % (status, len(data), data)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        failing(14, "etcdserver: request timed out"),
+        failing(14, "etcdserver: leader changed"),
+        failing(2, "context deadline exceeded", 500),
+        b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\nhtml",  # of a proxy
+        [{}],
+    ],
+)
+def test_a_commit_whose_answer_tells_nothing_is_unknown_and_sent_once(answer):
+    async def run():
+        async with connected(kv_txn=answer) as (server, store):
+            assert isinstance(await store.commit(**PUT), Unknown)
+            assert 1 == server.count("/v3/kv/txn")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (failing(14, "etcdserver: no leader"), StoreUnavailable, "no leader"),
+        (failing(8, "etcdserver: mvcc: database space exceeded", 429), StoreUnavailable, "alarm disarm"),
+        (failing(7, "etcdserver: permission denied", 403), StoreUnavailable, "store grants"),
+        (failing(3, "etcdserver: too many operations in txn request", 400), InvalidInput, "--max-txn-ops"),
+        ([{"header": header(6, "8"), "succeeded": True}], StoreWentBack, "its cluster is 8"),
+        ([{"header": header(4), "succeeded": True}], StoreWentBack, "its revision is 4"),
+        ([{"header": header(6), "responses": [{"response_range": {}}]}], StoreWentBack, "no incarnation"),
+    ],
+)
+def test_a_commit_that_was_answered_with_no_says_why(answer, error, says):
+    async def run():
+        async with connected(kv_txn=answer) as (_, store):
+            with pytest.raises(error, match=says):
+                await store.commit(**PUT)
+
+    asyncio.run(run())
+
+
+def test_every_request_asks_for_a_server_that_has_a_leader():
+    async def run():
+        async with connected(kv_txn=[{"header": header(6), "succeeded": True}]) as (server, store):
+            await store.commit(**PUT)
+            assert [] == [path for path, _, head in server.asked if "Grpc-Metadata-hasleader: true" not in head]
+
+    asyncio.run(run())
+
+
+def test_leases_that_got_no_answer_are_asked_for_again_and_not_called_dead():
+    def first_only(body):
+        asked = json.loads(body.split(b"\n")[0])["ID"]
+        return [{"result": {"header": header(), "ID": asked, "TTL": "0" if asked == "3" else "9"}}]
+
+    async def run():
+        async with connected(lease_keepalive=first_only) as (_, store):
+            assert frozenset({1, 2, 4}) == await store.renew([1, 2, 3, 4])
+
+    asyncio.run(run())
+
+
+def test_a_lease_that_is_never_answered_for_is_an_error_and_not_a_dead_lease():
+    refused = [{"error": {"grpc_code": 14, "message": "etcdserver: no leader"}}]
+
+    async def run():
+        async with connected(lease_keepalive=refused) as (_, store):
+            with pytest.raises(StoreUnavailable, match="no leader"):
+                await store.renew([1])
+
+    asyncio.run(run())
+
+
+def test_a_change_comes_whole_though_the_stream_was_lost_between_two_fragments():
+    answers = [
+        stream({"created": True}, {"fragment": True, "events": [event(b"a", 6), event(b"b", 7)]}),
+        stream(
+            {"created": True},
+            {"fragment": True, "events": [event(b"a", 6), event(b"b", 7)]},
+            {"events": [event(b"c", 7)]},
+        ),
+        stream({"created": True}, {"events": [event(b"c", 7), event(b"d", 9)]}),
+    ]
+    asked = []
+
+    def watch(body):
+        asked.append(json.loads(body.split(b"\n")[0])["create_request"]["start_revision"])
+        return answers[min(len(asked), len(answers)) - 1]
+
+    async def run():
+        async with connected(watch=watch, kv_range=LATER) as (_, store), aclosing(store.watch("", after=5)) as changes:
+            return [await anext(changes) for _ in range(3)]
+
+    found = asyncio.run(run())
+    assert [(6, ["a"]), (7, ["b", "c"]), (9, ["d"])] == [
+        (each.revision, [one.key for one in each.events]) for each in found
+    ]
+    assert ["5", "6", "7"] == asked
+
+
+def test_progress_moves_the_place_a_watch_goes_on_from():
+    asked = []
+
+    def watch(body):
+        asked.append(int(json.loads(body.split(b"\n")[0])["create_request"]["start_revision"]))
+        return stream({"created": True}, {"header": header(8)} if len(asked) == 1 else {"events": [event(b"a", 9)]})
+
+    async def run():
+        async with connected(watch=watch, kv_range=LATER) as (_, store), aclosing(store.watch("", after=5)) as changes:
+            return await anext(changes)
+
+    assert 9 == asyncio.run(run()).revision
+    assert [5, 8] == asked
+
+
+def test_only_what_the_watched_range_lost_is_called_compacted():
+    ended = {"canceled": True, "compact_revision": "8"}
+    answers = [stream({"watch_id": "1", **ended}), stream({"events": [event(b"a", 9)]}, ended)]
+
+    async def run():
+        serving = connected(watch=lambda body: answers.pop(0), kv_range=LATER)
+        async with serving as (_, store), aclosing(store.watch("", after=5)) as changes:
+            assert 9 == (await anext(changes)).revision
+            with pytest.raises(Compacted) as compacted:
+                await anext(changes)
+            assert (9, 8) == (compacted.value.after, compacted.value.oldest)
+
+    asyncio.run(run())
+
+
+def test_a_watch_that_is_denied_twice_ends_with_the_reason():
+    denied = stream({"created": True, "canceled": True, "cancel_reason": "etcdserver: permission denied"})
+
+    async def run():
+        async with (
+            connected(watch=lambda body: denied) as (server, store),
+            aclosing(store.watch("", after=5)) as changes,
+        ):
+            with pytest.raises(StoreUnavailable, match="permission denied"):
+                await anext(changes)
+            assert 2 == server.count("/v3/watch")
+
+    asyncio.run(run())
