@@ -8,7 +8,7 @@ Source: etcd's API guarantees; `Grpc-Metadata-hasleader` as its Go client's `Wit
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from math import ceil
@@ -169,7 +169,7 @@ class EtcdStore:
                 return lease
         return leases[-1]
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncIterator[Change]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """See `CoordinationStore`. A connection of its own."""
         self._gateway.alive()
         feed = Feed(

@@ -83,7 +83,7 @@ class Stage:
         return task
 
     @asynccontextmanager
-    async def pulled(self, *, after: int) -> AsyncIterator[AsyncIterator[Change]]:
+    async def pulled(self, *, after: int) -> AsyncIterator[AsyncGenerator[Change, None]]:
         """Within: a watch of everything, whose changes the case takes one by one."""
         async with aclosing(self.store.watch("", after=after)) as changes:
             yield changes
@@ -186,10 +186,10 @@ class Stage:
 class Tape:
     """A watch, and all that it has shown."""
 
-    def __init__(self, stage: Stage, changes: AsyncIterator[Change]) -> None:
+    def __init__(self, stage: Stage, changes: AsyncGenerator[Change, None]) -> None:
         self.changes: list[Change] = []
         self._stage = stage
-        self._playing = asyncio.create_task(self._play(cast("AsyncGenerator[Change, None]", changes)))
+        self._playing = asyncio.create_task(self._play(changes))
 
     async def shows(self, revision: int, *, within: float | None = None) -> list[Change]:
         """Return all changes once that of a revision was shown."""
