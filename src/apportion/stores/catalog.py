@@ -23,6 +23,7 @@ _FILE_OF = {
     "etcd": "etcd",
     "etcds": "etcd",
     "memory": "memory",
+    "postgresql": "postgres",
     "redis": "redis",
     "rediss": "redis",
 }

@@ -1,0 +1,217 @@
+"""The schema of the PostgreSQL store: tables, and functions that do each write in one round trip and one transaction.
+
+`{schema}` and `{channel}` are filled in, quoted, by the driver. Every write that makes a revision first locks the one
+row of `meta`: so commit order is revision order, and each statement of a function sees all earlier commits. (Numbers
+of a sequence become visible out of order, and a watch that goes by them misses events.) No function relies on anything
+that a session keeps, so that each may run behind a transaction pooler.
+
+Each function returns a verdict and the incarnation and revision that it met. It compares these with what the handle
+knows, and does nothing where the store went back. Names and columns are those of the SQLite store.
+"""
+
+_META = """
+CREATE TABLE {schema}.meta (
+    id integer PRIMARY KEY CHECK (id = 1),
+    incarnation bigint NOT NULL,
+    revision bigint NOT NULL,
+    compacted bigint NOT NULL,
+    fingerprint text NOT NULL,
+    schema_version integer NOT NULL
+) WITH (fillfactor = 20)
+"""
+
+_ITEM = """
+CREATE TABLE {schema}.item (
+    key bytea PRIMARY KEY,
+    value bytea NOT NULL,
+    revision bigint NOT NULL,
+    lease bigint
+)
+"""
+
+_ITEM_BY_LEASE = "CREATE INDEX item_by_lease ON {schema}.item (lease) WHERE lease IS NOT NULL"
+
+# What each revision did to each key; a deleted one has no value.
+_EVENT = """
+CREATE TABLE {schema}.event (
+    revision bigint NOT NULL,
+    key bytea NOT NULL,
+    value bytea,
+    lease bigint,
+    PRIMARY KEY (revision, key)
+)
+"""
+
+_LEASE = """
+CREATE TABLE {schema}.lease (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ttl_seconds double precision NOT NULL,
+    renewals bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50)
+"""
+
+_FIRST_ROW = """
+INSERT INTO {schema}.meta VALUES (1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, 0, 0, '', 1)
+"""
+
+_COMPACT = """
+CREATE FUNCTION {schema}.compact(through bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE {schema}.meta SET compacted = least(through, revision) WHERE compacted < least(through, revision);
+    DELETE FROM {schema}.event WHERE revision <= (SELECT compacted FROM {schema}.meta);
+END $$
+"""
+
+# For this transaction: wait for the flush, and rather fail for certain than leave the caller without a reply.
+_BE_SAFE = """
+CREATE FUNCTION {schema}.be_safe() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', '4s', true);
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END $$
+"""
+
+# Keys are looked up one by one: a plan that was made while the tables were empty would otherwise read them whole.
+# Each 1000th revision forgets what is more than 10000 revisions old.
+_COMMIT = """
+CREATE FUNCTION {schema}.commit_when(
+    known_incarnation bigint, known_revision bigint, compared bytea[], expected bigint[],
+    put_keys bytea[], put_values bytea[], put_leases bigint[], deleted bytea[],
+    OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint, OUT lost bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM {schema}.be_safe();
+    SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta FOR UPDATE;
+    IF at_incarnation <> known_incarnation OR at_revision < known_revision THEN
+        verdict := 'went back';
+        RETURN;
+    END IF;
+    FOR place IN 1 .. cardinality(compared) LOOP
+        IF expected[place] IS DISTINCT FROM (SELECT revision FROM {schema}.item WHERE key = compared[place]) THEN
+            verdict := 'refused';
+            RETURN;
+        END IF;
+    END LOOP;
+    FOREACH lost IN ARRAY put_leases LOOP
+        IF lost IS NOT NULL AND NOT EXISTS (SELECT FROM {schema}.lease WHERE id = lost) THEN
+            verdict := 'lease lost';
+            RETURN;
+        END IF;
+    END LOOP;
+    at_revision := at_revision + 1;
+    UPDATE {schema}.meta SET revision = at_revision;
+    INSERT INTO {schema}.item (key, value, revision, lease)
+        SELECT put.key, put.value, at_revision, put.lease
+        FROM unnest(put_keys, put_values, put_leases) AS put (key, value, lease)
+        ON CONFLICT (key) DO UPDATE
+        SET value = excluded.value, revision = excluded.revision, lease = excluded.lease;
+    FOR place IN 1 .. cardinality(deleted) LOOP
+        DELETE FROM {schema}.item WHERE key = deleted[place];
+    END LOOP;
+    INSERT INTO {schema}.event (revision, key, value, lease)
+        SELECT at_revision, put.key, put.value, put.lease
+        FROM unnest(put_keys, put_values, put_leases) AS put (key, value, lease)
+        UNION ALL SELECT at_revision, gone.key, NULL, NULL FROM unnest(deleted) AS gone (key);
+    IF at_revision % 1000 = 0 THEN
+        PERFORM {schema}.compact(at_revision - 10000);
+    END IF;
+    PERFORM pg_notify({channel}, at_revision::text);
+    verdict := 'committed';
+END $$
+"""
+
+_GRANT = """
+CREATE FUNCTION {schema}.grant_lease(
+    known_incarnation bigint, known_revision bigint, ttl double precision,
+    OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint, OUT granted bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM {schema}.be_safe();
+    SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta;
+    IF at_incarnation <> known_incarnation OR at_revision < known_revision THEN
+        verdict := 'went back';
+        RETURN;
+    END IF;
+    INSERT INTO {schema}.lease (ttl_seconds) VALUES (ttl) RETURNING id INTO granted;
+    verdict := 'granted';
+END $$
+"""
+
+# Renewals need no flush: losing one shortens a lease. But a crash then takes a counter back, and the next renewal
+# must not raise it to what a reaper saw before, as if it had stood still: so it grows by a stride left to chance.
+_RENEW = """
+CREATE FUNCTION {schema}.renew_leases(
+    known_incarnation bigint, known_revision bigint, wanted bigint[],
+    OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint, OUT alive bigint[]
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta;
+    IF at_incarnation <> known_incarnation OR at_revision < known_revision THEN
+        verdict := 'went back';
+        RETURN;
+    END IF;
+    FOR place IN 1 .. cardinality(wanted) LOOP
+        UPDATE {schema}.lease SET renewals = renewals + 1 + (random() * 1000000000)::bigint WHERE id = wanted[place];
+        IF FOUND THEN
+            alive := array_append(alive, wanted[place]);
+        END IF;
+    END LOOP;
+    verdict := 'renewed';
+END $$
+"""
+
+# `counted`: end it only if its counter still stands there; NULL: in any case.
+_END = """
+CREATE FUNCTION {schema}.end_lease(
+    known_incarnation bigint, known_revision bigint, ended bigint, counted bigint,
+    OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM {schema}.be_safe();
+    SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta;
+    IF at_incarnation <> known_incarnation OR at_revision < known_revision THEN
+        verdict := 'went back';
+        RETURN;
+    END IF;
+    verdict := 'alive or gone';
+    IF NOT EXISTS (SELECT FROM {schema}.lease WHERE id = ended AND renewals = coalesce(counted, renewals)) THEN
+        RETURN;
+    END IF;
+    SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta FOR UPDATE;
+    DELETE FROM {schema}.lease WHERE id = ended AND renewals = coalesce(counted, renewals);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    verdict := 'ended';
+    INSERT INTO {schema}.event (revision, key) SELECT at_revision + 1, key FROM {schema}.item WHERE lease = ended;
+    IF FOUND THEN
+        at_revision := at_revision + 1;
+        DELETE FROM {schema}.item WHERE lease = ended;
+        UPDATE {schema}.meta SET revision = at_revision;
+        PERFORM pg_notify({channel}, at_revision::text);
+    END IF;
+END $$
+"""
+
+# Statements by the version that they lead to: the first makes version 1 out of nothing.
+VERSIONS = (
+    (
+        "CREATE SCHEMA IF NOT EXISTS {schema}",
+        _META,
+        _ITEM,
+        _ITEM_BY_LEASE,
+        _EVENT,
+        _LEASE,
+        _FIRST_ROW,
+        _BE_SAFE,
+        _COMPACT,
+        _COMMIT,
+        _GRANT,
+        _RENEW,
+        _END,
+    ),
+)
+NEWEST = len(VERSIONS)

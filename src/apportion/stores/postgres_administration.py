@@ -1,0 +1,144 @@
+"""What an operator asks of a store in PostgreSQL; it also looks at a server that `connect` would refuse.
+
+Promises: `inspect` writes nothing. What it finds about rights is about the user of the URL.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+from apportion.errors import ApportionError, StoreUnavailable
+from apportion.stores.administration import Finding
+from apportion.stores.clock import SystemClock
+from apportion.stores.migrations.postgres import NEWEST
+from apportion.stores.postgres_driver import Connection, psycopg
+from apportion.stores.postgres_errors import refusal
+from apportion.stores.postgres_link import OLDEST_VERSION, Link, NoReply, Server
+from apportion.stores.sql import postgres as sql
+from apportion.stores.url import StoreUrl
+
+_SLOW_SECONDS = 0.05
+
+
+class PostgresAdministration:
+    """Looks after the store of one URL."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self._link = Link(url)
+        self._schema = self._link.schema
+
+    async def inspect(self) -> tuple[Finding, ...]:
+        """See `Administration`."""
+        try:
+            async with self._connected() as connection:
+                return tuple([each async for each in self._found(connection)])
+        except ApportionError as error:
+            return (Finding(subject="server", found=error.problem, verdict="error", advice=error.hint),)
+
+    def upgrade_statements(self) -> tuple[str, ...]:
+        """See `Administration`: for psql(1), from nothing."""
+        return ("BEGIN", *self._schema.statements(since=0), "COMMIT")
+
+    async def upgrade(self) -> tuple[int, int]:
+        """See `Administration`."""
+        async with self._connected() as connection:
+            return await self._schema.upgrade(connection)
+
+    def grants(self, user: str) -> tuple[str, ...]:
+        """See `Administration`."""
+        return self._schema.grants(user)
+
+    async def restored(self) -> tuple[int, int]:
+        """See `Administration`. Handles that are open learn of it at their next request."""
+        async with self._connected() as connection:
+            [(before, after)] = await self._link.run(connection, sql.RESTORED)
+        return int(str(before)), int(str(after))
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Connection]:
+        """Connect for one errand; say in our words what goes wrong meanwhile."""
+        connection = await self._link.connect()
+        try:
+            yield connection
+        except NoReply as error:
+            raise StoreUnavailable(self._link.name, error.reason) from error
+        except psycopg.Error as error:
+            raise refusal(self._link.name, error.sqlstate, type(error).__name__) from error
+        finally:
+            await connection.close()
+
+    async def _found(self, connection: Connection) -> AsyncIterator[Finding]:
+        clock = SystemClock()
+        server = await self._link.look(connection)
+        started = clock.elapsed()
+        await self._link.run(connection, sql.NOTHING)
+        round_trip = clock.elapsed() - started
+        for finding in (*_of_server(server), *_of_durability(server)):
+            yield finding
+        yield Finding(
+            subject="latency",
+            found=f"{1000 * round_trip:.1f} ms for a round trip",
+            verdict="warning" if round_trip > _SLOW_SECONDS else "ok",
+            advice="Members belong near their store." if round_trip > _SLOW_SECONDS else "",
+        )
+        [(exists,)] = await self._link.run(connection, sql.HAS_SCHEMA)
+        lacking = str((await self._link.run(connection, sql.LACKING))[0][0]) if exists else ""
+        if lacking:
+            advice = "Run the statements of: apportion store grants URL USER"
+            yield Finding(subject="rights", found=f"lacking on {lacking}", verdict="error", advice=advice)
+            return
+        version = await self._schema.version(connection)
+        yield self._of_schema(version)
+        if version == NEWEST:
+            yield Finding(subject="rights", found="all that a member needs")
+            [state] = await self._link.run(connection, sql.WHOLE_STATE)
+            yield Finding(
+                subject="state", found="incarnation {}, revision {}, history after {}".format(*map(str, state))
+            )
+
+    def _of_schema(self, version: int) -> Finding:
+        name = self._schema.name
+        if version == 0:
+            advice = "The first member that connects makes it if it may, or: apportion store upgrade URL"
+            return Finding(subject="schema", found=f"{name}: not there yet", verdict="warning", advice=advice)
+        found = f"{name}: version {version}, this release writes {NEWEST}"
+        if version == NEWEST:
+            return Finding(subject="schema", found=found)
+        advice = "Run: apportion store upgrade URL" if version < NEWEST else "Upgrade apportion on this host."
+        return Finding(subject="schema", found=found, verdict="error", advice=advice)
+
+
+def _of_server(server: Server) -> Iterator[Finding]:
+    old = server.version < OLDEST_VERSION
+    yield Finding(
+        subject="server",
+        found=f"PostgreSQL {server.version}",
+        verdict="error" if old else "ok",
+        advice=f"Run PostgreSQL {OLDEST_VERSION} or newer." if old else "",
+    )
+    if server.standby:
+        advice = "Name the primary, or all hosts, in the URL."
+        yield Finding(subject="role", found="standby, which takes no writes", verdict="error", advice=advice)
+    if server.pooled:
+        advice = "It works without hints there; connect directly, and a watch costs the server less."
+        yield Finding(subject="pooler", found="one stands between", verdict="warning", advice=advice)
+    if not server.encrypted and not server.local:
+        advice = "Add sslmode=verify-full to the URL, and sslrootcert= if the authority is your own."
+        yield Finding(subject="TLS", found="not used, on a network", verdict="warning", advice=advice)
+
+
+def _of_durability(server: Server) -> Iterator[Finding]:
+    lost = "A power cut can lose or damage what was acknowledged. Turn it on: a store without it is not durable."
+    for name, is_on in (("fsync", server.fsync), ("full_page_writes", server.full_page_writes)):
+        found = "on" if is_on else "off"
+        yield Finding(subject=name, found=found, verdict="ok" if is_on else "error", advice="" if is_on else lost)
+    is_off = server.synchronous_commit == "off"
+    advice = "Commits of this store turn it on for themselves; others of this server may be lost." if is_off else ""
+    yield Finding(
+        subject="synchronous_commit",
+        found=server.synchronous_commit,
+        verdict="warning" if is_off else "ok",
+        advice=advice,
+    )
+    standbys = server.synchronous_standby_names
+    advice = "" if standbys else "A failover to an asynchronous standby may lose the last commits: sessions end then."
+    yield Finding(subject="synchronous_standby_names", found=standbys or "none", advice=advice)

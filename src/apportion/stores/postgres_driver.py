@@ -1,0 +1,18 @@
+"""The driver of PostgreSQL, or the line that installs it; and what goes in and out of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from apportion.errors import MissingExtra
+
+try:
+    import psycopg
+except ImportError as error:
+    raise MissingExtra("the client of PostgreSQL (psycopg)", "postgres") from error
+
+__all__ = ["Connection", "Parameter", "Parameters", "Row", "Value", "psycopg"]
+Value: TypeAlias = bytes | str | int | float | bool | list[int] | None
+Row: TypeAlias = tuple[Value, ...]
+Parameter: TypeAlias = bytes | str | int | float | Sequence[bytes] | Sequence[int | None] | None
+Parameters: TypeAlias = Sequence[Parameter] | Mapping[str, Parameter]
+Connection: TypeAlias = "psycopg.AsyncConnection[Row]"

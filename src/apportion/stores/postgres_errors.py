@@ -1,0 +1,67 @@
+"""What a PostgreSQL server or its driver said, in our words.
+
+Refuses: to pass on the driver's own text, which may echo parts of a URL. What is not known is named by its class.
+Source: https://www.postgresql.org/docs/current/errcodes-appendix.html
+"""
+
+from apportion.errors import ApportionError, StoreUnavailable
+
+MAKE_SCHEMA = "Run as a user who may create it: apportion store upgrade URL; then: apportion store grants URL USER"
+_ROOM = "Nothing was changed. Make room on the server, then try again."
+_WAIT = "Nothing was changed. Try again in a moment."
+_TLS = "Check sslmode, sslrootcert, sslcert and sslkey of the URL, and the name in the server's certificate."
+
+# What a statement was answered with, by its code or the class (two characters) of its code.
+_CODES = {
+    "42501": ("this user lacks rights on it", "Run the statements of: apportion store grants URL USER"),
+    "3F000": ("its schema is not there", MAKE_SCHEMA),
+    "42P01": ("its tables are not there", MAKE_SCHEMA),
+    "42883": ("its functions are not there", MAKE_SCHEMA),
+    "25006": ("the server, or this user's setting, allows no writes", "Name the primary; see transaction_read_only."),
+    "53100": ("the server's disk is full", _ROOM),
+    "53200": ("the server is out of memory", _ROOM),
+    "53": ("the server lacks a resource", _ROOM),
+    "40": ("other transactions were in the way, again and again", _WAIT),
+    "55P03": ("a lock was held for too long", _WAIT),
+    "57014": ("the request took too long and was cancelled", _WAIT),
+    "57": ("the server is starting or stopping", _WAIT),
+    "58": ("the server could not write or read its files", "See the server's log."),
+    "XX": ("the server reports damage", "See the server's log; restore a copy, then: apportion store restored URL"),
+}
+
+# What a connect failed with: words of the message, for the driver gives no code. A server that speaks another
+# language than English is told apart less well. TLS comes last, since a host may be named after it.
+_WORDS = (
+    (("password authentication failed",), "it refuses this user or password", "Check both in the URL."),
+    (("no password supplied", "fe_sendauth"), "it wants a password and the URL has none", "Add it: user:password@"),
+    (("no pg_hba.conf entry", "authentication failed"), "it does not let this user in from here", "See pg_hba.conf."),
+    (("database", "does not exist"), "it has no such database", "Check its name in the URL, or run: createdb NAME"),
+    (("role", "does not exist"), "it has no such user", "Check the user in the URL."),
+    (("permission denied for database",), "this user may not connect to it", "GRANT CONNECT ON DATABASE … TO …"),
+    (("starting up", "shutting down", "recovery"), "the server is starting or stopping", _WAIT),
+    (("too many", "connection slots"), "the server has no connection left", "Raise max_connections, or use a pooler."),
+    (("read-only", "standby"), "no host of the URL is a primary", "Name the primary, or all hosts."),
+    (("resolve", "translate host name", "Name or service"), "the host's name is not known", "Check it in the URL."),
+    (("timeout", "timed out"), "nobody answered in time", "Check host and port in the URL, and firewalls between."),
+    (("refused", "No such file", "closed", "reset"), "nobody listens there", "Check host and port; start the server."),
+    (("certificate", "SSL", "ssl"), "TLS failed", _TLS),
+)
+_EVERY = {"does not exist"}
+
+
+def refusal(store: str, code: str | None, kind: str) -> ApportionError:
+    """Return the error for a statement that surely had no effect, from the code of the server's answer."""
+    code = code or ""
+    known = _CODES.get(code) or _CODES.get(code[:2])
+    if known is None:
+        return StoreUnavailable(store, f"it answered {kind} ({code or 'without a code'})")
+    return StoreUnavailable(store, *known)
+
+
+def unreachable(store: str, said: str, kind: str) -> ApportionError:
+    """Return the error for a connect that failed, from what the driver said."""
+    for words, reason, hint in _WORDS:
+        found = all if _EVERY & set(words) else any
+        if found(word in said for word in words):
+            return StoreUnavailable(store, reason, hint)
+    return StoreUnavailable(store, f"no connection ({kind})")

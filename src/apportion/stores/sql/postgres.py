@@ -1,0 +1,105 @@
+"""The statements of the PostgreSQL store. `{schema}` and the like are filled in, quoted, by the driver.
+
+Each is a transaction of its own, and relies on nothing that a session keeps. Writes are functions of the schema
+(`migrations/postgres.py`).
+"""
+
+# What a plain role may read of a server. The fingerprint is the id of the cluster and its timeline, which grows when
+# a standby is promoted or a point in time restored; a standby has no timeline of its own to write on.
+PROBE = """
+SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'),
+    current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+    (SELECT system_identifier FROM pg_control_system()) || '/' ||
+        CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END
+"""
+
+# It reads the catalog as a table: a name that a session has looked up before, it may go on to believe absent.
+HAS_SCHEMA = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'meta')"
+
+SCHEMA_VERSION = "SELECT schema_version FROM {schema}.meta"
+
+# Compare-and-set on the fingerprint: of many that connect after a change, one begins the new incarnation.
+ADOPT = """
+UPDATE {schema}.meta SET
+    incarnation = CASE fingerprint WHEN '' THEN incarnation
+        ELSE greatest(incarnation + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) END,
+    fingerprint = %(fingerprint)s
+WHERE fingerprint <> %(fingerprint)s
+"""
+
+RESTORED = """
+UPDATE {schema}.meta SET incarnation = greatest(
+    now.incarnation + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+)
+FROM (SELECT incarnation FROM {schema}.meta FOR UPDATE) AS now
+RETURNING now.incarnation, {schema}.meta.incarnation
+"""
+
+WHOLE_STATE = "SELECT incarnation, revision, compacted FROM {schema}.meta"
+
+NOTHING = "SELECT 1"
+
+STATE = "SELECT incarnation, revision FROM {schema}.meta"
+
+SCAN = """
+SELECT meta.incarnation, meta.revision, item.key, item.value, item.revision, item.lease
+FROM {schema}.meta LEFT JOIN {schema}.item ON item.key >= %(start)s AND item.key < %(end)s
+ORDER BY item.key
+"""
+
+# Whole revisions only: as many as hold the first `most` events, and at least one.
+HISTORY = """
+SELECT meta.incarnation, meta.revision, meta.compacted, found.revision, found.key, found.value, found.lease
+FROM {schema}.meta LEFT JOIN (
+    SELECT revision, key, value, lease FROM {schema}.event
+    WHERE revision > %(after)s AND key >= %(start)s AND key < %(end)s AND revision <= coalesce((
+        SELECT revision FROM {schema}.event WHERE revision > %(after)s AND key >= %(start)s AND key < %(end)s
+        ORDER BY revision LIMIT 1 OFFSET %(most)s - 1
+    ), 9223372036854775807)
+) AS found ON true
+ORDER BY found.revision, found.key
+"""
+
+COMMIT = """
+SELECT * FROM {schema}.commit_when(
+    %s, %s, %b::bytea[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[]
+)
+"""
+
+GRANT = "SELECT * FROM {schema}.grant_lease(%s, %s, %s)"
+
+RENEW = "SELECT * FROM {schema}.renew_leases(%s, %s, %s::bigint[])"
+
+END = "SELECT * FROM {schema}.end_lease(%s, %s, %s, %s)"
+
+COUNTERS = "SELECT id, renewals, ttl_seconds FROM {schema}.lease"
+
+LISTEN = "LISTEN {schema}"
+
+HINT = "SELECT pg_notify({channel}, '')"
+
+# What a member needs and no more.
+GRANTS = (
+    "GRANT USAGE ON SCHEMA {schema} TO {user}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.item, {schema}.event, {schema}.lease TO {user}",
+    "GRANT SELECT, UPDATE ON {schema}.meta TO {user}",
+    "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {user}",
+)
+
+# Which tables it lacks a right on.
+LACKING = """
+SELECT array_to_string(array(
+    SELECT tables.name FROM (VALUES
+        ('item', 'SELECT'), ('item', 'INSERT'), ('item', 'UPDATE'), ('item', 'DELETE'),
+        ('event', 'SELECT'), ('event', 'INSERT'), ('event', 'DELETE'),
+        ('lease', 'SELECT'), ('lease', 'INSERT'), ('lease', 'UPDATE'), ('lease', 'DELETE'),
+        ('meta', 'SELECT'), ('meta', 'UPDATE')
+    ) AS tables (name, needed)
+    WHERE CASE WHEN has_schema_privilege({channel}, 'USAGE')
+        THEN NOT has_table_privilege({channel} || '.' || tables.name, tables.needed) ELSE true END
+    GROUP BY tables.name ORDER BY tables.name
+), ', ')
+"""
+
+LOCK_UPGRADE = "SELECT pg_advisory_xact_lock(hashtext({channel}))"
+SET_VERSION = "UPDATE {schema}.meta SET schema_version = {version}"

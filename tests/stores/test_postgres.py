@@ -1,0 +1,94 @@
+"""What the PostgreSQL store says and refuses without any server."""
+
+import asyncio
+import subprocess
+import sys
+import traceback
+
+import pytest
+
+from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.stores import administration, connect
+from apportion.stores.postgres_errors import refusal, unreachable
+
+URL = "postgresql://u:cAnAry p@ss@127.0.0.1:1/d"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ('FATAL:  password authentication failed for user "u"', "refuses this user or password"),
+        ("fe_sendauth: no password supplied", "wants a password"),
+        ('FATAL:  database "d" does not exist', "no such database"),
+        ('FATAL:  role "u" does not exist', "no such user"),
+        ("FATAL:  the database system is starting up", "starting or stopping"),
+        ("FATAL:  sorry, too many clients already", "no connection left"),
+        ("SSL error: certificate verify failed", "TLS failed"),
+        ("connection failed: Connection refused", "nobody listens"),
+        ("connection timeout expired", "nobody answered in time"),
+        ("session is read-only", "no host of the URL is a primary"),
+        ("FATAL:  das kennen wir nicht", "no connection (OperationalError)"),
+    ],
+)
+def test_a_connect_that_fails_is_told_in_our_words(said, reason):
+    error = unreachable("postgresql://h/d", said, "OperationalError")
+    assert reason in str(error)
+    assert said not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("42501", "lacks rights"),
+        ("53100", "disk is full"),
+        ("53300", "lacks a resource"),
+        ("40001", "other transactions"),
+        ("99999", "it answered Strange (99999)"),
+        (None, "it answered Strange (without a code)"),
+    ],
+)
+def test_an_answer_is_told_by_its_code_or_its_class(code, reason):
+    assert reason in str(refusal("postgresql://h/d", code, "Strange"))
+
+
+@pytest.mark.parametrize("name", ["A", "pg_x", "a;b", 'a"b', "a%0A", "x" * 64, "", "1a"])
+def test_a_schema_is_named_by_an_allow_list(name):
+    with pytest.raises(InvalidInput, match="schema"):
+        administration(f"{URL}?schema={name}")
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_known():
+    with pytest.raises(InvalidInput, match="Did you mean 'sslmode'"):
+        administration(f"{URL}?sslmod=require")
+
+
+def test_the_statements_name_the_schema_and_quote_the_user():
+    store = administration(f"{URL}?schema=mine")
+    statements = store.upgrade_statements()
+    assert ("BEGIN", "COMMIT") == (statements[0], statements[-1])
+    assert 'CREATE TABLE "mine".item' in "\n".join(statements)
+    assert 'GRANT USAGE ON SCHEMA "mine" TO "a""b; --"' == store.grants('a"b; --')[0]
+
+
+@pytest.mark.parametrize("user", ["", "a\n", "a\0", "ü" * 40])
+def test_a_user_that_no_server_has_is_refused(user):
+    with pytest.raises(InvalidInput, match="user"):
+        administration(URL).grants(user)
+
+
+def test_without_its_driver_the_line_that_installs_it_is_said():
+    code = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from apportion.stores import administration\n"
+        "from apportion.errors import MissingExtra\n"
+        f"try: administration({URL!r})\n"
+        "except MissingExtra as error: print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'apportion[postgres]'" in said
+
+
+def test_a_password_of_strange_characters_is_in_no_error_of_a_server_that_is_away():
+    with pytest.raises(StoreUnavailable, match="nobody listens") as caught:
+        asyncio.run(connect(URL))
+    assert "cAnAry" not in "".join(traceback.format_exception(caught.value))
