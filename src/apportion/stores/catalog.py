@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "apportion.stores"
 _FILE_OF = {
     "memory": "memory",
+    "sqlite": "sqlite",
 }
 
 

@@ -1,0 +1,77 @@
+"""Polling: one task that looks for changes on behalf of all watches of a handle, fast only while something is going on.
+
+What is pending shows as changes, seen or made: for a while after each the next look follows soon, then ever later.
+Promises: no task while nobody watches; the longest pause bounds how late a change is seen.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from apportion.model.clock import Clock
+
+SHORTEST_PAUSE_SECONDS = 0.002
+LONGEST_PAUSE_SECONDS = 0.05
+_PAUSE_PER_QUIET_SECOND = 0.1
+
+
+def pause_seconds(quiet_seconds: float) -> float:
+    """Return how long to wait before the next look, when the last change was so long ago.
+
+    >>> [pause_seconds(quiet) for quiet in (0.0, 0.1, 60.0)]
+    [0.002, 0.01, 0.05]
+    """
+    return min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, quiet_seconds * _PAUSE_PER_QUIET_SECOND))
+
+
+class Polling:
+    """Calls `look` again and again while somebody watches; `look` calls `noticed` when there is something new."""
+
+    def __init__(self, look: Callable[[], Awaitable[None]], clock: Clock) -> None:
+        self._look = look
+        self._clock = clock
+        self._watchers = 0
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._changed_at = clock.elapsed()
+
+    def join(self) -> None:
+        """Count one more watcher; the first starts the task."""
+        self._watchers += 1
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def leave(self) -> None:
+        """Count one watcher less; the last stops the task."""
+        self._watchers -= 1
+        if self._watchers == 0:
+            self.stop()
+
+    def stop(self) -> None:
+        """Stop looking, and wake who waits."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._wake()
+
+    def noticed(self) -> None:
+        """Wake who waits, and look often for a while."""
+        self._changed_at = self._clock.elapsed()
+        self._wake()
+
+    def next_change(self) -> asyncio.Event:
+        """Return what is set at the next change: to be taken before one reads, and then waited for."""
+        if self._task is not None and self._task.done():
+            self._task.result()  # raises what made the looking end
+        return self._changed
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._look()
+                await asyncio.sleep(pause_seconds(self._clock.elapsed() - self._changed_at))
+        finally:
+            self._wake()
