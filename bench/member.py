@@ -1,4 +1,4 @@
-"""`python -m bench.member URL NAME TTL`: one member of a group, as a process that can be killed.
+"""`echo URL | python -m bench.member NAME TTL`: one member of a group, as a process that can be killed.
 
 It holds a lease of TTL seconds with the key `member/NAME`, renews it three times in that time, and watches the others.
 """
@@ -33,4 +33,4 @@ async def _watch(store: CoordinationStore, after: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+    asyncio.run(main(sys.stdin.readline().strip(), sys.argv[1], float(sys.argv[2])))

@@ -26,6 +26,7 @@ _FILE_OF = {
     "postgresql": "postgres",
     "redis": "redis",
     "rediss": "redis",
+    "sqlite": "sqlite",
 }
 
 

@@ -60,7 +60,8 @@ class Space:
         self, when: Sequence[Compare], puts: Sequence[Put], deletes: Sequence[str], limits: Capabilities
     ) -> Request:
         """Check a commit against the rules of all stores and the limits of one."""
-        compares = _distinct("compare", [(self.key(each.key), _expected(each)) for each in when])
+        expected = [_expected(each) for each in when]  # refuses what is no compare, and so has no key
+        compares = _distinct("compare", [(self.key(each.key), it) for each, it in zip(when, expected, strict=True)])
         written = _distinct("put", [(self.key(put.key), (_value(put, limits), _lease(put.lease))) for put in puts])
         removed = [self.key(key) for key in deletes]
         _check_keys(compares, written, removed)

@@ -83,7 +83,9 @@ def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
 
 
 def _divided(before: str) -> tuple[str, str]:
-    """Divide at the slash after the last `@`: those before it belong to the password."""
+    """Divide at the slash after the last `@`: those before it belong to the password. A file's path has no host."""
+    if before.startswith("/"):
+        return "", before[1:]
     credentials, at, after = before.rpartition("@")
     hosts, _, path = after.partition("/")
     return credentials + at + hosts, path

@@ -1,0 +1,36 @@
+"""What the SQLite store says to its file. Keys are bytes with the namespace in front, in the order of blobs."""
+
+NOW_MILLISECONDS = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
+
+META = "SELECT incarnation, revision, compacted FROM meta"
+INCARNATION = "SELECT incarnation FROM meta"
+INODE = "SELECT inode FROM meta"
+ADVANCE = "UPDATE meta SET revision = ?"
+COMPACT = "UPDATE meta SET compacted = ?"
+TOUCH = "UPDATE meta SET revision = revision"
+MOVE = "UPDATE meta SET inode = ?"
+NEW_INCARNATION = f"UPDATE meta SET inode = ?, incarnation = max(incarnation + 1, {NOW_MILLISECONDS})"  # noqa: S608 - ours
+
+ITEMS = "SELECT key, value, revision, lease FROM item WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
+ITEM_REVISION = "SELECT revision FROM item WHERE key = ?"
+PUT_ITEM = "REPLACE INTO item (key, value, revision, lease) VALUES (?, ?, ?, ?)"
+DELETE_ITEM = "DELETE FROM item WHERE key = ?"
+KEYS_OF_LEASE = "SELECT key FROM item WHERE lease = ? ORDER BY key"
+
+ADD_EVENT = "INSERT INTO event (revision, key, value, lease) VALUES (?, ?, ?, ?)"
+NEXT_EVENTS = (
+    "SELECT revision, key, value, lease FROM event WHERE key >= ?1 AND key < ?2 AND revision ="
+    " (SELECT revision FROM event WHERE revision > ?3 AND key >= ?1 AND key < ?2 ORDER BY revision LIMIT 1)"
+    " ORDER BY key"
+)
+EVENTS_SINCE = (
+    "SELECT key, value, revision, lease FROM event WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision"
+)
+FORGET_EVENTS = "DELETE FROM event WHERE revision <= ?"
+
+ADD_LEASE = "INSERT INTO lease (ttl_seconds) VALUES (?)"
+ADDED_LEASE = "SELECT last_insert_rowid()"
+LEASE = "SELECT renewals FROM lease WHERE id = ?"
+RENEW = "UPDATE lease SET renewals = renewals + 1 WHERE id = ?"
+END_LEASE = "DELETE FROM lease WHERE id = ?"
+COUNTERS = "SELECT id, renewals, ttl_seconds FROM lease ORDER BY id"

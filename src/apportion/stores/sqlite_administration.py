@@ -1,0 +1,146 @@
+"""What an operator asks of a store in an SQLite file; it also looks at a file that `connect` would refuse.
+
+Promises: `inspect` writes nothing and makes no file. Refuses: to bring an older release's file to life by itself.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from stat import S_IWOTH, filemode
+from urllib.parse import quote
+
+from apportion.errors import ApportionError, InvalidInput
+from apportion.stores.administration import Finding
+from apportion.stores.clock import SystemClock
+from apportion.stores.migrations.sqlite import NEWEST, statements
+from apportion.stores.sql import sqlite as sql
+from apportion.stores.sqlite_file import Connection, SqliteFile, value_of, version_of
+from apportion.stores.sqlite_place import check, file_system, is_in_memory, path_of
+from apportion.stores.url import StoreUrl
+
+_LARGE_BYTES = 10**9
+
+
+class SqliteAdministration:
+    """Looks after the store of one URL."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self._name = str(url)
+        self._path = path_of(url)
+
+    async def inspect(self) -> tuple[Finding, ...]:
+        """See `Administration`. Reads the file without making one."""
+        try:
+            check(self._path)
+            return tuple(self._of_place()) + tuple(self._of_content())
+        except ApportionError as error:
+            return (Finding(subject="file", found=error.problem, verdict="error", advice=error.hint),)
+        except (sqlite3.Error, OSError) as error:
+            advice = "Look at the file and the disk; restore a copy if it is damaged."
+            return (Finding(subject="file", found=f"{self._path}: {error}", verdict="error", advice=advice),)
+
+    def upgrade_statements(self) -> tuple[str, ...]:
+        """See `Administration`: for sqlite3(1), from nothing."""
+        return ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), "COMMIT")
+
+    async def upgrade(self) -> tuple[int, int]:
+        """See `Administration`. Makes the file when there is none."""
+        check(self._path)
+        file = SqliteFile(self._path, self._name, SystemClock())
+        try:
+            return await file.upgrade(), NEWEST
+        finally:
+            file.close()
+
+    def grants(self, user: str) -> tuple[str, ...]:
+        """See `Administration`: a file has no GRANT; these are commands of a shell."""
+        if not user.isprintable() or not user or user.startswith("-") or set(user) & set(" :'\"\\$`;&|"):
+            raise InvalidInput("user", user, "the name of a user of this host", "Pass for example: apportion")
+        file, directory = _quoted(self._path), _quoted(self._path.parent)
+        return (f"setfacl -m u:{user}:rwx {directory}", f"setfacl -m u:{user}:rw {file}")
+
+    async def restored(self) -> tuple[int, int]:
+        """See `Administration`. Handles that are open learn of it at their next request."""
+        check(self._path)
+        if not self._path.exists():
+            raise InvalidInput("file of the store", str(self._path), "a file that was restored", "Restore it first.")
+        file = SqliteFile(self._path, self._name, SystemClock())
+        try:
+            await file.open()
+            return await file.write(self._begin_incarnation, durable=True)
+        finally:
+            file.close()
+
+    def _begin_incarnation(self, connection: Connection) -> tuple[int, int]:
+        before = value_of(connection, sql.INCARNATION)
+        connection.execute(sql.NEW_INCARNATION, (self._path.stat().st_ino,))
+        return before, value_of(connection, sql.INCARNATION)
+
+    def _of_place(self) -> Iterator[Finding]:
+        kind = file_system(self._path if self._path.exists() else self._path.parent)
+        lost = is_in_memory(kind)
+        yield Finding(
+            subject="file system",
+            found=kind or "not known",
+            verdict="warning" if lost or not kind else "ok",
+            advice="It is gone after a power cut: use a disk." * lost + "See that it is a local disk." * (not kind),
+        )
+        if not self._path.exists():
+            advice = "The first member that connects makes it, or: apportion store upgrade URL"
+            yield Finding(subject="file", found=f"{self._path}: not there yet", verdict="warning", advice=advice)
+            return
+        status = self._path.stat()
+        for each in (self._path.parent, self._path):
+            mode = each.stat().st_mode
+            is_open = bool(mode & S_IWOTH)
+            yield Finding(
+                subject="permissions",
+                found=f"{filemode(mode)} {each}",
+                verdict="warning" if is_open else "ok",
+                advice="Anybody on this host can write here: chmod o-w" if is_open else "",
+            )
+        is_large = status.st_size > _LARGE_BYTES
+        yield Finding(
+            subject="size",
+            found=f"{status.st_size} bytes",
+            verdict="warning" if is_large else "ok",
+            advice="A store holds small items; see what writes large values." if is_large else "",
+        )
+
+    def _of_content(self) -> Iterator[Finding]:
+        yield Finding(subject="SQLite", found=sqlite3.sqlite_version)
+        if not self._path.exists():
+            return
+        connection = _open_to_read(self._path)
+        try:
+            version = version_of(connection, self._path)
+            yield _of_schema(version)
+            if version == NEWEST:
+                yield from _of_state(connection)
+        finally:
+            connection.close()
+
+
+def _of_schema(version: int) -> Finding:
+    found = f"version {version}, this release writes {NEWEST}"
+    if version == NEWEST:
+        return Finding(subject="schema", found=found)
+    return Finding(subject="schema", found=found, verdict="error", advice="Run: apportion store upgrade URL")
+
+
+def _of_state(connection: Connection) -> Iterator[Finding]:
+    mode = value_of(connection, "PRAGMA journal_mode")
+    is_right = mode == "wal"
+    advice = "" if is_right else "Something changed it; the next member that connects sets it again."
+    yield Finding(subject="journal mode", found=str(mode), verdict="ok" if is_right else "warning", advice=advice)
+    yield Finding(subject="durability", found="synchronous=FULL for commits and leases, NORMAL for renewals")
+    incarnation, revision, compacted = connection.execute(sql.META).fetchall()[0]
+    yield Finding(subject="state", found=f"incarnation {incarnation}, revision {revision}, history after {compacted}")
+
+
+def _open_to_read(path: Path) -> Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5, isolation_level=None)
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "'\\''") + "'"

@@ -1,0 +1,114 @@
+"""The rules of `ledger.py` in SQL: what each request does to an SQLite file, within a transaction of the caller.
+
+Promises: each function leaves items, history and the counter of revisions in agreement.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from apportion.errors import LeaseLost
+from apportion.stores.reaper import Counter
+from apportion.stores.requests import Request
+from apportion.stores.sql import sqlite as sql
+from apportion.stores.sqlite_file import Connection, value_of
+
+KEPT_REVISIONS = 10_000
+_FORGOTTEN_AT_ONCE = 500
+Write = tuple[bytes, bytes | None, int | None]
+Row = tuple[bytes, bytes, int, int | None]
+
+
+class State(NamedTuple):
+    """Which life of the store this is, its last revision, and up to which one its history is gone."""
+
+    incarnation: int
+    revision: int
+    compacted: int
+
+
+def state(connection: Connection) -> State:
+    """Return the state of the store. One row."""
+    return State(*connection.execute(sql.META).fetchall()[0])
+
+
+def within(connection: Connection, start: bytes, end: bytes, most: int = -1) -> list[Row]:
+    """Return key, value, revision and lease of the first items in [start, end), sorted by key; of all by default."""
+    return connection.execute(sql.ITEMS, (start, end, most)).fetchall()
+
+
+def changed_since(connection: Connection, start: bytes, end: bytes, revision: int) -> list[tuple[Any, ...]]:
+    """Return key, value (None for deleted), revision and lease of each change in [start, end) after a revision."""
+    return connection.execute(sql.EVENTS_SINCE, (revision, start, end)).fetchall()
+
+
+def commit(connection: Connection, before: State, request: Request) -> int | None:
+    """Do it whole and return its revision, or None when a compare does not hold. `LeaseLost` for a dead lease."""
+    for key, expected in request.compares:
+        if value_of(connection, sql.ITEM_REVISION, (key,)) != expected:
+            return None
+    for lease in dict.fromkeys(lease for _, _, lease in request.puts if lease is not None):
+        if value_of(connection, sql.LEASE, (lease,)) is None:
+            raise LeaseLost(lease)
+    deletes: list[Write] = [(key, None, None) for key in request.deletes]
+    return _write(connection, before, [*request.puts, *deletes])
+
+
+def next_change(connection: Connection, start: bytes, end: bytes, after: int) -> tuple[int, list[Write]] | None:
+    """Return the first revision after one that changed keys in [start, end), with what each key became."""
+    rows = connection.execute(sql.NEXT_EVENTS, (start, end, after)).fetchall()
+    return (rows[0][0], [row[1:] for row in rows]) if rows else None
+
+
+def grant(connection: Connection, ttl_seconds: float) -> int:
+    """Make a lease and return its id."""
+    connection.execute(sql.ADD_LEASE, (ttl_seconds,))
+    return int(value_of(connection, sql.ADDED_LEASE))
+
+
+def renew(connection: Connection, leases: Collection[int]) -> frozenset[int]:
+    """Raise the counters of the leases that are alive, and return these."""
+    alive = [lease for lease in leases if value_of(connection, sql.LEASE, (lease,)) is not None]
+    for lease in alive:
+        connection.execute(sql.RENEW, (lease,))
+    return frozenset(alive)
+
+
+def counters(connection: Connection) -> tuple[Counter, ...]:
+    """Return the counters of all leases."""
+    rows = connection.execute(sql.COUNTERS).fetchall()
+    return tuple(Counter(lease=lease, renewals=renewals, ttl_seconds=ttl) for lease, renewals, ttl in rows)
+
+
+def reap(connection: Connection, ended: Iterable[Counter]) -> None:
+    """End those leases whose counter is still as it was read, each at a revision of its own."""
+    for each in ended:
+        if value_of(connection, sql.LEASE, (each.lease,)) == each.renewals:
+            end(connection, each.lease)
+
+
+def end(connection: Connection, lease: int) -> None:
+    """End a lease, if it lives, and delete its keys in one revision."""
+    connection.execute(sql.END_LEASE, (lease,))
+    keys = connection.execute(sql.KEYS_OF_LEASE, (lease,)).fetchall()
+    if keys:
+        _write(connection, state(connection), [(key, None, None) for (key,) in keys])
+
+
+def forget(connection: Connection, through: int) -> None:
+    """Forget the history up to and with a revision."""
+    connection.execute(sql.FORGET_EVENTS, (through,))
+    connection.execute(sql.COMPACT, (through,))
+
+
+def _write(connection: Connection, before: State, writes: Sequence[Write]) -> int:
+    revision = before.revision + 1
+    for key, value, lease in writes:
+        if value is None:
+            connection.execute(sql.DELETE_ITEM, (key,))
+        else:
+            connection.execute(sql.PUT_ITEM, (key, value, revision, lease))
+        connection.execute(sql.ADD_EVENT, (revision, key, value, lease))
+    connection.execute(sql.ADVANCE, (revision,))
+    if revision - before.compacted >= KEPT_REVISIONS + _FORGOTTEN_AT_ONCE:
+        forget(connection, revision - KEPT_REVISIONS)
+    return revision

@@ -1,0 +1,80 @@
+"""Where an SQLite file stands: what can be known of its place before it is opened.
+
+Promises: each refusal says what stands there and what to do. Refuses: directories, and file systems over a network,
+on which neither SQLite's locks nor its shared memory hold; where the file system cannot be told, it is let pass.
+Source: https://www.sqlite.org/wal.html (all processes must be on the same host).
+"""
+
+import os
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+
+from apportion.errors import InvalidInput
+from apportion.stores.url import StoreUrl
+
+_REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs", "ncpfs"}
+_REMOTE_FUSE = {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.ceph", "fuse.davfs"}
+_IN_MEMORY = {"tmpfs", "ramfs"}
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def path_of(url: StoreUrl) -> Path:
+    """Return the absolute path that a URL names."""
+    url.expect(options=())
+    if url.hosts or not url.path:
+        hint = "Write three slashes for a relative path (sqlite:///work.db) and four for an absolute one."
+        raise InvalidInput("path of the store URL", str(url), "sqlite:/// and then a path, without a host", hint)
+    return Path(url.path).absolute()
+
+
+def check(path: Path) -> None:
+    """Raise `InvalidInput` when no store can stand at this path."""
+    field = "file of the store"
+    if not path.parent.is_dir():
+        raise InvalidInput(field, str(path), "a file in a directory that exists", f"Create it: mkdir -p {path.parent}")
+    place = path if path.exists() else path.parent
+    if path.exists() and not S_ISREG(path.stat().st_mode):
+        kind = "a directory" if S_ISDIR(path.stat().st_mode) else "no regular file"
+        raise InvalidInput(field, f"{kind}: {path}", "a file", "Name a file in it, such as sqlite:///work.db")
+    kind = file_system(place)
+    if is_remote(kind):
+        hint = "SQLite's locks do not hold over a network: use a local disk, or PostgreSQL or etcd for several hosts."
+        raise InvalidInput("file system of the store", f"{kind} at {place}", "a local one", hint)
+    for each in (place, path.parent):
+        if not os.access(each, os.W_OK):
+            hint = "Members write both the file and its directory (for -wal and -shm): change owner or mode."
+            raise InvalidInput(field, f"read-only: {each}", "what this user may write", hint)
+
+
+def file_system(path: Path) -> str:
+    """Return the type of the file system as the kernel names it, empty where it does not say."""
+    device = path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = _MOUNTS.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        if before.split(" ")[2] == number:
+            return after.split(" ")[0]
+    return ""
+
+
+def is_remote(file_system: str) -> bool:
+    """Say whether files of such a file system are on another host."""
+    return file_system in _REMOTE or file_system in _REMOTE_FUSE
+
+
+def is_in_memory(file_system: str) -> bool:
+    """Say whether files of such a file system are gone after a power cut."""
+    return file_system in _IN_MEMORY
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of the file, None when there is none: another file in its place is told by them."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - asked before each transaction, and twice as fast
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino

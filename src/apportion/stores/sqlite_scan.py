@@ -1,0 +1,53 @@
+"""A scan in portions, so that neither the event loop nor a checkpoint waits for a million keys.
+
+Each step reads some more items, and what became since of those before them, in one transaction: after it, all that was
+read is as it is at the revision of that step. So the last step makes the whole scan one of one revision.
+Promises: where the history that this needs is gone, or the store is another, the scan begins anew.
+"""
+
+from collections.abc import Callable
+
+from apportion.stores import sqlite_ledger as ledger
+from apportion.stores.api import Item
+from apportion.stores.sqlite_file import Connection
+from apportion.stores.sqlite_ledger import Row, State
+
+PORTION_ITEMS = 2_000
+
+
+class Scanning:
+    """What was found so far in [start, end)."""
+
+    def __init__(self, start: bytes, end: bytes, item_of: Callable[[Row], Item]) -> None:
+        self._start, self._end = start, end
+        self._item_of = item_of
+        self._next = start
+        self._at: State | None = None
+        self._found: dict[bytes, Item] = {}
+        self.is_complete = False
+
+    def step(self, connection: Connection) -> State:
+        """Read on; return the state of the store that all found items are of now."""
+        now = ledger.state(connection)
+        if self._at is not None and self._at != now:
+            self._catch_up(connection, self._at, now)
+        rows = ledger.within(connection, self._next, self._end, PORTION_ITEMS)
+        self._found.update((row[0], self._item_of(row)) for row in rows)
+        self._next = rows[-1][0] + b"\0" if rows else self._next
+        self._at = now
+        self.is_complete = len(rows) < PORTION_ITEMS
+        return now
+
+    def items(self) -> tuple[Item, ...]:
+        """Return what was found, sorted by key."""
+        return tuple(self._found[key] for key in sorted(self._found))
+
+    def _catch_up(self, connection: Connection, before: State, now: State) -> None:
+        if now.incarnation != before.incarnation or not now.compacted <= before.revision <= now.revision:
+            self._found, self._next = {}, self._start
+            return
+        for key, value, revision, lease in ledger.changed_since(connection, self._start, self._next, before.revision):
+            if value is None:
+                self._found.pop(key, None)
+            else:
+                self._found[key] = self._item_of((key, value, revision, lease))

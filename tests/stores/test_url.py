@@ -1,0 +1,128 @@
+"""Store URLs: every part is found again, whatever the password holds, and the password is shown nowhere."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.errors import ApportionError, InvalidInput, UnknownOption
+from apportion.stores import connect
+from apportion.stores.url import DEFAULT_NAMESPACE, StoreUrl, parse
+
+SCHEMES = ("memory", "sqlite", "postgresql", "etcd", "etcds", "redis")
+CANARY = "c4n4ry"
+
+
+def parsed(url):
+    return parse(url, schemes=SCHEMES)
+
+
+def refused(url):
+    with pytest.raises(InvalidInput) as caught:
+        parsed(url)
+    assert CANARY not in str(caught.value) + repr(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("memory://", StoreUrl(scheme="memory")),
+        ("memory://one", StoreUrl(scheme="memory", hosts=(("one", None),))),
+        ("sqlite:///work.db", StoreUrl(scheme="sqlite", path="work.db")),
+        ("sqlite:////var/lib/work.db", StoreUrl(scheme="sqlite", path="/var/lib/work.db")),
+        ("sqlite:////a b/c@d:e,f.db", StoreUrl(scheme="sqlite", path="/a b/c@d:e,f.db")),
+        ("sqlite:///a%3Fb%20c.db", StoreUrl(scheme="sqlite", path="a?b c.db")),
+        (
+            "postgresql://u:p@h:5432/d",
+            StoreUrl(scheme="postgresql", user="u", password="p", hosts=(("h", 5432),), path="d"),
+        ),
+        ("etcd://a:1,b:2,[::1]:3", StoreUrl(scheme="etcd", hosts=(("a", 1), ("b", 2), ("::1", 3)))),
+        ("redis://:p@h/0", StoreUrl(scheme="redis", password="p", hosts=(("h", None),), path="0")),
+    ],
+)
+def test_the_parts_of_a_url_are_found(url, expected):
+    assert expected == parsed(url)
+
+
+def test_the_query_gives_namespace_and_options():
+    url = parsed("sqlite:///work.db?namespace=crawl&x=1")
+    assert ("crawl", "1", "") == (url.namespace, url.option("x"), url.option("y"))
+    assert DEFAULT_NAMESPACE == parsed("sqlite:///work.db").namespace
+    with pytest.raises(UnknownOption):
+        url.expect(options=("y",))
+
+
+@given(password=st.text("@:/% ab5#&=,[]é\U0001f511", max_size=12))
+def test_a_password_may_be_written_as_it_is(password):
+    import re
+
+    bare = re.fullmatch(r"(?:[^%]|%(?![0-9A-Fa-f]{2}))*", password)
+    url = parsed(f"postgresql://ana:{password}@h:5432/d")
+    assert (("h", 5432),) == url.hosts
+    assert "d" == url.path
+    if bare:
+        assert password == url.password
+
+
+@given(password=st.text(max_size=12))
+def test_a_password_may_be_percent_encoded(password):
+    from urllib.parse import quote
+
+    encoded = quote(password.encode("utf-8", "ignore"), safe="")
+    url = parsed(f"postgresql://ana:{encoded}@h/d")
+    assert password.encode("utf-8", "ignore").decode() == url.password
+
+
+@pytest.mark.parametrize(
+    "password",
+    [CANARY, f"{CANARY}@x", f"x:{CANARY}", f"/{CANARY}/", f"%{CANARY}%", f"a {CANARY} b", f"@:/% {CANARY} @:/%"],
+)
+def test_a_password_is_shown_nowhere(password):
+    for scheme in SCHEMES:
+        url = f"{scheme}://ana:{password}@localhost:1/d"
+        found = parsed(url)
+        assert CANARY in found.password
+        assert CANARY not in str(found) + repr(found)
+    for broken in (
+        f"postgres://ana:{password}@h/d",
+        f"postgresql:/ana:{password}@h/d",
+        f"postgresql://ana:{password}@h:99999/d",
+        f"postgresql://ana:{password}@h:port/d",
+        f"postgresql://ana:{password}@h/d?namespace=a b",
+        f"postgresql://ana:{password}@h/d?x=1&x=2",
+        f"postgresql://ana:{password}@h/d\0",
+        f"postgresql://ana:{password}@{'h' * 5_000}/d",
+    ):
+        refused(broken)
+
+
+def test_a_password_on_a_store_that_has_none_is_not_shown_either(tmp_path):
+    for url in (f"sqlite://ana:{CANARY}@host/{tmp_path}/x.db", f"memory://ana:{CANARY}@x?namspace=y"):
+        with pytest.raises(ApportionError) as caught:
+            asyncio.run(connect(url))
+        assert CANARY not in str(caught.value) + repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "near"), [("sqlit:///a", "sqlite"), ("postgres://h/d", "postgresql"), ("ETCD://h", "etcd")]
+)
+def test_an_unknown_scheme_is_answered_with_the_nearest(url, near):
+    error = refused(url)
+    assert isinstance(error, UnknownOption)
+    assert near == error.nearest
+
+
+@pytest.mark.parametrize("url", ["", "work.db", "sqlite:work.db", "://", None, 7, b"sqlite:///a", "sqlite:///a\0b"])
+def test_what_is_no_url_is_refused(url):
+    refused(url)
+
+
+@given(text=st.text(max_size=40))
+def test_any_text_after_a_scheme_is_parsed_or_refused(text):
+    try:
+        found = parsed(f"postgresql://{text}")
+    except InvalidInput:
+        return
+    assert isinstance(str(found), str)
