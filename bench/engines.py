@@ -12,6 +12,7 @@ from apportion.sim.conformance.rig import Rig
 from bench.row import Row, not_measured
 
 NAMES = ("sqlite", "postgres", "etcd")
+_SET_UP = {"sqlite": {"own_disk": False}}  # the disk that a user has, and none that is an image on it
 
 
 def rows_of(measure: Callable[[Rig], Awaitable[list[Row]]], *names: str, what: str) -> list[Row]:
@@ -21,7 +22,7 @@ def rows_of(measure: Callable[[Rig], Awaitable[list[Row]]], *names: str, what: s
 
 async def _rows(measure: Callable[[Rig], Awaitable[list[Row]]], name: str, what: str) -> list[Row]:
     try:
-        rig: Rig = import_module(f"tests.stores.rigs.{name}").RIG()
+        rig: Rig = import_module(f"tests.stores.rigs.{name}").RIG(**_SET_UP.get(name, {}))
     except (ImportError, FileNotFoundError) as absent:
         return [not_measured(f"{what}, {name}", str(absent))]
     try:

@@ -24,12 +24,12 @@ class SqliteRig(Rig):
 
     name = "sqlite"
 
-    def __init__(self) -> None:
+    def __init__(self, *, own_disk: bool = True) -> None:
         self._root = folder = Path(tempfile.mkdtemp(prefix="sqlite-rig-"))
         self._image = folder / "disk.img"
         self._folder = folder / "disk"
         self._folder.mkdir()
-        self._is_mounted = os.geteuid() == 0 and _mounted(self._image, self._folder)
+        self._is_mounted = own_disk and os.geteuid() == 0 and _mounted(self._image, self._folder)
         self._path = self._folder / "store.db"
         self._copy = folder / "copy.db"
         self._filler = self._folder / "filler"
