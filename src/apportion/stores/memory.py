@@ -136,10 +136,10 @@ class MemoryStore:
         """See `CoordinationStore`."""
         start, end = self._space.span(prefix)
         checked_after(after)
-        incarnation = self._seen[0]
+        incarnation, _ = self._seen  # a scan of this handle may accept another life, of which this watch knows nothing
         while not self._closed:
             ledger = self._same()
-            if after > ledger.revision or incarnation != ledger.incarnation:
+            if ledger.incarnation != incarnation or after > ledger.revision:
                 seen = f"revision {after} of incarnation {incarnation}"
                 raise StoreWentBack(self._name, seen, f"it is at {ledger.revision} of {ledger.incarnation}")
             for entry in ledger.since(after):

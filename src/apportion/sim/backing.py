@@ -1,0 +1,140 @@
+"""Backings: what lies under the faults of a world: a store whose transitions are all seen, and can be set back."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from apportion.model.clock import Clock
+from apportion.sim.facts import Began, Changed, Fact
+from apportion.stores import CoordinationStore, Item
+from apportion.stores.ledger import Ledger, Record
+from apportion.stores.memory import Memory, MemoryStore
+from apportion.stores.requests import Space
+
+NAMESPACE = "world"
+
+
+class Backing(Protocol):
+    """A store as an operator has it: with its data, its copies, and its history."""
+
+    incarnation: int
+
+    def handle(self, clock: Clock) -> CoordinationStore:
+        """Return a new handle for a process with this clock."""
+        ...
+
+    def look(self) -> list[Fact]:
+        """Return what has changed since the last look, revision by revision."""
+        ...
+
+    def save(self) -> object:
+        """Return a copy of all data, as a backup is."""
+        ...
+
+    def restore(self, copy: object) -> None:
+        """Put a copy in the place of the data, under a new incarnation."""
+        ...
+
+    def compact(self) -> None:
+        """Forget the history."""
+        ...
+
+    def rearm(self) -> None:
+        """Let every lease begin its time to live again, as a server does that was away."""
+        ...
+
+    def close(self) -> None:
+        """Remove what is left."""
+        ...
+
+
+class MemoryBacking:
+    """A memory store: its ledger is looked at directly."""
+
+    def __init__(self, clock: Clock, now: Callable[[], float]) -> None:
+        self.incarnation = 1
+        self._clock = clock
+        self._now = now
+        self._memory = Memory(clock, incarnation=self.incarnation)
+        self._memory.take()  # lives as long as the world
+        self._space = Space(NAMESPACE)
+        self._revision = -1
+        self._records: dict[bytes, Record] = {}
+
+    def handle(self, clock: Clock) -> CoordinationStore:  # noqa: ARG002 - its leases end by the store's own clock
+        """See `Backing`."""
+        return MemoryStore(self._memory, NAMESPACE)
+
+    def look(self) -> list[Fact]:
+        """See `Backing`. What changed beside the history is told as one more change at the last revision."""
+        ledger = self._memory.ledger
+        if self._revision < 0:
+            return [self._began(ledger)]
+        if ledger.revision == self._revision and ledger.records == self._records:
+            return []
+        facts: list[Fact] = []
+        for entry in ledger.history:
+            if entry.revision > self._revision:
+                facts.append(self._changed(entry.revision, entry.records))
+                self._follow(entry.records)
+        if ledger.records != self._records:
+            keys = sorted({*ledger.records, *self._records})
+            untold = [
+                (key, ledger.records.get(key)) for key in keys if ledger.records.get(key) != self._records.get(key)
+            ]
+            facts.append(self._changed(ledger.revision, tuple(untold)))
+            self._records = dict(ledger.records)
+        self._revision = ledger.revision
+        return facts
+
+    def save(self) -> object:
+        """See `Backing`."""
+        return _copied(self._memory.ledger)
+
+    def restore(self, copy: object) -> None:
+        """See `Backing`."""
+        assert isinstance(copy, Ledger)  # noqa: S101 - it comes from `save`
+        self.incarnation += 1
+        self._memory.ledger = _copied(copy)
+        self._memory.ledger.incarnation = self.incarnation
+        self._revision = -1
+        self._memory.changed()
+
+    def compact(self) -> None:
+        """See `Backing`."""
+        self._memory.ledger.compact(self._memory.ledger.revision)
+
+    def rearm(self) -> None:
+        """See `Backing`."""
+        for held in self._memory.ledger.leases.values():
+            held.ends_at = max(held.ends_at, self._clock.elapsed() + held.ttl_seconds)
+
+    def close(self) -> None:
+        """See `Backing`: nothing is left."""
+
+    def _began(self, ledger: Ledger) -> Began:
+        self._revision, self._records = ledger.revision, dict(ledger.records)
+        items = tuple(self._item(key, record) for key, record in sorted(ledger.records.items()))
+        return Began(at=self._now(), incarnation=self.incarnation, revision=ledger.revision, items=items)
+
+    def _changed(self, revision: int, records: tuple[tuple[bytes, Record | None], ...]) -> Changed:
+        items = tuple(
+            (self._space.text(key), None if record is None else self._item(key, record)) for key, record in records
+        )
+        return Changed(at=self._now(), incarnation=self.incarnation, revision=revision, items=items)
+
+    def _item(self, key: bytes, record: Record) -> Item:
+        return Item(key=self._space.text(key), value=record.value, revision=record.revision, lease=record.lease)
+
+    def _follow(self, records: tuple[tuple[bytes, Record | None], ...]) -> None:
+        for key, record in records:
+            if record is None:
+                self._records.pop(key, None)
+            else:
+                self._records[key] = record
+
+
+def _copied(ledger: Ledger) -> Ledger:
+    """Return a ledger that shares only what never changes: a copy of everything takes a fifth of a seed's time."""
+    leases = {lease: replace(held) for lease, held in ledger.leases.items()}
+    return replace(ledger, records=dict(ledger.records), leases=leases, history=list(ledger.history))

@@ -1,0 +1,348 @@
+"""Faults: any store, seen through a network and on a machine that fails.
+
+A request travels to the store and is carried out there whatever becomes of its caller; the reply travels back. So a
+lost request changes nothing, a lost reply changes something that the caller cannot know, and a late request arrives
+when the caller has long given up. What a store's promises exclude is not made up: a copy of a request follows the
+first at once (no connection delivers one later), and what was on its way when a life of the store ended is lost.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TypeVar
+
+from apportion.errors import ApportionError, Compacted, StoreUnavailable, StoreWentBack
+from apportion.sim.facts import Answered, Asked, Delivered, Fact, Granted, Renewed, Revoked, Scanned, Watching
+from apportion.sim.network import STORE, Network
+from apportion.sim.process import outside
+from apportion.sim.trace import Trace
+from apportion.stores import (
+    Capabilities,
+    Change,
+    Compare,
+    CoordinationStore,
+    Lease,
+    Outcome,
+    Put,
+    Scan,
+    Unknown,
+)
+
+Result = TypeVar("Result")
+REPLY_SECONDS = 1.5  # how long a caller waits before it gives up
+_LOOK_SECONDS = 0.05
+_KEPT_SCANS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odds:
+    """The ratio of calls that something happens to at the store itself, not on the way."""
+
+    stale_scan: float = 0.0
+    watch_gap: float = 0.0
+    watch_silent: float = 0.0
+    sync_error: float = 0.0
+
+
+class Troubles:
+    """What is wrong with one store now, for all of its handles."""
+
+    def __init__(self, draw: Random, network: Network, trace: Trace, *, record: Callable[[Fact], None]) -> None:
+        self.draw, self.network, self.trace, self.record = draw, network, trace, record
+        self.odds = Odds()
+        self.life = 1
+        self.away_until = 0.0
+        self.full_until = 0.0
+        self.calls = 0
+        self._serving: set[asyncio.Task[None]] = set()
+        self.recent: dict[str, deque[tuple[int, Scan]]] = {}
+
+    def happens(self, ratio: float, kind: str, detail: str) -> bool:
+        """Return whether a fault of this ratio happens now."""
+        return ratio > 0 and self.draw.random() < ratio and self.trace.inject(kind, detail)
+
+    def begin_life(self) -> None:
+        """End the life of the store, with all that is on its way to it or from it."""
+        self.life += 1
+        self.recent.clear()
+
+    def keep(self, task: "asyncio.Task[None]") -> None:
+        """Keep a task until it is done."""
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard, context=outside())
+
+    def number(self) -> int:
+        """Return the number of the next commit or watch."""
+        self.calls += 1
+        return self.calls
+
+
+class _NoReply(Exception):
+    """The caller gave up, or its connection broke after the request was sent."""
+
+
+class FaultyStore:
+    """A handle of one process on a store that may fail; made by `World.store`."""
+
+    def __init__(self, process: str, inner: CoordinationStore, troubles: Troubles, *, incarnation: int) -> None:
+        self._process = process
+        self._inner = inner
+        self._troubles = troubles
+        self._incarnation = incarnation
+        # The last life of the store that the inner handle scanned, and the last that our caller heard of.
+        self._scanned_life = self._heard_life = troubles.life
+        self._seen_revision = 0
+
+    async def scan(self, prefix: str) -> Scan:
+        """See `CoordinationStore`."""
+        since = asyncio.get_running_loop().time()
+        troubles = self._troubles
+
+        async def _perform() -> tuple[int, Scan, bool]:
+            life = troubles.life
+            older = self._older(prefix, life)
+            if older is not None and troubles.happens(troubles.odds.stale_scan, "stale scan", self._process):
+                return life, older, True
+            scan = await self._inner.scan(prefix)
+            self._scanned_life = life
+            troubles.recent.setdefault(prefix, deque(maxlen=_KEPT_SCANS)).append((life, scan))
+            return life, scan, False
+
+        life, scan, stale = await self._certain("scan", _perform, changes=False)
+        self._heard_life, self._incarnation, self._seen_revision = life, scan.incarnation, scan.revision
+        self._record_scan(since, prefix, scan, stale=stale)
+        return scan
+
+    async def commit(
+        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
+    ) -> Outcome:
+        """See `CoordinationStore`."""
+        troubles = self._troubles
+        call = troubles.number()
+        troubles.record(
+            Asked(
+                at=self._now(),
+                call=call,
+                process=self._process,
+                incarnation=self._incarnation,
+                when=tuple(when),
+                puts=tuple(puts),
+                deletes=tuple(deletes),
+            )
+        )
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._ask("commit", lambda: self._inner.commit(when=when, puts=puts, deletes=deletes))
+        except _NoReply as error:
+            outcome = Unknown(reason=str(error))
+        except ApportionError:
+            troubles.record(Answered(at=self._now(), call=call, outcome=None))
+            raise
+        troubles.record(Answered(at=self._now(), call=call, outcome=outcome))
+        return outcome
+
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+        """See `CoordinationStore`."""
+        troubles = self._troubles
+        number = troubles.number()
+        await self._arrival()
+        troubles.record(Watching(at=self._now(), watch=number, process=self._process, prefix=prefix, after=after))
+        changes = self._inner.watch(prefix, after=after)
+        try:
+            while True:
+                try:
+                    change = await anext(changes)
+                except StopAsyncIteration:
+                    return
+                except (Compacted, StoreWentBack) as error:
+                    await self._arrival()
+                    troubles.trace.cover(f"watch: {type(error).__name__}")
+                    raise
+                await self._arrival()
+                if troubles.happens(troubles.odds.watch_gap, "watch gap", self._process):
+                    raise Compacted(after, change.revision)
+                after = change.revision
+                self._seen_revision = max(self._seen_revision, after)
+                troubles.record(Delivered(at=self._now(), watch=number, revision=after, events=change.events))
+                yield change
+        finally:
+            if isinstance(changes, AsyncGenerator):
+                await changes.aclose()
+
+    async def grant(self, *, ttl_seconds: float) -> Lease:
+        """See `CoordinationStore`."""
+
+        async def _perform() -> Lease:
+            lease = await self._inner.grant(ttl_seconds=ttl_seconds)
+            incarnation = self._incarnation
+            self._troubles.record(
+                Granted(at=self._now(), incarnation=incarnation, lease=lease.id, ttl_seconds=lease.ttl_seconds)
+            )
+            return lease
+
+        return await self._certain("grant", _perform, changes=True)
+
+    async def renew(self, leases: Collection[int]) -> frozenset[int]:
+        """See `CoordinationStore`."""
+        asked, since, incarnation = frozenset(leases), self._now(), self._incarnation
+
+        async def _perform() -> frozenset[int]:
+            alive = await self._inner.renew(asked)
+            self._troubles.record(
+                Renewed(at=self._now(), since=since, incarnation=incarnation, asked=asked, alive=alive)
+            )
+            return alive
+
+        return await self._certain("renew", _perform, changes=True)
+
+    async def revoke(self, lease: int) -> None:
+        """See `CoordinationStore`."""
+        incarnation = self._incarnation
+        self._troubles.record(Revoked(at=self._now(), incarnation=incarnation, lease=lease))
+
+        async def _perform() -> None:
+            await self._inner.revoke(lease)
+            self._troubles.record(Revoked(at=self._now(), incarnation=incarnation, lease=lease, done=True))
+
+        await self._certain("revoke", _perform, changes=True)
+
+    def capabilities(self) -> Capabilities:
+        """See `CoordinationStore`; a store whose scans may be stale says so."""
+        capabilities = self._inner.capabilities()
+        return replace(capabilities, linearizable=False) if self._troubles.odds.stale_scan else capabilities
+
+    async def close(self) -> None:
+        """See `CoordinationStore`."""
+        await self._inner.close()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _older(self, prefix: str, life: int) -> Scan | None:
+        """Return an older answer that this handle could still get: of this life, and not before what it has seen."""
+        found = [
+            scan
+            for of_life, scan in self._troubles.recent.get(prefix, ())
+            if of_life == life == self._heard_life and scan.revision >= self._seen_revision
+        ]
+        return self._troubles.draw.choice(found) if found else None
+
+    def _record_scan(self, since: float, prefix: str, scan: Scan, *, stale: bool) -> None:
+        self._troubles.record(
+            Scanned(
+                at=self._now(),
+                since=since,
+                process=self._process,
+                prefix=prefix,
+                items=scan.items,
+                revision=scan.revision,
+                incarnation=scan.incarnation,
+                stale=stale,
+            )
+        )
+
+    async def _certain(self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool) -> Result:
+        """Ask for what may be asked again without harm: that no reply came is then an ordinary failure."""
+        try:
+            return await self._ask(what, perform, changes=changes)
+        except _NoReply as error:
+            raise StoreUnavailable("the simulated store", str(error), "Try again.") from None
+
+    async def _ask(self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool = True) -> Result:
+        """Send a request, and wait for its reply as long as callers wait."""
+        loop, troubles = asyncio.get_running_loop(), self._troubles
+        reply: asyncio.Future[Result] = loop.create_future()
+        journeys = troubles.network.journeys(self._process, STORE)
+        if journeys:
+            serving = self._serve(what, perform, reply, journeys, changes=changes)
+            troubles.keep(loop.create_task(serving, context=outside()))
+        timer = loop.call_later(REPLY_SECONDS, _fail, reply, _NoReply("no reply came in time"))
+        try:
+            return await reply
+        finally:
+            timer.cancel()
+
+    async def _serve(
+        self,
+        what: str,
+        perform: Callable[[], Awaitable[Result]],
+        reply: "asyncio.Future[Result]",
+        journeys: tuple[float, ...],
+        *,
+        changes: bool,
+    ) -> None:
+        """Carry a request out where the store is: nothing here stops when the caller does."""
+        troubles, life, believed = self._troubles, self._troubles.life, self._heard_life
+        await asyncio.sleep(journeys[0])
+        if life != troubles.life:
+            return
+        refusal = self._refusal(what, believed, changes=changes)
+        if refusal is not None:
+            _fail(reply, refusal)
+            return
+        broken = changes and troubles.happens(troubles.odds.sync_error, "sync error", f"{what} of {self._process}")
+        if broken and troubles.draw.random() < 0.5:
+            _fail(reply, _NoReply("the disk failed at the commit"))
+            return
+        result: Result | ApportionError
+        try:
+            result = await perform()
+        except ApportionError as error:
+            result = error
+        troubles.trace.cover(
+            f"{what}: {type(result).__name__}" if isinstance(result, ApportionError | Outcome) else what
+        )
+        for _ in journeys[1:]:
+            await _in_vain(perform)
+        back = troubles.network.journeys(STORE, self._process)
+        if back:
+            await asyncio.sleep(back[0])
+        if broken or (back and life == troubles.life):
+            _finish(reply, _NoReply("the disk failed at the commit") if broken else result)
+
+    def _refusal(self, what: str, believed: int, *, changes: bool) -> ApportionError | None:
+        """Return why the store does not even begin."""
+        now = self._now()
+        if now < self._troubles.away_until:
+            return StoreUnavailable("the simulated store", "connection refused")
+        if changes and now < self._troubles.full_until:
+            return StoreUnavailable("the simulated store", "disk full")
+        if what != "scan" and self._scanned_life != believed:
+            # The inner handle has accepted another life of the store, by a scan that our caller had not heard of when
+            # it sent this: on a real connection the request would carry what its caller believed then.
+            return StoreWentBack("the simulated store", f"life {believed}", f"life {self._scanned_life}")
+        return None
+
+    async def _arrival(self) -> None:
+        """Return when a message of the store has come through: what a connection loses, it sends again."""
+        troubles = self._troubles
+        if troubles.happens(troubles.odds.watch_silent, "watch silent", self._process):
+            await asyncio.sleep(troubles.draw.uniform(0.5, 4.0))
+        journeys = troubles.network.journeys(STORE, self._process)
+        while not journeys or self._now() < troubles.away_until:
+            await asyncio.sleep(_LOOK_SECONDS)
+            journeys = troubles.network.journeys(STORE, self._process)
+        await asyncio.sleep(journeys[0])
+
+
+async def _in_vain(perform: Callable[[], Awaitable[object]]) -> None:
+    """Carry a copy of a request out, whose reply goes nowhere."""
+    try:
+        await perform()
+    except ApportionError:
+        return
+
+
+def _finish(reply: "asyncio.Future[Result]", result: Result | Exception) -> None:
+    if reply.done():
+        return
+    if isinstance(result, Exception):
+        reply.set_exception(result)
+    else:
+        reply.set_result(result)
+
+
+def _fail(reply: "asyncio.Future[Result]", error: Exception) -> None:
+    _finish(reply, error)

@@ -1,0 +1,94 @@
+"""Fences: while a world runs, clocks and random bytes are the world's, and what would leave it is refused.
+
+Promises: other threads of the program (a test runner's watchdog, say) see the machine as it is; all is put back at the
+end, also after an error. `random`, `secrets`, `uuid4` and `os.urandom` give seeded values.
+Refuses to pretend: what was imported by name before (`from time import time`) and `datetime.now()` cannot be fenced.
+"""
+
+import os
+import random
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from apportion.errors import ApportionError
+
+
+class LeavesTheWorld(ApportionError):
+    """Something that the simulated world cannot see, repeat or disturb."""
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} would leave the simulated world.", f"Use {instead}.")
+
+
+class Source(Protocol):
+    """What the fences ask a world for."""
+
+    def elapsed(self) -> float:
+        """Return the elapsed seconds of the process that asks."""
+        ...
+
+    def wall(self) -> float:
+        """Return the wall clock of the process that asks, in seconds since 1970."""
+        ...
+
+    def random_bytes(self, size: int) -> bytes:
+        """Return seeded bytes."""
+        ...
+
+
+@contextmanager
+def fenced(source: Source, *, seed: str) -> Iterator[None]:
+    """Put up the fences for the calling thread, and take them down at the end."""
+    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in _fences(source)]
+    state = random.getstate()
+    here = threading.get_ident()
+    for (owner, name, replacement), (_, _, original) in zip(_fences(source), originals, strict=True):
+        setattr(owner, name, _for_thread(here, replacement, original))
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        for owner, name, original in originals:
+            setattr(owner, name, original)
+
+
+def _for_thread(thread: int, replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    def _choose(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - whatever the fenced function takes and gives
+        chosen = replacement if threading.get_ident() == thread else original
+        return chosen(*args, **options)
+
+    return _choose
+
+
+def _fences(source: Source) -> list[tuple[Any, str, Callable[..., Any]]]:
+    def _clock_gettime(clock: int) -> float:
+        return source.wall() if clock == time.CLOCK_REALTIME else source.elapsed()
+
+    return [
+        (time, "time", source.wall),
+        (time, "time_ns", lambda: int(source.wall() * 1e9)),
+        *((time, name, source.elapsed) for name in ("monotonic", "perf_counter")),
+        *((time, f"{name}_ns", lambda: int(source.elapsed() * 1e9)) for name in ("monotonic", "perf_counter")),
+        (time, "clock_gettime", _clock_gettime),
+        (time, "clock_gettime_ns", lambda clock: int(_clock_gettime(clock) * 1e9)),
+        (os, "urandom", source.random_bytes),
+        (random, "_urandom", source.random_bytes),  # what SystemRandom, and by it `secrets`, asks
+        (time, "sleep", _refusal("time.sleep", "await asyncio.sleep(seconds)")),
+        (os, "fork", _refusal("os.fork", "World.spawn, which starts a process of this world")),
+        (threading.Thread, "start", _refusal("a thread", "asyncio tasks")),
+        (subprocess.Popen, "__init__", _refusal("a subprocess", "World.spawn")),
+        (socket.socket, "__init__", _refusal("a socket", "World.send and World.receive, or World.store")),
+    ]
+
+
+def _refusal(what: str, instead: str) -> Callable[..., Any]:
+    def _refuse(*args: object, **options: object) -> None:  # noqa: ARG001
+        raise LeavesTheWorld(what, instead)
+
+    return _refuse

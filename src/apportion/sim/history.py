@@ -1,0 +1,170 @@
+"""History: what the facts up to now add up to; what invariants look things up in."""
+
+from dataclasses import dataclass, field
+
+from apportion.sim.facts import (
+    Answered,
+    Asked,
+    Began,
+    Calm,
+    Changed,
+    Delivered,
+    Fact,
+    Granted,
+    Renewed,
+    Revoked,
+    Scanned,
+    Watching,
+    Wrote,
+)
+from apportion.stores import Absent, Committed, Item, Unknown
+
+_KEPT_STATES = 2_000
+Write = tuple[str, bytes | None, int | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Tenure:
+    """A lease as its holder knows it."""
+
+    ttl_seconds: float
+    renewed_at: float
+    revoked: bool = False
+    ended: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """A commit that was asked for, and what became of it."""
+
+    asked: Asked
+    writes: frozenset[Write]
+    applied: list[int] = field(default_factory=list)
+    outcome: object = None
+    answered: bool = False
+
+    @property
+    def may_apply(self) -> bool:
+        """Whether nothing that was said excludes that it happens now."""
+        return not self.applied and (not self.answered or isinstance(self.outcome, Unknown | Committed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why the store changed: an attempt whose writes these are, or the end of a lease; neither is a defect."""
+
+    attempt: Attempt | None = None
+    lease: int | None = None
+
+
+class History:
+    """The state of the store, its leases, and all commits that were asked for; `take` after the invariants looked."""
+
+    def __init__(self) -> None:
+        self.incarnation = 0
+        self.revision = 0
+        self.items: dict[str, Item] = {}
+        self.states: dict[int, dict[str, Item]] = {}
+        self.changes: list[Changed] = []
+        self.leases: dict[int, Tenure] = {}
+        self.attempts: dict[int, Attempt] = {}
+        self.acknowledged: list[tuple[float, int]] = []
+        self.calm_since: float | None = None
+        self.cause = Cause()
+        self._by_key: dict[str, list[Attempt]] = {}
+
+    def look(self, fact: Fact) -> None:
+        """Take what invariants want to know about a fact before it counts."""
+        if isinstance(fact, Changed):
+            self.cause = self._cause(fact)
+        elif isinstance(fact, Answered) and isinstance(fact.outcome, Committed):
+            self._attribute(self.attempts[fact.call], fact.outcome.revision)
+
+    def take(self, fact: Fact) -> None:
+        """Let a fact count."""
+        match fact:
+            case Began():
+                self._begin(fact)
+            case Changed():
+                self._change(fact)
+            case Asked():
+                self._ask(fact)
+            case Answered() if (attempt := self.attempts.get(fact.call)) is not None:
+                attempt.answered, attempt.outcome = True, fact.outcome
+                if isinstance(fact.outcome, Committed) and attempt.asked.incarnation == self.incarnation:
+                    highest = max(fact.outcome.revision, self.acknowledged[-1][1] if self.acknowledged else 0)
+                    self.acknowledged.append((fact.at, highest))
+            case Granted() if fact.incarnation == self.incarnation:
+                self.leases[fact.lease] = Tenure(ttl_seconds=fact.ttl_seconds, renewed_at=fact.at)
+            case Renewed() if fact.incarnation == self.incarnation:
+                for lease in fact.alive & self.leases.keys():
+                    self.leases[lease].renewed_at = max(fact.since, self.leases[lease].renewed_at)
+            case Revoked() if fact.incarnation == self.incarnation and fact.lease in self.leases:
+                self.leases[fact.lease].revoked = True
+                self.leases[fact.lease].ended |= fact.done
+            case Calm():
+                self.calm_since = fact.at
+            case Answered() | Granted() | Renewed() | Revoked() | Scanned() | Watching() | Delivered() | Wrote():
+                pass
+
+    def _begin(self, fact: Began) -> None:
+        self.incarnation, self.revision = fact.incarnation, fact.revision
+        self.items = {item.key: item for item in fact.items}
+        self.states = {fact.revision: self.items}
+        self.changes, self.leases, self.acknowledged = [], {}, []
+
+    def _ask(self, fact: Asked) -> None:
+        writes = {(put.key, put.value, put.lease) for put in fact.puts} | {(key, None, None) for key in fact.deletes}
+        attempt = Attempt(asked=fact, writes=frozenset(writes))
+        self.attempts[fact.call] = attempt
+        for key, _, _ in writes:
+            self._by_key.setdefault(key, []).append(attempt)
+
+    def _change(self, fact: Changed) -> None:
+        self.revision = fact.revision
+        self.items = dict(self.items)
+        for key, item in fact.items:
+            if item is None:
+                self.items.pop(key, None)
+            else:
+                self.items[key] = item
+        self.states[fact.revision] = self.items
+        if len(self.states) > _KEPT_STATES:
+            del self.states[next(iter(self.states))]
+        self.changes.append(fact)
+        if self.cause.attempt is not None:
+            self.cause.attempt.applied.append(fact.revision)
+        elif self.cause.lease in self.leases:
+            self.leases[self.cause.lease].ended = True
+
+    def _cause(self, fact: Changed) -> Cause:
+        writes = frozenset(
+            (key, *((None, None) if item is None else (item.value, item.lease))) for key, item in fact.items
+        )
+        asked = [attempt for attempt in self._by_key.get(fact.items[0][0], ()) if attempt.writes == writes]
+        if asked:
+            # Of equal ones one that could have happened: callers that want to be judged say something new each time.
+            likely = [each for each in asked if each.asked.incarnation == fact.incarnation] or asked
+            return Cause(
+                attempt=next((each for each in likely if each.may_apply and self.holds(each.asked)), likely[-1])
+            )
+        leases = {self.items[key].lease if key in self.items else None for key, _ in fact.items}
+        is_end = len(leases) == 1 and all(item is None for _, item in fact.items)
+        return Cause(lease=leases.pop() if is_end else None)
+
+    def _attribute(self, attempt: Attempt, revision: int) -> None:
+        """Let a change that two equal attempts could have made be the doing of the one that was acknowledged."""
+        for other in self._by_key.get(min(key for key, _, _ in attempt.writes), ()):
+            is_equal = other is not attempt and other.writes == attempt.writes
+            if is_equal and revision in other.applied and not isinstance(other.outcome, Committed):
+                other.applied.remove(revision)
+                attempt.applied.append(revision)
+
+    def holds(self, asked: Asked) -> bool:
+        """Return whether every compare of a commit holds now."""
+        for compare in asked.when:
+            item = self.items.get(compare.key)
+            found = None if item is None else item.revision
+            if found != (None if isinstance(compare, Absent) else compare.revision):
+                return False
+        return True

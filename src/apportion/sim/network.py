@@ -1,0 +1,88 @@
+"""The network: how long a message from one process to another takes, if it arrives at all.
+
+Links are named by who sends and who receives; a store is one of the names. A partition drops what is sent, in both
+directions or in one; a clogged link keeps it until it is free again. Everything else is drawn anew for each message.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+
+STORE = "store"
+Inject = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weather:
+    """How a network behaves: seconds that a message takes, and the ratio of messages something happens to.
+
+    `late` is the ratio that takes up to `late_seconds`, longer than a caller waits; messages overtake each other
+    whenever their delays say so, `reordered` ones by much.
+    """
+
+    least_seconds: float = 0.0005
+    most_seconds: float = 0.005
+    lost: float = 0.0
+    duplicated: float = 0.0
+    reordered: float = 0.0
+    late: float = 0.0
+    late_seconds: float = 4.0
+
+
+FAIR = Weather()
+
+
+class Network:
+    """Links between processes and with the store; `inject` is asked before each fault, and counts it."""
+
+    def __init__(self, draw: Random, *, now: Callable[[], float], inject: Inject) -> None:
+        self.weather = FAIR
+        self._draw = draw
+        self._now = now
+        self._inject = inject
+        self._cut_until: dict[tuple[str, str], float] = {}
+        self._clogged_until: dict[tuple[str, str], float] = {}
+
+    def partition(self, source: str, target: str, seconds: float, *, one_way: bool = False) -> None:
+        """Drop what is sent from `source` to `target`, and back unless it is `one_way`, for some time."""
+        until = self._now() + seconds
+        for link in [(source, target)] if one_way else [(source, target), (target, source)]:
+            self._cut_until[link] = max(until, self._cut_until.get(link, 0.0))
+
+    def clog(self, source: str, target: str, seconds: float) -> None:
+        """Keep what is sent from `source` to `target`, and deliver it when the time is over."""
+        self._clogged_until[source, target] = self._now() + seconds
+
+    def heal(self, links: Iterable[tuple[str, str]] | None = None) -> None:
+        """Mend some links, or all."""
+        for link in [*self._cut_until, *self._clogged_until] if links is None else links:
+            self._cut_until.pop(link, None)
+            self._clogged_until.pop(link, None)
+
+    def is_cut(self, source: str, target: str) -> bool:
+        """Return whether nothing gets from `source` to `target` now."""
+        return self._cut_until.get((source, target), 0.0) > self._now()
+
+    def journeys(self, source: str, target: str) -> tuple[float, ...]:
+        """Return the delay of each copy of a message sent now: none when it is lost, two when it is duplicated."""
+        weather, link = self.weather, (source, target)
+        if self._cut_until and self.is_cut(source, target):
+            return ()
+        if self._happens(weather.lost, "lost", link):
+            return ()
+        delay = self._draw.uniform(weather.least_seconds, weather.most_seconds)
+        if self._happens(weather.late, "late", link):
+            delay = self._draw.uniform(weather.most_seconds, weather.late_seconds)
+        elif self._happens(weather.reordered, "reordered", link):
+            delay += self._draw.uniform(0, 20 * weather.most_seconds)
+        if self._clogged_until:
+            delay += max(0.0, self._clogged_until.get(link, 0.0) - self._now())
+        if source != STORE and self._happens(weather.duplicated, "duplicated", link):
+            return (delay, delay + self._draw.uniform(0, weather.most_seconds))
+        return (delay,)
+
+    def _happens(self, ratio: float, kind: str, link: tuple[str, str]) -> bool:
+        if ratio <= 0 or self._draw.random() >= ratio:
+            return False
+        what = "request" if link[1] == STORE else "reply" if link[0] == STORE else "message"
+        return self._inject(f"{what} {kind}", ">".join(link))

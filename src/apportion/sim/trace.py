@@ -1,0 +1,100 @@
+"""Trace: the story of one run, and its hash: two runs of one seed that differ anywhere have different hashes."""
+
+from collections import Counter
+from collections.abc import Callable
+from hashlib import blake2b
+
+from apportion.sim.facts import (
+    Answered,
+    Asked,
+    Began,
+    Calm,
+    Changed,
+    Delivered,
+    Fact,
+    Granted,
+    Renewed,
+    Revoked,
+    Scanned,
+    Watching,
+    Wrote,
+)
+
+
+class Trace:
+    """Lines of a story: hashed always, kept when somebody wants to read them; with what was injected and covered."""
+
+    def __init__(self, now: Callable[[], float], *, keep: bool, fault_limit: int | None) -> None:
+        self.lines: list[str] | None = [] if keep else None
+        self.injected: Counter[str] = Counter()
+        self.covered: Counter[str] = Counter()
+        self._now = now
+        self._faults_left = fault_limit
+        self._hash = blake2b(digest_size=8)
+
+    def say(self, line: str) -> None:
+        """Add a line."""
+        line = f"{self._now():11.6f}  {line}"
+        self._hash.update(line.encode())
+        if self.lines is not None:
+            self.lines.append(line)
+
+    def tell(self, fact: Fact) -> None:
+        """Add a fact."""
+        if isinstance(fact, Answered):
+            self.cover(f"answer: {'an error' if fact.outcome is None else type(fact.outcome).__name__}")
+        self.say(told(fact))
+
+    def cover(self, transition: str) -> None:
+        """Count a transition that was reached."""
+        self.covered[transition] += 1
+
+    def inject(self, kind: str, detail: str) -> bool:
+        """Count a fault and return True, or return False when there were enough of them."""
+        if self._faults_left is not None:
+            if self._faults_left <= 0:
+                return False
+            self._faults_left -= 1
+        self.injected[kind] += 1
+        self.say(f"! {kind}: {detail}")
+        return True
+
+    def digest(self, *numbers: int) -> str:
+        """Return the hash of all lines, and of numbers that tell runs apart which say the same."""
+        end = self._hash.copy()
+        end.update(repr(numbers).encode())
+        return end.hexdigest()
+
+
+def told(fact: Fact) -> str:  # noqa: PLR0911 - one for each fact
+    """Say a fact in a line."""
+    match fact:
+        case Began():
+            return f"store life {fact.incarnation} begins at revision {fact.revision} with {len(fact.items)} items"
+        case Changed():
+            return f"revision {fact.revision}: " + ", ".join(
+                f"{key} deleted" if item is None else f"{key}={item.value.decode(errors='replace')}"
+                for key, item in fact.items
+            )
+        case Asked():
+            writes = [*(f"put {put.key}" for put in fact.puts), *(f"delete {key}" for key in fact.deletes)]
+            return f"{fact.process} asks {fact.call}: {', '.join(writes)}"
+        case Answered():
+            return f"answer {fact.call}: {type(fact.outcome).__name__} {getattr(fact.outcome, 'revision', '')}"
+        case Granted():
+            return f"lease {fact.lease} is granted for {fact.ttl_seconds:g} s"
+        case Revoked():
+            return f"lease {fact.lease} {'is' if fact.done else 'is to be'} revoked"
+        case Renewed():
+            return f"leases {sorted(fact.asked)} renewed: {sorted(fact.alive)}"
+        case Scanned():
+            return f"{fact.process} scans {fact.prefix!r} at {fact.revision}{' (stale)' if fact.stale else ''}"
+        case Watching():
+            return f"{fact.process} watches {fact.prefix!r} after {fact.after} as {fact.watch}"
+        case Delivered():
+            return f"watch {fact.watch} gives {fact.revision}"
+        case Wrote():
+            return f"{fact.holder} writes {fact.resource} under {fact.incarnation}.{fact.epoch}"
+        case Calm():
+            return "from now on nothing fails"
+    return repr(fact)

@@ -1,0 +1,60 @@
+"""The plug-in: a test that takes `world` runs once for each seed, and one that fails names its seed."""
+
+import os
+import subprocess
+import sys
+
+TEST = """
+import asyncio
+import pytest
+from apportion.errors import StoreUnavailable
+from apportion.stores import Absent, Put
+
+async def register(store, name):
+    while True:
+        try:
+            return await store.commit(when=[Absent(key=name)], puts=[Put(key=name, value=b"here")])
+        except StoreUnavailable:
+            await asyncio.sleep(0.1)
+
+@pytest.mark.seeds(3)
+def test_a_handler_survives(world):
+    world.partition("a", "store", 1.0)
+    world.spawn("a", register(world.store("a"), "a"))
+    world.pause("a", 3.0)
+    world.run(until=10.0)
+    assert world.now == 10.0
+
+def test_fails_for_one_seed(world):
+    assert world.seed != 4
+"""
+
+
+def run(directory, *options):
+    (directory / "conftest.py").write_text('pytest_plugins = ["apportion.sim.plugin"]\n')
+    (directory / "test_mine.py").write_text(TEST)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        *options,
+        "test_mine.py",
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False).stdout
+
+
+def test_a_test_runs_once_for_each_seed_and_a_failure_names_its_seed(tmp_path):
+    printed = run(tmp_path)
+    assert "test_fails_for_one_seed[seed4]" in printed
+    assert "1 failed, 12 passed" in printed
+
+
+def test_one_seed_can_be_run_alone(tmp_path):
+    assert "1 failed, 1 passed" in run(tmp_path, "--sim-seed=4")
+    assert "2 passed" in run(tmp_path, "--sim-seed=5")

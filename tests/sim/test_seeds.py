@@ -1,0 +1,135 @@
+"""Seeds: a thousand of them hold every invariant and come to rest; a seed is the same run in every process."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from apportion.sim import invariants, play
+from apportion.sim.__main__ import has_canary, main
+from apportion.sim.nemesis import BLOWS
+
+SEEDS = 1_040
+REPEATED = 200
+SQLITE_SEEDS, SQLITE_REPEATED = 60, 10
+
+
+def start(first, last, *options, hash_seed):
+    """Play seeds in a process of its own, whose strings hash differently."""
+    command = [sys.executable, "-m", "apportion.sim", "--seeds", f"{first}..{last}", "--hashes", *options]
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def played(*processes):
+    """Return the trace hash by seed, and all that was printed; both processes run at once."""
+    printed = "".join(process.communicate(timeout=280)[0] for process in processes)
+    assert "FAILED" not in printed, printed
+    assert [0] * len(processes) == [process.returncode for process in processes]
+    return {int(seed): digest for seed, digest in re.findall(r"^(\d+) ([0-9a-f]{16})$", printed, re.MULTILINE)}, printed
+
+
+@pytest.fixture(scope="module")
+def thousand():
+    half = SEEDS // 2
+    return played(start(0, half - 1, hash_seed=1), start(half, SEEDS - 1, hash_seed=2))
+
+
+@pytest.mark.slow
+def test_a_thousand_seeds_hold_every_invariant_and_come_to_rest(thousand):
+    hashes, _ = thousand
+    assert list(range(SEEDS)) == sorted(hashes)
+    assert len(set(hashes.values())) == SEEDS
+
+
+@pytest.mark.slow
+def test_seeds_are_the_same_under_another_hash_seed(thousand):
+    hashes, _ = thousand
+    half = REPEATED // 2
+    again, _ = played(start(0, half - 1, hash_seed=77), start(half, REPEATED - 1, hash_seed=78))
+    assert {seed: hashes[seed] for seed in range(REPEATED)} == again
+
+
+@pytest.mark.slow
+def test_a_thousand_seeds_reach_what_is_rare(thousand):
+    _, printed = thousand
+    faults = [*BLOWS, "request lost", "reply lost", "request late", "request duplicated", "stale scan", "watch gap"]
+    moves = ["claim", "takeover", "transfer", "rebump", "fenced off", "answer: Unknown", "commit: LeaseLost"]
+    ends = ["watch: Compacted", "watch: StoreWentBack", "commit: StoreWentBack", "session ends: SessionOver"]
+    assert [] == [name for name in [*faults, *moves, *ends] if f"{name} " not in printed]
+
+
+@pytest.mark.slow
+def test_the_shipped_sqlite_store_holds_in_the_world_too():
+    half = SQLITE_SEEDS // 2
+    sqlite = ("--store", "sqlite")
+    hashes, _ = played(start(0, half - 1, *sqlite, hash_seed=1), start(half, SQLITE_SEEDS - 1, *sqlite, hash_seed=2))
+    again, _ = played(start(0, SQLITE_REPEATED - 1, *sqlite, hash_seed=3))
+    assert list(range(SQLITE_SEEDS)) == sorted(hashes)
+    assert {seed: hashes[seed] for seed in range(SQLITE_REPEATED)} == again
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_holds_and_repeats(seed):
+    report = play(seed)
+    assert () == report.violations
+    assert report.digest == play(seed).digest
+    assert report.seconds > 12
+
+
+def test_faults_of_many_kinds_come_in_a_few_seeds():
+    kinds = set().union(*(play(seed).injected for seed in range(20)))
+    assert len(kinds) >= 20
+
+
+class Sour(invariants.Invariant):
+    """Breaks at the third time that a watch is away for a while."""
+
+    def began(self, fact):
+        if fact.incarnation == 3:
+            self.broken("a third life")
+
+
+def test_a_failure_is_shrunk_to_the_faults_it_needs():
+    from apportion.sim.shrink import shortest
+
+    failing = (seed for seed in range(200) if play(seed, invariants=[Sour]).violations)
+    seed = next(failing)
+    failed = play(seed, invariants=[Sour])
+    report = shortest(failed, lambda faults: play(seed, invariants=[Sour], fault_limit=faults))
+    needed = report.injected.total()
+    assert report.violations
+    assert 2 <= report.injected["store crash"] + report.injected["store restore"]
+    assert needed <= failed.injected.total()
+    assert not play(seed, invariants=[Sour], fault_limit=needed - 1).violations
+
+
+def test_the_canary_is_found_and_reported_on_its_seeds_only(capsys):
+    singing = [seed for seed in range(2_000) if has_canary(seed)]
+    assert 10 <= len(singing) <= 35
+    first = singing[0]
+    assert 1 == main(["--seeds", f"{first - 3}..{first + 3}", "--canary"])
+    printed = capsys.readouterr().out
+    assert [str(first)] == re.findall(r"^FAILED seed (\d+): Canary", printed, re.MULTILINE)
+    assert f"python -m apportion.sim {first} --canary" in printed
+    assert "7 seeds, 1 failed" in printed
+
+
+def test_the_printed_command_tells_the_story_of_a_seed(capsys):
+    seed = next(seed for seed in range(2_000) if has_canary(seed))
+    assert 1 == main([str(seed), "--canary"])
+    printed = capsys.readouterr().out
+    assert "BROKEN: Canary" in printed
+    assert 0 == main([str(seed)])
+    printed = capsys.readouterr().out
+    assert "from now on nothing fails" in printed
+    assert f"trace {play(seed).digest}" in printed
+
+
+@pytest.mark.parametrize("arguments", [["--seeds", "1-3"], ["--only", "RevisionsGro"], ["--store", "mysql"]])
+def test_what_cannot_be_played_is_refused(arguments, capsys):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "error" in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""The keeper: puts a bug into a copy of the package, and plays seeds there, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import apportion
+from tests.sim.zoo.bugs import Bug
+
+PACKAGE = Path(apportion.__file__).parent
+_PLAY = """
+import json, sys
+from apportion.sim import invariants, scenario
+store, first, last, wanted, names = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:]
+only = [getattr(invariants, name) for name in names] or None
+found = {}
+for seed in range(first, last):
+    report = scenario.play(seed, store=store, invariants=only, collect=True)
+    for violation in report.violations:
+        found.setdefault(violation.invariant, [seed, str(violation)])
+    if len(found) >= wanted:
+        break
+print(json.dumps([found, seed + 1 - first]))
+"""
+
+
+def planted(bug: Bug, directory: Path) -> Path:
+    """Make a copy of the package with the bug in it; an `AssertionError` when its text is not there, or twice."""
+    copy = directory / "apportion"
+    path = Path(bug.file)
+    room = copy / path.parent
+    room.mkdir(parents=True)
+    for entry in PACKAGE.iterdir():
+        if entry.name not in {path.parts[0], "__pycache__"}:
+            (copy / entry.name).symlink_to(entry)
+    for entry in (PACKAGE / path.parent).iterdir():
+        if entry.name not in {path.name, "__pycache__"}:
+            (room / entry.name).symlink_to(entry)
+    text = (PACKAGE / path).read_text()
+    count = text.count(bug.old)
+    assert 1 == count, f"{bug.name!r}: its old text stands {count} times in {bug.file}; the bug must be planted anew"
+    (copy / path).write_text(text.replace(bug.old, bug.new))
+    return directory
+
+
+def hunt(bug: Bug, directory: Path, *, wanted: int = 1, only: tuple[str, ...] = ()) -> tuple[dict[str, list], int]:
+    """Return what was found by whom in which seed (and how often seeds were played), up to `wanted` invariants."""
+    place = planted(bug, directory)
+    command = [sys.executable, "-c", _PLAY, bug.store, "0", str(bug.seeds), str(wanted), *only]
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250, check=False)
+    if done.returncode:  # it crashed: that is found too, by everybody
+        return {"Crash": [0, done.stderr.strip().splitlines()[-1]]}, 1
+    found, played = json.loads(done.stdout.splitlines()[-1])
+    return found, played
