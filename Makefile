@@ -36,14 +36,15 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/pytest -q -n auto -m 'not live and not slow'
 
 live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask real programs, and those of the reference alone
-	$(BIN)/pytest -q -m 'live or slow' tests
+	$(BIN)/pytest -q -n 2 --dist loadscope -m 'live or slow' tests
 	APPORTION_NATIVE=0 $(BIN)/pytest -q -n auto -m 'not live and not slow' tests/placement tests/contracts tests/balance
 
 bench: .venv/dev.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
 	$(BIN)/python -m bench $(if $(REFERENCE),--reference)
 
-soak: .venv/dev.stamp ## Random topologies for SOAK_MINUTES=5, going on where the last soak stopped (SOAK_SEED= to repeat)
+soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies for SOAK_MINUTES=5, going on where the last soak stopped (SOAK_SEED= to repeat); lost writes
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+	$(BIN)/python -m tests.durability --rounds $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 lock: .venv/dev.stamp ## Resolve the pinned versions again
 	$(PIP) install uv

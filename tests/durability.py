@@ -9,6 +9,7 @@ not there. *Unsaid* is what is there and was never acknowledged: a reply that di
 
 import argparse
 import asyncio
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,11 +18,13 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
 from apportion.errors import Unavailable
 from apportion.sim.conformance.rig import Rig
+from tests.stores import powercut
 
 BATCH = 8  # at once: a store that groups what it syncs has something in flight
 DEADLINE_SECONDS = 120
@@ -34,7 +37,7 @@ class Case:
     store: str
     mode: str
     fault: str
-    rig: Callable[[Path], Rig]
+    rig: Callable[[], Rig]
     strike: Callable[[Rig], Awaitable[None]] | None = None
     promised: bool = True
 
@@ -58,19 +61,19 @@ def main(arguments: "list[str] | None" = None) -> int:
     print(f"durability: seed {seed}, {options.rounds} rounds a case\n")
     print("| store | mode | what happened | acknowledged | lost | unsaid |\n|---|---|---|---|---|---|")
     broken = [case for case in CASES if not _row(case, options.rounds, Random(seed)) and case.promised]
-    return 1 if broken else 0
+    cut = {mode: _cut_row(mode, instead, seed, options.rounds) for mode, instead in CUTS.items()}
+    return 1 if broken or cut["WAL, FULL (ours)"] else 0
 
 
 def tallied(case: Case, rounds: int, random: Random) -> Tally:
     """Strike a store so many times, and count."""
     tally = Tally()
-    with tempfile.TemporaryDirectory(prefix="durability-") as folder:
-        rig = case.rig(Path(folder))
-        try:
-            for number in range(rounds):
-                asyncio.run(_round(case, rig, f"round{number}", random.uniform(0.3, 1.2), tally))
-        finally:
-            asyncio.run(rig.close())
+    rig = case.rig()
+    try:
+        for number in range(rounds):
+            asyncio.run(_round(case, rig, f"round{number}", random.uniform(0.3, 1.2), tally))
+    finally:
+        asyncio.run(rig.close())
     return tally
 
 
@@ -79,6 +82,16 @@ def _row(case: Case, rounds: int, random: Random) -> bool:
     said = f"{case.store} | {case.mode} | {case.fault} | {tally.acknowledged:,} | {tally.lost:,} | {tally.unsaid:,}"
     print(f"| {said} |", flush=True)
     return tally.lost == 0
+
+
+def _cut_row(mode: str, instead: dict[str, str], seed: int, rounds: int) -> int:
+    """Cut the power at every point of some workloads, so many ways each; return at how many something is lost."""
+    with tempfile.TemporaryDirectory(prefix="durability-") as folder:
+        found = powercut.survey(seed, Path(folder), each=rounds, instead=instead)
+    verdicts = [verdict for each in found.values() for verdict in each]
+    lost = sum(map(bool, verdicts))
+    print(f"| SQLite | {mode} | power cut, at {len(verdicts):,} points | | at {lost:,} points | |", flush=True)
+    return lost
 
 
 async def _round(case: Case, rig: Rig, namespace: str, seconds: float, tally: Tally) -> None:
@@ -136,19 +149,25 @@ async def _stored(rig: Rig, namespace: str) -> set[str]:
             await asyncio.sleep(0.1)
 
 
-def _rig(name: str, *arguments: object, **options: object) -> Callable[[Path], Rig]:
-    from importlib import import_module
-
-    return lambda _: import_module(f"tests.stores.rigs.{name}").RIG(*arguments, **options)
+def _rig(name: str, *arguments: object, **options: object) -> Callable[[], Rig]:
+    return lambda: import_module(f"tests.stores.rigs.{name}").RIG(*arguments, **options)
 
 
 async def _kill(rig: Rig) -> None:
     await rig.kill()
 
 
+async def _stop_at_once(rig: Rig) -> None:
+    """PostgreSQL's immediate stop: as `pg_ctl stop -m immediate` asks for."""
+    server = rig.server  # type: ignore[attr-defined]
+    server.send_signal(signal.SIGQUIT)
+    await asyncio.to_thread(server.wait)
+
+
 CASES = (
-    Case(store="SQLite", mode="WAL, FULL (ours)", fault="kill -9 of the writer", rig=_rig("sqlite")),
+    Case(store="SQLite", mode="WAL, FULL (ours)", fault="kill -9 of the writer", rig=_rig("sqlite", own_disk=False)),
     Case(store="PostgreSQL", mode="on (ours)", fault="kill -9 of all", rig=_rig("postgres"), strike=_kill),
+    Case(store="PostgreSQL", mode="on (ours)", fault="immediate stop", rig=_rig("postgres"), strike=_stop_at_once),
     Case(store="etcd", mode="one node", fault="kill -9", rig=_rig("etcd"), strike=_kill),
     Case(store="Redis", mode="AOF always", fault="kill -9", rig=_rig("redis"), strike=_kill, promised=False),
     Case(
@@ -168,6 +187,9 @@ CASES = (
         promised=False,
     ),
 )
+FULL: dict[str, str] = {}
+NORMAL = {"PRAGMA synchronous=FULL": "PRAGMA synchronous=NORMAL"}
+CUTS = {"WAL, FULL (ours)": FULL, "WAL, NORMAL": NORMAL}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -143,3 +143,20 @@ def test_a_process_with_an_open_store_ends_at_once_and_in_silence():
     code = "import apportion; store = apportion.sync.open_store('memory://'); store.__enter__().grant(ttl_seconds=60)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=20)
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_a_watch_that_is_cancelled_ends_on_the_thread_before_it_ends_here():
+    async def watch(store):
+        async for _ in store.watch("", after=0):
+            pass
+
+    async def main():
+        async with apportion.open_store("memory://cancelled") as store:
+            for _ in range(50):
+                watching = asyncio.ensure_future(watch(store))
+                await asyncio.sleep(0.001)
+                watching.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await watching
+
+    asyncio.run(main())

@@ -9,6 +9,7 @@
 Both have the eight calls of `CoordinationStore`, with the same meanings and errors.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
@@ -57,12 +58,12 @@ class AsyncStore:
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """See `CoordinationStore`. One hop a change."""
-        changes = self._store.watch(prefix, after=after)
+        changes = _Pulled(self._store.watch(prefix, after=after))
         try:
-            while (change := await self._thread.hop(_next(changes))) is not None:
+            while (change := await self._thread.hop(changes.next())) is not None:
                 yield change
         finally:
-            await self._thread.hop(changes.aclose())
+            await self._thread.hop(changes.end())
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`."""
@@ -102,12 +103,12 @@ class SyncStore:
 
     def watch(self, prefix: str, *, after: int) -> Iterator[Change]:
         """See `CoordinationStore`. Waits for each change without end; Ctrl-C interrupts it."""
-        changes = self._store.watch(prefix, after=after)
+        changes = _Pulled(self._store.watch(prefix, after=after))
         try:
-            while (change := self._thread.wait(_next(changes))) is not None:
+            while (change := self._thread.wait(changes.next())) is not None:
                 yield change
         finally:
-            self._thread.wait(changes.aclose())
+            self._thread.wait(changes.end())
 
     def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`."""
@@ -131,5 +132,17 @@ class SyncStore:
             self._thread.wait(self._store.close())
 
 
-async def _next(changes: AsyncGenerator[Change, None]) -> Change | None:
-    return await anext(changes, None)
+class _Pulled:
+    """A watch on the I/O thread, pulled change by change; a pull that was cancelled may still run when it is ended."""
+
+    def __init__(self, changes: AsyncGenerator[Change, None]) -> None:
+        self._changes = changes
+        self._turn = asyncio.Lock()
+
+    async def next(self) -> Change | None:
+        async with self._turn:
+            return await anext(self._changes, None)
+
+    async def end(self) -> None:
+        async with self._turn:
+            await self._changes.aclose()
