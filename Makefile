@@ -39,7 +39,7 @@ live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask re
 	$(BIN)/pytest -q -n 2 --dist loadscope -m 'live or slow' tests
 	APPORTION_NATIVE=0 $(BIN)/pytest -q -n auto -m 'not live and not slow' tests/placement tests/contracts tests/balance
 
-bench: .venv/dev.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
+bench: .venv/dev.stamp .venv/engines.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
 	$(BIN)/python -m bench $(if $(REFERENCE),--reference)
 
 soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies for SOAK_MINUTES=5, going on where the last soak stopped (SOAK_SEED= to repeat); lost writes
