@@ -140,9 +140,11 @@ class _Pulled:
         self._turn = asyncio.Lock()
 
     async def next(self) -> Change | None:
+        """Return the next change, None after the last."""
         async with self._turn:
             return await anext(self._changes, None)
 
     async def end(self) -> None:
+        """End the watch, once no pull is under way."""
         async with self._turn:
             await self._changes.aclose()
