@@ -139,8 +139,17 @@ def test_a_forked_child_has_a_dead_handle_and_a_thread_of_its_own():
         assert ["a"] == [item.key for item in store.scan("").items]
 
 
-def test_a_process_with_an_open_store_ends_at_once_and_in_silence():
-    code = "import apportion; store = apportion.sync.open_store('memory://'); store.__enter__().grant(ttl_seconds=60)"
+@pytest.mark.parametrize("held", ["store.grant(ttl_seconds=60)", "next(changes)"], ids=["lease", "watch"])
+def test_a_process_with_an_open_store_ends_at_once_and_in_silence(held):
+    code = f"""if True:
+        import apportion
+        from apportion.stores import Absent, Put
+        opened = apportion.sync.open_store("memory://")
+        store = opened.__enter__()
+        store.commit(when=[Absent(key="a")], puts=[Put(key="a", value=b"")])
+        changes = store.watch("", after=0)
+        {held}
+    """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=20)
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 

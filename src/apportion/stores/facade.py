@@ -63,7 +63,8 @@ class AsyncStore:
             while (change := await self._thread.hop(changes.next())) is not None:
                 yield change
         finally:
-            await self._thread.hop(changes.end())
+            if self._thread.runs:
+                await self._thread.hop(changes.end())
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`."""
@@ -108,7 +109,8 @@ class SyncStore:
             while (change := self._thread.wait(changes.next())) is not None:
                 yield change
         finally:
-            self._thread.wait(changes.end())
+            if self._thread.runs:
+                self._thread.wait(changes.end())
 
     def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`."""

@@ -89,5 +89,4 @@ def _after_fork() -> None:
     _Current.thread = None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)
