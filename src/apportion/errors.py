@@ -202,6 +202,14 @@ class StoreClosed(ApportionError):
         self.store, self.reason = store, reason
 
 
+class StoreDenied(ApportionError):
+    """The store refuses who we are, what we may, or a certificate; to try again does not help, nothing was changed."""
+
+    def __init__(self, store: str, reason: str, hint: str) -> None:
+        super().__init__(f"{store} denies it: {reason}.", hint)
+        self.store, self.reason = store, reason
+
+
 class Unsafe(ApportionError):
     """Carrying on could lose or misplace data."""
 

@@ -1,12 +1,16 @@
 """`apportion store` and `apportion doctor --store`: what they print, refuse, and never say."""
 
+import ast
 import asyncio
 import json
+import re
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
+import apportion
 from apportion.console import doctor_store
 from apportion.console.main import STORE_COMMANDS
 from tests.console.running import refused, run
@@ -142,6 +146,34 @@ def assert_without_secret(text):
     assert "S3cr3t" not in text
     assert "canary" not in text
     assert "Traceback" not in text
+
+
+def test_doctor_makes_nothing_where_nothing_is(tmp_path):
+    code, text = printed("doctor", "--store", "sqlite:///mistyped.db", folder=tmp_path)
+    assert (0, []) == (code, list(tmp_path.iterdir()))
+    assert "file: The first connect makes it" in text
+    assert "median" not in text
+    (tmp_path / "empty.db").touch()
+    code, text = printed("doctor", "--store", "sqlite:///empty.db", folder=tmp_path)
+    assert (0, 0) == (code, (tmp_path / "empty.db").stat().st_size)
+    assert "schema: The first connect makes it" in text
+
+
+def test_doctor_measures_a_file_that_is_there(tmp_path):
+    printed("store", "upgrade", "sqlite:///there.db", folder=tmp_path)
+    assert "median" in printed("doctor", "--store", "sqlite:///there.db", folder=tmp_path)[1]
+
+
+def test_every_command_that_an_advice_names_is_one(tmp_path):
+    known = {f"apportion store {name} URL" for name in STORE_COMMANDS} - {"apportion store grants URL"}
+    known |= {"apportion store grants URL --user NAME", "apportion doctor --store URL"}
+    named = set()
+    for file in Path(apportion.__file__).parent.rglob("*.py"):
+        texts = [node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)]
+        for text in texts:
+            if isinstance(text, str) and "`" not in text:
+                named |= set(re.findall(r"apportion (?:store \w+|doctor)(?: (?:--\w+|[A-Z]+\b))+", text))
+    assert known == named
 
 
 def test_a_diagnosis_that_takes_too_long_is_a_finding(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from apportion import stores
-from apportion.errors import Compacted, InvalidInput, StoreUnavailable, StoreWentBack
+from apportion.errors import Compacted, InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores import Absent, Committed, Put, Unchanged, Unknown
 
 pytest.importorskip("httpx")
@@ -460,7 +460,7 @@ def test_a_wrong_password_a_foreign_namespace_and_no_user_are_refused_without_th
                 rig.url("crawl"),
             )
             for each in wrong:
-                with pytest.raises(StoreUnavailable) as refused:
+                with pytest.raises(StoreDenied) as refused:
                     async with connected(each) as store:
                         await store.scan("")
                 said += [str(refused.value), repr(refused.value), repr(refused.value.__cause__)]
@@ -524,7 +524,7 @@ def test_tls_checks_both_ends(certificates):
                 await until(lambda: tape.values() == [b"1"], "the change")
                 await tape.stop()
             for query in (mine, f"&ca={certificates}/stranger.pem{mine}", f"&ca={certificates}/ca.pem"):
-                with pytest.raises(StoreUnavailable):
+                with pytest.raises(StoreDenied):
                     await stores.connect(url + query)
             with pytest.raises(InvalidInput, match="TLS files"):
                 await stores.connect(f"{url}&ca={certificates}/none.pem")
@@ -541,7 +541,7 @@ def test_a_certificate_for_another_name_is_refused(certificates):
         options, settings = secured(certificates, "elsewhere")
         async with cluster(*options, **settings) as rig:
             mine = f"&cert={certificates}/server.pem&key={certificates}/server.key&ca={certificates}/ca.pem"
-            with pytest.raises(StoreUnavailable, match="certificate verify failed"):
+            with pytest.raises(StoreDenied, match="certificate verify failed"):
                 await stores.connect(rig.url("crawl") + mine)
 
     asyncio.run(run())

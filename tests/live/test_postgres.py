@@ -22,10 +22,12 @@ from apportion.errors import (
     Compacted,
     InvalidInput,
     NotPromised,
+    StoreDenied,
     StoreUnavailable,
     StoreWentBack,
 )
 from apportion.stores import Absent, Committed, Put, Unchanged, administration, connect
+from tests.console.running import run
 from tests.stores.rigs import absent
 from tests.stores.rigs.postgres import AS_POSTGRES, DATABASE, SECRET, USER, PostgresRig, free_port, programs
 
@@ -147,7 +149,7 @@ def bouncer(rig):
     pooler.wait()
 
 
-def test_behind_a_transaction_pooler_all_works_without_hints(rig, bouncer):
+def test_behind_a_transaction_pooler_all_works_without_hints_and_connecting_warns(rig, bouncer, caplog):
     url = rig.url("pooled", address=("127.0.0.1", bouncer))
     found = findings(url)
 
@@ -169,6 +171,10 @@ def test_behind_a_transaction_pooler_all_works_without_hints(rig, bouncer):
 
     asyncio.run(asyncio.wait_for(main(), 60))
     assert "warning" == found["pooler"].verdict
+    (once,) = {record.getMessage() for record in caplog.records if record.name == "apportion.stores"}
+    assert 6 == sum(record.name == "apportion.stores" for record in caplog.records), "one of each handle"
+    assert "connect directly" in once
+    assert not [part for part in (SECRET, "cAnAry") if part in once]
     assert [] == rig.sql("SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
 
 
@@ -177,10 +183,12 @@ def test_without_a_pooler_nothing_is_said_of_one(rig):
 
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
-def test_a_server_that_does_not_flush_is_not_durable_and_issues_no_tokens(rig, setting):
+def test_a_server_that_does_not_flush_is_not_durable_and_issues_no_tokens(rig, setting, caplog):
     async def main():
         async with opened(rig.url("unsafe")) as store:
             assert (False, False) == (store.capabilities().durable, store.capabilities().fencing)
+        (record,) = [record for record in caplog.records if record.name == "apportion.stores"]
+        assert "turn on fsync" in record.getMessage()
         with pytest.raises(NotPromised):
             await connect(rig.url("unsafe"), needs=["fencing"])
 
@@ -409,9 +417,11 @@ def test_a_role_without_rights_is_told_which_and_the_grants_are_enough(rig, sche
     rig.sql(f"CREATE ROLE {name} LOGIN PASSWORD 'p'")
     theirs = rig.url("rights", user=name, password="p", options=schema)
     try:
-        assert "store upgrade" in str(refused(theirs))
+        error = refused(theirs)
+        assert (StoreDenied, True) == (type(error), "store upgrade" in str(error))
         assert (0, 1) == asyncio.run(administration(rig.url("rights", options=schema)).upgrade())
-        assert "lacks rights" in str(refused(theirs))
+        error = refused(theirs)
+        assert (StoreDenied, True) == (type(error), "lacks rights" in str(error))
         assert "error" == findings(theirs)["rights"].verdict
         for grant in administration(theirs).grants(name):
             rig.sql(grant)
@@ -434,6 +444,39 @@ def test_a_role_without_rights_is_told_which_and_the_grants_are_enough(rig, sche
     finally:
         rig.sql(f"DROP OWNED BY {name} CASCADE")
         rig.sql(f"DROP ROLE {name}")
+
+
+def test_doctor_makes_no_schema_where_none_is(rig, schema, tmp_path):
+    url = rig.url("doctor", options=schema)
+    done = run("doctor", "--store", url, folder=tmp_path)
+    said = done.stdout.decode()
+    assert (0, True, False) == (done.returncode, "schema: The first connect makes it" in said, "median" in said)
+    assert "absent" == findings(url)["schema"].verdict
+    asyncio.run(administration(url).upgrade())
+    assert b"median" in run("doctor", "--store", url, folder=tmp_path).stdout
+
+
+def test_a_request_that_waited_does_nothing_in_a_life_that_a_scan_accepted_meanwhile(rig, schema):
+    async def main():
+        url = rig.url("waiting", options=schema)
+        async with opened(url) as store:
+            lease = await store.grant(ttl_seconds=60)
+            await administration(url).restored()
+            scan = asyncio.ensure_future(store.scan(""))
+            await asyncio.sleep(0)
+            asks = (put(store, "a"), store.grant(ttl_seconds=5), store.renew([lease.id]), store.revoke(lease.id))
+            waiting = [asyncio.ensure_future(ask) for ask in asks]
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert not scan.done()
+            incarnation = (await scan).incarnation
+            for each in waiting:
+                with pytest.raises(StoreWentBack):
+                    await each
+            assert incarnation == (await store.scan("")).incarnation
+            assert {lease.id} == await store.renew([lease.id])
+
+    asyncio.run(main())
 
 
 def test_the_printed_statements_make_a_schema_that_works(rig, schema):

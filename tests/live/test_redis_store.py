@@ -17,6 +17,7 @@ from apportion.errors import (
     Compacted,
     InvalidInput,
     NotPromised,
+    StoreDenied,
     StoreUnavailable,
     StoreWentBack,
 )
@@ -227,7 +228,7 @@ async def test_the_grants_are_all_that_a_member_needs_and_no_more(make):
     await store.revoke((await store.grant(ttl_seconds=5)).id)
     assert () == (await store.scan("")).items
     for words in (("GET", "other"), ("FLUSHALL",), ("CONFIG", "GET", "*")):
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreDenied, match="lacks rights"):
             await store._link.ask(*words)
     await store.close()
 
@@ -244,7 +245,7 @@ async def test_tls_is_verified(make):
     files = (f"tls-cert-file {certificate}", f"tls-key-file {key}", f"tls-ca-cert-file {certificate}")
     make(f"tls-port {port}", *files, "tls-auth-clients no")
     url = f"rediss://:{rigs.PASSWORD}@127.0.0.1:{port}/0"
-    with pytest.raises(StoreUnavailable, match="self-signed certificate"):
+    with pytest.raises(StoreDenied, match="self-signed certificate"):
         await stores.connect(url)
     store = await stores.connect(f"{url}?ca={certificate}")
     assert Committed(revision=1) == await put(store, "a")
@@ -269,7 +270,7 @@ async def test_no_failure_says_the_password(make):
             await ask
         said += [str(caught.value), repr(caught.value), repr(caught.value.__cause__)]
     await rig.start()
-    with pytest.raises(StoreUnavailable, match="refuses this user or password") as caught:
+    with pytest.raises(StoreDenied, match="refuses this user or password") as caught:
         await stores.connect(wrong)
     said += [str(caught.value), repr(caught.value.__cause__)]
     await store.close()

@@ -9,7 +9,15 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from apportion import stores
-from apportion.errors import Compacted, InvalidInput, MissingExtra, StoreUnavailable, StoreWentBack, UnknownOption
+from apportion.errors import (
+    Compacted,
+    InvalidInput,
+    MissingExtra,
+    StoreDenied,
+    StoreUnavailable,
+    StoreWentBack,
+    UnknownOption,
+)
 from apportion.stores import Absent, Put, Unknown
 
 pytest.importorskip("httpx")
@@ -189,7 +197,7 @@ def test_a_commit_whose_answer_tells_nothing_is_unknown_and_sent_once(answer):
     [
         (failing(14, "etcdserver: no leader"), StoreUnavailable, "no leader"),
         (failing(8, "etcdserver: mvcc: database space exceeded", 429), StoreUnavailable, "alarm disarm"),
-        (failing(7, "etcdserver: permission denied", 403), StoreUnavailable, "store grants"),
+        (failing(7, "etcdserver: permission denied", 403), StoreDenied, "store grants URL --user"),
         (failing(3, "etcdserver: too many operations in txn request", 400), InvalidInput, "--max-txn-ops"),
         ([{"header": header(6, "8"), "succeeded": True}], StoreWentBack, "its cluster is 8"),
         ([{"header": header(4), "succeeded": True}], StoreWentBack, "its revision is 4"),
@@ -203,6 +211,74 @@ def test_a_commit_that_was_answered_with_no_says_why(answer, error, says):
                 await store.commit(**PUT)
 
     asyncio.run(run())
+
+
+def test_a_request_that_waited_does_nothing_in_a_life_that_a_scan_accepted_meanwhile():
+    other = {"kvs": [{**LIFE["kvs"][0], "value": text(b"2 7")}]}
+    answered = {
+        "kv_txn": lambda body: [
+            {"header": header(6), "responses": [{"response_range": other}, {"response_range": {}}]}
+        ],
+        "lease_keepalive": [{"result": {"header": header(6), "ID": "1", "TTL": "5"}}],
+        "lease_grant": [{"header": header(6), "ID": "1", "TTL": "5"}],
+    }
+
+    async def run():
+        async with connected(**answered) as (server, store):
+            for _ in range(8):
+                await store._commits.acquire()
+                await store._renewals.acquire()
+            waiting = [asyncio.ensure_future(ask) for ask in (store.commit(**PUT), store.renew([1]))]
+            await asyncio.sleep(0)
+            server.answers["/v3/kv/range"] = [{"header": header(6), **other}]
+            assert 2 == (await store.scan("")).incarnation
+            for _ in range(8):
+                store._commits.release()
+                store._renewals.release()
+            for each in waiting:
+                with pytest.raises(StoreWentBack):
+                    await each
+            await store.grant(ttl_seconds=5)  # which began after the scan
+
+    asyncio.run(run())
+
+
+def test_a_watch_does_not_go_on_in_a_life_that_a_scan_accepted_meanwhile():
+    other = {"kvs": [{**LIFE["kvs"][0], "value": text(b"2 7")}]}
+    shown = stream({"created": True}, {"events": [event(b"a", 6)]})
+
+    async def run():
+        async with (
+            connected(watch=lambda body: shown) as (server, store),
+            aclosing(store.watch("", after=5)) as changes,
+        ):
+            assert 6 == (await anext(changes)).revision
+            server.answers["/v3/kv/range"] = [{"header": header(9), **other}]
+            server.answers["/v3/kv/txn"] = [
+                {"header": header(9), "responses": [{"response_range": other}, {"response_range": {}}]}
+            ]
+            assert 2 == (await store.scan("")).incarnation
+            with pytest.raises(StoreWentBack):
+                await anext(changes)
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+
+
+def test_an_upgrade_asks_the_cluster():
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(stores.administration("etcd://127.0.0.1:1").upgrade())
+
+    async def run():
+        async with serving() as (_, url):
+            assert (1, 1) == await stores.administration(url).upgrade()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("user", ["", "a b", "a'b", 'a"b', "a\nb", "-a", None, 7])
+def test_a_user_whose_name_would_be_read_as_more_gets_no_grants(user):
+    with pytest.raises(InvalidInput, match="without blanks"):
+        stores.administration("etcd://127.0.0.1:1").grants(user)
 
 
 def test_every_request_asks_for_a_server_that_has_a_leader():
@@ -302,7 +378,7 @@ def test_a_watch_that_is_denied_twice_ends_with_the_reason():
             connected(watch=lambda body: denied) as (server, store),
             aclosing(store.watch("", after=5)) as changes,
         ):
-            with pytest.raises(StoreUnavailable, match="permission denied"):
+            with pytest.raises(StoreDenied, match="permission denied"):
                 await anext(changes)
             assert 2 == server.count("/v3/watch")
 

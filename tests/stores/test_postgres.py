@@ -1,13 +1,16 @@
 """What the PostgreSQL store says and refuses without any server."""
 
 import asyncio
+import socket
 import subprocess
 import sys
+import time
 import traceback
+from contextlib import ExitStack
 
 import pytest
 
-from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.stores import administration, connect
 from apportion.stores.postgres_errors import refusal, unreachable
 
@@ -34,6 +37,41 @@ def test_a_connect_that_fails_is_told_in_our_words(said, reason):
     error = unreachable("postgresql://h/d", said, "OperationalError")
     assert reason in str(error)
     assert said not in str(error)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'FATAL:  password authentication failed for user "u"',
+        "fe_sendauth: no password supplied",
+        'FATAL:  no pg_hba.conf entry for host "h"',
+        'FATAL:  role "u" does not exist',
+        'FATAL:  permission denied for database "d"',
+        "SSL error: certificate verify failed",
+        'server certificate for "elsewhere" does not match host name "h"',
+        "SSL error: tlsv1 alert unknown ca",
+    ],
+)
+def test_who_is_refused_is_denied_and_need_not_try_again(said):
+    error = unreachable("postgresql://h/d", said, "OperationalError")
+    assert (StoreDenied, False) == (type(error), error.retryable)
+    lacking = refusal("postgresql://h/d", "42501", "Strange")
+    assert (StoreDenied, False) == (type(lacking), lacking.retryable)
+
+
+def test_a_host_that_is_named_after_a_certificate_is_only_away():
+    said = 'could not translate host name "certificate" to address'
+    assert isinstance(unreachable("postgresql://certificate/d", said, "OperationalError"), StoreUnavailable)
+
+
+def test_hosts_that_are_silent_are_given_up_together_in_time():
+    with ExitStack() as held:
+        silent = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        hosts = ",".join(f"127.0.0.1:{each.getsockname()[1]}" for each in silent)
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="nobody answered in time"):
+            asyncio.run(connect(f"postgresql://u:p@{hosts}/d"))
+        assert time.monotonic() - started < 5.5
 
 
 @pytest.mark.parametrize(

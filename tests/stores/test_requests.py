@@ -82,6 +82,11 @@ def test_what_cannot_be_a_lease_is_refused(lease):
         refused(request, [Absent(key="a")], [Put(key="a", value=b"", lease=lease)])
 
 
+@pytest.mark.parametrize("leases", [None, 7, "7", iter([7])])
+def test_what_is_no_list_of_leases_is_refused(leases):
+    assert "a list" in refused(checked_leases, leases)
+
+
 def test_leases_are_distinct_and_sorted():
     assert (1, 2, 2**63 - 1) == checked_leases([2, 1, 2, 2**63 - 1])
 
@@ -108,6 +113,13 @@ def test_a_compare_names_a_revision_that_can_be(revision):
         ([Unchanged(key="a", revision=1)], [Put(key="a", value=b"")], ["a"], "written once"),
         ([Unchanged(key="a", revision=1)], [], ["a", "a"], "written once"),
         (["a"], [Put(key="a", value=b"")], [], "compare"),
+        ([Absent(key="a")], ["a"], [], "Put(key, value)"),
+        ([Absent(key="a")], [None], [], "Put(key, value)"),
+        ([Absent(key="a")], [Absent(key="a")], [], "Put(key, value)"),
+        ([Absent(key="a")], Put(key="a", value=b""), [], "puts is a Put, expected a list"),
+        ([Unchanged(key="a", revision=1)], [], "a", "deletes is 'a', expected a list"),
+        ([Unchanged(key="a", revision=1)], [], [None], "a str"),
+        (None, [Put(key="a", value=b"")], [], "when is None, expected a list"),
         ([Absent(key="a")], [Put(key="a", value="text")], [], "bytes"),
         ([Absent(key="a")], [Put(key="a", value=b"x" * 1_000_001)], [], "max_value_bytes"),
         ([Absent(key=str(n)) for n in range(1_001)], [Put(key="0", value=b"")], [], "max_operations"),

@@ -16,6 +16,7 @@ from apportion.errors import (
     InvalidInput,
     NotPromised,
     StoreClosed,
+    StoreDenied,
     StoreUnavailable,
     StoreWentBack,
     UnknownOption,
@@ -112,13 +113,18 @@ def test_a_file_on_another_host_is_refused(tmp_path, url, monkeypatch):
     assert "nfs4" in refused(url)
 
 
-def test_a_file_in_memory_is_not_called_durable(tmp_path, url, monkeypatch):
+def test_a_file_in_memory_is_not_called_durable_and_connecting_warns(tmp_path, url, monkeypatch, caplog):
     device = tmp_path.stat().st_dev
     mounts = tmp_path / "mounts"
     mounts.write_text(f"1 2 {os.major(device)}:{os.minor(device)} / /there rw - tmpfs tmpfs rw\n")
     monkeypatch.setattr("apportion.stores.sqlite_place._MOUNTS", mounts)
     with pytest.raises(NotPromised):
         asyncio.run(connect(url, needs=["durable"]))
+    caplog.clear()
+    asyncio.run(_open_and_close(url))
+    (record,) = caplog.records
+    assert ("apportion.stores", "WARNING") == (record.name, record.levelname)
+    assert "use a file on a disk" in record.getMessage()
 
 
 def test_two_slashes_name_a_host_and_are_refused_with_the_right_number():
@@ -166,6 +172,39 @@ def test_waiting_for_a_lock_does_not_block_the_loop(path, url):
             assert [] == await keys(store)  # readers do not wait
             other.execute("ROLLBACK")
             assert Committed(revision=1) == await commit
+        await store.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("request_of", ["commit", "grant", "renew", "revoke"])
+def test_a_request_that_waited_does_nothing_in_a_life_that_a_scan_accepted_meanwhile(path, url, request_of):
+    async def story():
+        store = await connect(url)
+        lease = (await store.grant(ttl_seconds=60)).id
+        await put(store, "held", lease=lease)
+        request = {
+            "commit": lambda: put(store, "a"),
+            "grant": lambda: store.grant(ttl_seconds=5),
+            "renew": lambda: store.renew([lease]),
+            "revoke": lambda: store.revoke(lease),
+        }[request_of]
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = asyncio.ensure_future(request())
+            await asyncio.sleep(0)
+            other.execute("UPDATE meta SET incarnation = incarnation + 1")
+            other.execute("COMMIT")
+            other.execute("BEGIN IMMEDIATE")
+            await store.scan("")
+            assert not waiting.done()
+            leases = other.execute("SELECT id, renewals FROM lease").fetchall()
+            other.execute("ROLLBACK")
+            with pytest.raises(StoreWentBack):
+                await waiting
+            assert ["held"] == await keys(store)
+            assert leases == other.execute("SELECT id, renewals FROM lease").fetchall()
+        assert isinstance(await put(store, "b"), Committed)
         await store.close()
 
     asyncio.run(story())
@@ -270,6 +309,20 @@ def test_a_failed_commit_is_never_called_a_failure_when_it_may_be_there(path, fa
             outcome = error
         assert expected is type(outcome)
         assert left == await keys(store)
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_a_file_that_may_no_longer_be_written_denies_and_is_not_asked_again(path):
+    async def story():
+        store, plan = await faulty(path, (IOERR_FSYNC, True), (sqlite3.SQLITE_READONLY, False))
+        assert isinstance(await put(store, "a"), Unknown)  # though what would settle it is denied
+        plan["statements"].clear()
+        store._file._connection.execute("PRAGMA query_only=ON")
+        with pytest.raises(StoreDenied, match="read-only") as caught:
+            await put(store, "b")
+        assert not caught.value.retryable
         await store.close()
 
     asyncio.run(story())
@@ -683,7 +736,7 @@ def verdicts(url):
 
 
 def test_inspecting_makes_no_file(path, url):
-    assert "warning" == verdicts(url)["file"]
+    assert "absent" == verdicts(url)["file"]
     assert not path.exists()
 
 
@@ -707,7 +760,7 @@ def test_what_is_no_store_is_a_finding(path, url, content):
 
 def test_an_empty_schema_and_one_of_the_future_are_findings(path, url):
     path.touch()
-    assert "error" == verdicts(url)["schema"]
+    assert "absent" == verdicts(url)["schema"]
     assert (0, 1) == asyncio.run(administration(url).upgrade())
     assert (1, 1) == asyncio.run(administration(url).upgrade())
     assert "ok" == verdicts(url)["schema"]
@@ -824,6 +877,7 @@ def test_a_closed_handle_says_so(url):
         for request in (store.scan(""), put(store, "a"), store.grant(ttl_seconds=5), store.renew([1])):
             with pytest.raises(StoreClosed):
                 await request
-        assert "ended" == await anext(store.watch("", after=0), "ended")
+        with pytest.raises(StoreClosed):
+            await anext(store.watch("", after=0))
 
     asyncio.run(story())

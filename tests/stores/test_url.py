@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import ApportionError, InvalidInput, UnknownOption
-from apportion.stores import connect
+from apportion.stores import administration, connect
 from apportion.stores.url import DEFAULT_NAMESPACE, StoreUrl, parse
 
 SCHEMES = ("memory", "sqlite", "postgresql", "etcd", "etcds", "redis")
@@ -51,7 +51,7 @@ def test_the_query_gives_namespace_and_options():
     assert ("crawl", "1", "") == (url.namespace, url.option("x"), url.option("y"))
     assert DEFAULT_NAMESPACE == parsed("sqlite:///work.db").namespace
     with pytest.raises(UnknownOption):
-        url.expect(options=("y",))
+        url.expect(options=("y",), parts=("path",))
 
 
 @given(password=st.text("@:/% ab5#&=,[]é\U0001f511", max_size=12))
@@ -103,6 +103,32 @@ def test_a_password_on_a_store_that_has_none_is_not_shown_either(tmp_path):
         with pytest.raises(ApportionError) as caught:
             asyncio.run(connect(url))
         assert CANARY not in str(caught.value) + repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        (f"sqlite://ana:{CANARY}@/work.db", "user"),
+        (f"sqlite://:{CANARY}@/work.db", "password"),
+        ("sqlite://host/work.db", "path"),
+        (f"memory://ana:{CANARY}@x", "user"),
+        (f"memory://:{CANARY}@x", "password"),
+        ("memory://x:80", "port"),
+        ("memory://x,y", "host"),
+        (f"memory://x/{CANARY}", "path"),
+        (f"etcd://x/{CANARY}", "path"),
+        ("postgresql://x", "path"),
+        (f"postgresql://ana:{CANARY}@x/", "path"),
+    ],
+)
+def test_a_part_that_this_kind_of_store_does_not_use_is_refused_by_name(url, part, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for ask in (administration, lambda url: asyncio.run(connect(url))):
+        with pytest.raises(InvalidInput) as caught:
+            ask(url)
+        assert f"{part} of the store URL" == caught.value.field
+        assert CANARY not in str(caught.value) + repr(caught.value)
+    assert [] == list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

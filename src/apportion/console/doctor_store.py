@@ -1,6 +1,7 @@
 """`apportion doctor --store`: is a store reachable and well set up, what does it promise, and how quick is it?
 
-Promises: nothing is left behind: what is measured is measured in a namespace of its own, and deleted.
+Promises: nothing is left behind: what is measured is measured in a namespace of its own, and deleted; a file or schema
+that is not there is not made.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ def doctor_store(url: str, *, json: bool) -> int:
     parsed = parse(url, schemes=schemes())
     findings = asyncio.run(_inspected(url))
     measured = None
-    if not _ill(findings, "error"):
+    if not _ill(findings, "error") and not _ill(findings, "absent"):
         try:
             measured = asyncio.run(_measured(parsed))
         except ApportionError as error:

@@ -6,14 +6,19 @@ It works on a store that `connect` would refuse: one of an older schema, with to
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from apportion.errors import InvalidInput
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of a diagnosis: what was looked at, what it is, whether that is well, and what to do if not."""
+    """One line of a diagnosis: what was looked at, what it is, whether that is well, and what to do if not.
+
+    `absent` is a store that is not there yet, which is neither well nor wrong: the first `connect` makes it.
+    """
 
     subject: str
     found: str
-    verdict: Literal["ok", "warning", "error"] = "ok"
+    verdict: Literal["ok", "absent", "warning", "error"] = "ok"
     advice: str = ""
 
 
@@ -39,3 +44,11 @@ class Administration(Protocol):
     async def restored(self) -> tuple[int, int]:
         """Begin a new incarnation after the store was restored from a copy; return the one before and the new one."""
         ...
+
+
+def checked_user(user: str) -> str:
+    """Return the name of a user if it can stand in a command; `InvalidInput` for one that would be read as more."""
+    is_plain = isinstance(user, str) and user.isprintable() and set(user).isdisjoint(" '\"")
+    if not user or not is_plain or user.startswith("-"):
+        raise InvalidInput("user", user, "a name without blanks and quotes", "Name a user of the server.")
+    return user

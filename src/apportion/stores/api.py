@@ -168,8 +168,8 @@ class CoordinationStore(Protocol):
     """One handle of a store; used by one event loop. Every call is bounded in time.
 
     Where nothing else is said, a call that could not be done raises `StoreUnavailable` and has changed nothing,
-    `StoreWentBack` when the store is another than it was (the next `scan` accepts what it finds), and `StoreClosed`
-    on a handle that was closed or crossed a fork.
+    `StoreDenied` when the store refuses who asks, `StoreWentBack` when it is another than it was as the call was made
+    (the next `scan` accepts what it finds), and `StoreClosed` on a handle that was closed or crossed a fork.
     """
 
     async def scan(self, prefix: str) -> Scan:

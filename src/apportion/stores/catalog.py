@@ -35,7 +35,8 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
 
     `needs` are the guarantees that the caller builds on: `NotPromised` when the store, as it is set up, lacks one.
     `clock` is that of the machine unless a test brings its own. `UnknownOption` for an unknown scheme or option,
-    `MissingExtra` when the store's client is not installed, `StoreUnavailable` when nobody answers.
+    `MissingExtra` when the store's client is not installed, `StoreUnavailable` when nobody answers,
+    `StoreDenied` when the store refuses us.
     """
     parsed = _parsed(url)
     store = await get(parsed.scheme).connect(parsed, clock or SystemClock())

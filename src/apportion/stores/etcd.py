@@ -30,12 +30,11 @@ def _administration(url: StoreUrl) -> Administration:
 
 
 def _check(url: StoreUrl) -> None:
-    url.expect(options=("ca", "cert", "key") if url.scheme == "etcds" else ())
+    options = ("ca", "cert", "key") if url.scheme == "etcds" else ()
+    url.expect(options=options, parts=("user", "password", "host", "port"))
     example = f"Write for example {url.scheme}://host:2379,other:2379?namespace=crawl"
     if not url.hosts or not all(host for host, _ in url.hosts):
         raise InvalidInput("store URL", str(url), "the hosts of its servers", example)
-    if url.path:
-        raise InvalidInput("path of the store URL", url.path, "none", example)
     if url.password and not url.user:
         raise InvalidInput("user of the store URL", url.user, "a name before the password", example)
     try:

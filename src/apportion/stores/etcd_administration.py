@@ -6,8 +6,8 @@ Source: etcd's maintenance and auth interfaces, as its gateway renders them.
 import time
 from shlex import quote
 
-from apportion.errors import ApportionError, StoreUnavailable
-from apportion.stores.administration import Finding
+from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
+from apportion.stores.administration import Finding, checked_user
 from apportion.stores.api import Capabilities
 from apportion.stores.etcd_gateway import Gateway, NoReply, Rejected, Unreached
 from apportion.stores.etcd_life import Origin, ask, begin, unavailable
@@ -41,12 +41,17 @@ class EtcdAdministration:
         return ()
 
     async def upgrade(self) -> tuple[int, int]:
-        """See `Administration`: etcd has no schema."""
+        """See `Administration`: etcd has no schema; it is asked all the same, so that one that is away is an error."""
+        gateway = Gateway(self._url)
+        try:
+            await ask(gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
+        finally:
+            await gateway.close()
         return (1, 1)
 
     def grants(self, user: str) -> tuple[str, ...]:
         """See `Administration`. Commands, since etcd has no statements."""
-        role, user = f"apportion-{self._url.namespace}", quote(user)
+        role, user = f"apportion-{self._url.namespace}", quote(checked_user(user))
         return (
             f"etcdctl role add {role}",
             f"etcdctl role grant-permission --prefix {role} readwrite {self._url.namespace}/",
@@ -92,7 +97,7 @@ async def _cluster(gateway: Gateway) -> tuple[Finding, ...]:
         status = await ask(gateway, "/v3/maintenance/status", {})
         members = await ask(gateway, "/v3/cluster/member/list", {})
         alarms = await gateway.ask("/v3/maintenance/alarm", {"action": "GET"})
-    except (StoreUnavailable, Rejected) as error:
+    except (StoreDenied, StoreUnavailable, Rejected) as error:
         advice = "Start a majority of its servers, and check the user of the URL."
         return (Finding(subject="cluster", found=_line(error), verdict="error", advice=advice),)
     return (_leader(status, members), _room(status, alarms), await _rights(gateway))

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import httpx
 
-from apportion.errors import StoreClosed, StoreUnavailable
+from apportion.errors import StoreClosed, StoreDenied, StoreUnavailable
 from apportion.stores.etcd_address import endpoints, tls
 from apportion.stores.etcd_messages import Message, Reply, encoded
 from apportion.stores.url import StoreUrl
@@ -26,7 +26,8 @@ _PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 0.5
 _UNKNOWN = 2  # these are codes of gRPC
 # Not done: invalid, not found, denied, exhausted, not as it must be, out of range, no such thing, not authenticated.
-_NOT_DONE = frozenset({3, 5, 7, 8, 9, 11, 12, 16})
+_EXHAUSTED = 8
+_NOT_DONE = frozenset({3, 5, 7, _EXHAUSTED, 9, 11, 12, 16})
 _NO_LEADER = "etcdserver: no leader"  # said before a request is taken up
 _TOKEN_IS_OLD = ("invalid auth token", "revision in header is old", "user name is empty")
 # UnicodeError: a host that can be no name. OSError: a time-out, and what httpx passes on of TLS.
@@ -36,6 +37,10 @@ _LOST = (httpx.HTTPError, OSError)
 
 class Unreached(Exception):
     """It was not sent, or certainly not taken up."""
+
+
+class Distrusted(Unreached):
+    """One of the two does not trust the other's certificate."""
 
 
 class NoReply(Exception):
@@ -82,6 +87,8 @@ class Gateway:
                         return await self._authenticated(path, body, attempt)
                     except (Unreached, NoReply) as error:
                         failed, problem = failed + 1, error
+                    if failed >= len(self.endpoints) and isinstance(problem, Distrusted):
+                        raise StoreDenied(self.name, str(problem), "Look at ca, cert and key of the URL.") from problem
                     if failed >= len(self.endpoints) and isinstance(problem, Unreached):
                         raise StoreUnavailable(self.name, str(problem)) from problem
                     await asyncio.sleep(pause_seconds(failed // len(self.endpoints)))
@@ -163,8 +170,10 @@ class Gateway:
             try:
                 answer = await self._attempt("/v3/auth/authenticate", words, BUDGET_SECONDS, self.current)
             except Rejected as error:
-                hint = "Nothing was changed. Check user and password of the URL: etcdctl user get USER"
-                raise StoreUnavailable(self.name, f"it refuses the user of the URL: {error}", hint) from error
+                if error.code == _EXHAUSTED:
+                    raise StoreUnavailable(self.name, str(error)) from error
+                hint = "Check user and password of the URL: etcdctl user get USER"
+                raise StoreDenied(self.name, f"it refuses the user of the URL: {error}", hint) from error
             except NoReply as error:
                 raise Unreached(str(error)) from error  # nothing of what we came for was sent
             self._token = json_of(answer).get("token", "")
@@ -181,12 +190,13 @@ class Gateway:
                 response = await self._client.send(self._request(path, content, extensions, at))
         except _UNSENT as error:
             self.leave(at)
-            raise Unreached(_said(error)) from error
+            kind = Distrusted if "certificate verify failed" in str(error) else Unreached
+            raise kind(_said(error)) from error
         except _LOST as error:
             self.leave(at)
             self.alive()
             if isinstance(error, ssl.SSLError) and may_connect:  # it refuses our certificate, and will again
-                raise Unreached(_said(error)) from error
+                raise Distrusted(_said(error)) from error
             raise NoReply(_said(error)) from error
         if response.status_code == 200:
             return response.content

@@ -7,10 +7,11 @@ when another cluster answers, or when the cluster shows an older revision than i
 import time
 from collections.abc import Mapping
 
-from apportion.errors import StoreUnavailable, StoreWentBack
+from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores.etcd_gateway import Gateway, NoReply, Rejected, Unreached
 from apportion.stores.etcd_messages import INCARNATION_KEY, Life, RangeReply, Reply, Result, range_of, rebirth_of
 
+GRANTS = "Run the commands of: apportion store grants URL --user NAME"
 _TRIES = 5
 
 
@@ -48,19 +49,22 @@ class Origin:
         """Hold what comes against this life from now on."""
         self.life, self.seen = life, revision
 
-    async def look(self) -> int:
-        """Look at the store and return its revision; `StoreWentBack` when it is another than it was."""
-        floor, connects = self.seen, self._gateway.connects
+    async def look(self, known: Life | None = None) -> int:
+        """Look at the store and return its revision; `StoreWentBack` when it is another than it was.
+
+        `known` is the life that the caller knew when it asked; meanwhile a scan may have accepted another.
+        """
+        known, floor, connects = known or self.life, self.seen, self._gateway.connects
         reply = await ask(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
         revision = self.same(reply, floor)
-        self.same_life(self.read(reply))
+        self.same_life(self.read(reply), known)
         self._looked_at = connects
         return revision
 
-    async def look_at_new(self) -> None:
+    async def look_at_new(self, known: Life) -> None:
         """Look at the store if a connection was opened since it was last looked at."""
         while self._looked_at != self._gateway.connects:
-            await self.look()
+            await self.look(known)
 
     def same_cluster(self, reply: Reply | Result) -> None:
         """Raise `StoreWentBack` when another cluster has answered."""
@@ -77,11 +81,11 @@ class Origin:
         self.seen = max(self.seen, revision)
         return revision
 
-    def same_life(self, life: Life | None) -> None:
-        """Raise `StoreWentBack` when this is another life."""
-        if life != self.life:
+    def same_life(self, life: Life | None, known: Life) -> None:
+        """Raise `StoreWentBack` when this is another life than the known one."""
+        if life != known:
             found = "it has no incarnation" if life is None else f"its incarnation is {life.incarnation}"
-            raise StoreWentBack(self._gateway.name, f"incarnation {self.life.incarnation}", found)
+            raise StoreWentBack(self._gateway.name, f"incarnation {known.incarnation}", found)
 
 
 async def begin(gateway: Gateway, before: Life | None, cluster: str) -> None:
@@ -98,7 +102,7 @@ def revision_of(reply: Reply) -> int:
 
 
 async def ask(gateway: Gateway, path: str, body: Mapping[str, object]) -> Reply:
-    """Ask what may be asked twice; a refusal is `StoreUnavailable`."""
+    """Ask what may be asked twice; a refusal is `StoreDenied` or `StoreUnavailable`."""
     try:
         reply = await gateway.ask(path, body)
     except Rejected as error:
@@ -108,13 +112,13 @@ async def ask(gateway: Gateway, path: str, body: Mapping[str, object]) -> Reply:
     return reply
 
 
-def unavailable(gateway: Gateway, error: Rejected | NoReply | Unreached) -> StoreUnavailable:
+def unavailable(gateway: Gateway, error: Rejected | NoReply | Unreached) -> StoreDenied | StoreUnavailable:
     """Say what to do about an answer that is no."""
-    hint = "Nothing was changed. Try again, or ask: apportion doctor --store URL"
     if "permission denied" in str(error):
-        hint = "Nothing was changed. Ask for: apportion store grants USER --store URL"
-    elif "user name is empty" in str(error):
-        hint = "Nothing was changed. Write etcd://user:password@host: it asks who we are."
-    elif "space exceeded" in str(error):
+        return StoreDenied(gateway.name, str(error), GRANTS)
+    if "user name is empty" in str(error):
+        return StoreDenied(gateway.name, str(error), "Write etcd://user:password@host: it asks who we are.")
+    if "space exceeded" in str(error):
         hint = "Nothing was changed. Compact and defragment it, then: etcdctl alarm disarm"
-    return StoreUnavailable(gateway.name, str(error), hint)
+        return StoreUnavailable(gateway.name, str(error), hint)
+    return StoreUnavailable(gateway.name, str(error))

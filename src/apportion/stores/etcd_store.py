@@ -30,7 +30,7 @@ from apportion.stores.api import (
 )
 from apportion.stores.etcd_gateway import Gateway, NoReply, Rejected, Unreached, message_of, pause_seconds
 from apportion.stores.etcd_life import Origin, ask, begin, revision_of, unavailable
-from apportion.stores.etcd_messages import READ_LIFE, Message, Reply, encoded, items_of, range_of, transaction_of
+from apportion.stores.etcd_messages import READ_LIFE, Life, Message, Reply, encoded, items_of, range_of, transaction_of
 from apportion.stores.etcd_watch import Feed
 from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.url import StoreUrl
@@ -121,14 +121,15 @@ class EtcdStore:
     ) -> Outcome:
         """See `CoordinationStore`. One request."""
         request = self._space.request(when, puts, deletes, self._limits)
+        life = self._origin.life  # as the caller knows it: while this waits, a scan may accept another
         async with self._commits:
-            return await self._committed(request)
+            return await self._committed(request, life)
 
-    async def _committed(self, request: Request) -> Outcome:
+    async def _committed(self, request: Request, life: Life) -> Outcome:
         failed: Unreached | None = None
         for count in range(_TRIES):
-            await self._origin.look_at_new()
-            life, floor = self._origin.life, self._origin.seen
+            await self._origin.look_at_new(life)
+            floor = self._origin.seen
             try:
                 reply = await self._gateway.tell("/v3/kv/txn", transaction_of(request, life))
             except Unreached as error:
@@ -139,16 +140,16 @@ class EtcdStore:
             except Rejected as error:
                 raise await self._refusal(error, request) from error
             else:
-                return self._outcome(reply, floor)
+                return self._outcome(reply, floor, life)
         raise StoreUnavailable(self._gateway.name, str(failed)) from failed
 
-    def _outcome(self, reply: Reply, floor: int) -> Outcome:
+    def _outcome(self, reply: Reply, floor: int, life: Life) -> Outcome:
         if "header" not in reply:
             return Unknown(reason="the answer is none of etcd")
         revision = self._origin.same(reply, floor)
         if reply.get("succeeded"):
             return Committed(revision=revision)
-        self._origin.same_life(self._origin.read(reply["responses"][0]["response_range"]))
+        self._origin.same_life(self._origin.read(reply["responses"][0]["response_range"]), life)
         return Refused(revision=revision)
 
     async def _refusal(self, error: Rejected, request: Request) -> ApportionError:
@@ -181,23 +182,23 @@ class EtcdStore:
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`. In whole seconds, rounded up."""
-        wanted = ceil(checked_ttl(ttl_seconds, self._limits))
+        wanted, life = ceil(checked_ttl(ttl_seconds, self._limits)), self._origin.life
         reply = await ask(self._gateway, "/v3/lease/grant", {"TTL": str(wanted)})
         lease, granted = int(reply["ID"]), int(reply["TTL"])
         if granted > wanted:
             await self.revoke(lease)
             self._limits = replace(self._limits, min_ttl_seconds=float(granted))
             checked_ttl(ttl_seconds, self._limits)
-        await self._origin.look()
+        await self._origin.look(life)
         return Lease(id=lease, ttl_seconds=float(granted))
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. 16 leases a request, some requests at a time, and one more to look at the store."""
-        wanted = checked_leases(leases)
+        wanted, life = checked_leases(leases), self._origin.life
         self._gateway.alive()
         parts = (wanted[at : at + _RENEWALS_PER_REQUEST] for at in range(0, len(wanted), _RENEWALS_PER_REQUEST))
         alive = await asyncio.gather(*map(self._renewed, parts))
-        await self._origin.look()
+        await self._origin.look(life)
         return frozenset().union(*alive)
 
     async def _renewed(self, leases: Iterable[int]) -> set[int]:

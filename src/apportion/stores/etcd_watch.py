@@ -12,11 +12,11 @@ import asyncio
 from collections import deque
 from operator import attrgetter
 
-from apportion.errors import Compacted, StoreClosed, StoreUnavailable, StoreWentBack
+from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.api import Change, Event
 from apportion.stores.etcd_gateway import Gateway, NoReply, Stream, Unreached, pause_seconds
-from apportion.stores.etcd_life import Origin
+from apportion.stores.etcd_life import GRANTS, Origin
 from apportion.stores.etcd_messages import Message, Result, event_of, watch_of
 from apportion.stores.requests import Space
 
@@ -42,6 +42,7 @@ class Feed:
         self._span = space.span(prefix)
         self._after = after
         self._origin = origin
+        self._life = origin.life  # a scan of this handle may accept another, of which this watch knows nothing
         self._stream: Stream | None = None
         self._opened_at = 0.0
         self._patience_seconds = _SILENT_SECONDS
@@ -59,8 +60,6 @@ class Feed:
             try:
                 await self._advance()
             except (NoReply, Unreached, StoreUnavailable):
-                if self._denied > 1:
-                    raise
                 await self.aclose()
                 await asyncio.sleep(pause_seconds(self._failed))
                 self._failed += 1
@@ -87,7 +86,7 @@ class Feed:
             await self._take(message, self._stream)
 
     async def _opened(self) -> Stream:
-        revision = await self._origin.look()
+        revision = await self._origin.look(self._life)
         if self._after > revision:
             raise StoreWentBack(self._gateway.name, f"revision {self._after}", f"its revision is {revision}")
         self._opened_at = self._clock.elapsed()
@@ -96,7 +95,7 @@ class Feed:
 
     async def _check(self, stream: Stream) -> None:
         """Nothing came for a while: see whether that is because nothing happened."""
-        revision = await self._origin.look()
+        revision = await self._origin.look(self._life)
         waited = self._clock.elapsed() - self._opened_at
         behind = revision > self._after and waited >= self._patience_seconds
         if behind:
@@ -115,7 +114,7 @@ class Feed:
         self._failed = self._denied = 0
         if result.get("watch_id"):  # the incarnation: number 0 is left out on the wire
             if result.get("events"):
-                await self._origin.look()
+                await self._origin.look(self._life)
             return
         self._collect(result)
 
@@ -126,7 +125,8 @@ class Feed:
         if "permission denied" in reason:  # said of an expired token too
             self._denied += 1
             self._gateway.expire_token()
-            raise StoreUnavailable(self._gateway.name, reason, "Ask for: apportion store grants USER --store URL")
+            if self._denied > 1:
+                raise StoreDenied(self._gateway.name, reason, GRANTS)
         raise NoReply(reason)
 
     def _collect(self, result: Result) -> None:

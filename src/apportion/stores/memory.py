@@ -136,6 +136,7 @@ class MemoryStore:
         """See `CoordinationStore`."""
         start, end = self._space.span(prefix)
         checked_after(after)
+        self._open()
         incarnation, _ = self._seen  # a scan of this handle may accept another life, of which this watch knows nothing
         while not self._closed:
             ledger = self._same()
@@ -234,15 +235,20 @@ class MemoryAdministration:
 
 
 async def _connect(url: StoreUrl, clock: Clock) -> MemoryStore:
-    url.expect(options=())
-    name = url.host
-    memory = _shared.setdefault(name, Memory(clock))
+    _check(url)
+    memory = _shared.setdefault(url.host, Memory(clock))
     return MemoryStore(memory, url.namespace, str(url))
 
 
 def _administration(url: StoreUrl) -> MemoryAdministration:
-    url.expect(options=())
+    _check(url)
     return MemoryAdministration()
+
+
+def _check(url: StoreUrl) -> None:
+    url.expect(options=(), parts=("host",))
+    if len(url.hosts) > 1:
+        raise InvalidInput("host of the store URL", str(url), "one name, or none", "Write for example memory://name")
 
 
 SPEC = StoreSpec(

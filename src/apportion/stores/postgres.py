@@ -13,6 +13,7 @@ incarnation begins.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from apportion.errors import (
     InvalidInput,
     LeaseLost,
     StoreClosed,
+    StoreDenied,
     StoreUnavailable,
     StoreWentBack,
 )
@@ -67,6 +69,7 @@ CAPABILITIES = Capabilities(
     lease_end="reaper",
     min_ttl_seconds=0.5,
 )
+_log = logging.getLogger("apportion.stores")
 _SCAN_SECONDS = 30.0
 _ITEMS_AT_A_TIME = 1_000
 _EVENTS_AT_A_TIME = 64
@@ -215,7 +218,7 @@ class PostgresStore:
                 self._polling.noticed()
             if self._clock.elapsed() >= self._reap_at:
                 await self._reap()
-        except (StoreUnavailable, StoreClosed, InvalidInput):  # a watch that reads says so
+        except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # a watch that reads says so
             await asyncio.sleep(_AWAY_SECONDS)
 
     async def _reap(self) -> None:
@@ -294,6 +297,12 @@ async def _connect(url: StoreUrl, clock: Clock) -> PostgresStore:
     except ApportionError:
         await link.close()
         raise
+    if server.pooled:
+        _log.warning(
+            "%s: a transaction pooler stands between, so watches poll: connect directly to the server.", link.name
+        )
+    if not server.durable:
+        _log.warning("%s does not flush, and a power cut loses commits: turn on fsync and full_page_writes.", link.name)
     return PostgresStore(link, server, _state(seen), url.namespace, clock)
 
 

@@ -83,7 +83,7 @@ class PostgresAdministration:
         [(exists,)] = await self._link.run(connection, sql.HAS_SCHEMA)
         lacking = str((await self._link.run(connection, sql.LACKING))[0][0]) if exists else ""
         if lacking:
-            advice = "Run the statements of: apportion store grants URL USER"
+            advice = "Run the statements of: apportion store grants URL --user NAME"
             yield Finding(subject="rights", found=f"lacking on {lacking}", verdict="error", advice=advice)
             return
         version = await self._schema.version(connection)
@@ -98,8 +98,8 @@ class PostgresAdministration:
     def _of_schema(self, version: int) -> Finding:
         name = self._schema.name
         if version == 0:
-            advice = "The first member that connects makes it if it may, or: apportion store upgrade URL"
-            return Finding(subject="schema", found=f"{name}: not there yet", verdict="warning", advice=advice)
+            advice = "The first connect makes it, if its user may; or: apportion store upgrade URL"
+            return Finding(subject="schema", found=f"{name}: not there yet", verdict="absent", advice=advice)
         found = f"{name}: version {version}, this release writes {NEWEST}"
         if version == NEWEST:
             return Finding(subject="schema", found=found)

@@ -4,16 +4,16 @@ Refuses: to pass on the driver's own text, which may echo parts of a URL. What i
 Source: https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
 
-from apportion.errors import ApportionError, StoreUnavailable
+from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
 
-MAKE_SCHEMA = "Run as a user who may create it: apportion store upgrade URL; then: apportion store grants URL USER"
+_GRANTS = "apportion store grants URL --user NAME"
+MAKE_SCHEMA = f"Run as a user who may create it: apportion store upgrade URL; then: {_GRANTS}"
 _ROOM = "Nothing was changed. Make room on the server, then try again."
 _WAIT = "Nothing was changed. Try again in a moment."
 _TLS = "Check sslmode, sslrootcert, sslcert and sslkey of the URL, and the name in the server's certificate."
 
 # What a statement was answered with, by its code or the class (two characters) of its code.
 _CODES = {
-    "42501": ("this user lacks rights on it", "Run the statements of: apportion store grants URL USER"),
     "3F000": ("its schema is not there", MAKE_SCHEMA),
     "42P01": ("its tables are not there", MAKE_SCHEMA),
     "42883": ("its functions are not there", MAKE_SCHEMA),
@@ -30,21 +30,25 @@ _CODES = {
 }
 
 # What a connect failed with: words of the message, for the driver gives no code. A server that speaks another
-# language than English is told apart less well. TLS comes last, since a host may be named after it.
-_WORDS = (
+# language than English is told apart less well. TLS comes last, since a host may be named after it; a word of a
+# sentence about certificates stands beside a blank, and none of a host's name does.
+_DENIALS = (
     (("password authentication failed",), "it refuses this user or password", "Check both in the URL."),
     (("no password supplied", "fe_sendauth"), "it wants a password and the URL has none", "Add it: user:password@"),
     (("no pg_hba.conf entry", "authentication failed"), "it does not let this user in from here", "See pg_hba.conf."),
-    (("database", "does not exist"), "it has no such database", "Check its name in the URL, or run: createdb NAME"),
     (("role", "does not exist"), "it has no such user", "Check the user in the URL."),
     (("permission denied for database",), "this user may not connect to it", "GRANT CONNECT ON DATABASE … TO …"),
+    ((" certificate", "certificate ", "unknown ca"), "TLS failed, for a certificate is not trusted", _TLS),
+)
+_WORDS = (
+    (("database", "does not exist"), "it has no such database", "Check its name in the URL, or run: createdb NAME"),
     (("starting up", "shutting down", "recovery"), "the server is starting or stopping", _WAIT),
     (("too many", "connection slots"), "the server has no connection left", "Raise max_connections, or use a pooler."),
     (("read-only", "standby"), "no host of the URL is a primary", "Name the primary, or all hosts."),
     (("resolve", "translate host name", "Name or service"), "the host's name is not known", "Check it in the URL."),
     (("timeout", "timed out"), "nobody answered in time", "Check host and port in the URL, and firewalls between."),
     (("refused", "No such file", "closed", "reset"), "nobody listens there", "Check host and port; start the server."),
-    (("certificate", "SSL", "ssl"), "TLS failed", _TLS),
+    (("SSL", "ssl"), "TLS failed", _TLS),
 )
 _EVERY = {"does not exist"}
 
@@ -52,6 +56,8 @@ _EVERY = {"does not exist"}
 def refusal(store: str, code: str | None, kind: str) -> ApportionError:
     """Return the error for a statement that surely had no effect, from the code of the server's answer."""
     code = code or ""
+    if code == "42501":
+        return StoreDenied(store, "this user lacks rights on it", f"Run the statements of: {_GRANTS}")
     known = _CODES.get(code) or _CODES.get(code[:2])
     if known is None:
         return StoreUnavailable(store, f"it answered {kind} ({code or 'without a code'})")
@@ -60,8 +66,9 @@ def refusal(store: str, code: str | None, kind: str) -> ApportionError:
 
 def unreachable(store: str, said: str, kind: str) -> ApportionError:
     """Return the error for a connect that failed, from what the driver said."""
-    for words, reason, hint in _WORDS:
-        found = all if _EVERY & set(words) else any
-        if found(word in said for word in words):
-            return StoreUnavailable(store, reason, hint)
+    for table, error in ((_DENIALS, StoreDenied), (_WORDS, StoreUnavailable)):
+        for words, reason, hint in table:
+            found = all if _EVERY & set(words) else any
+            if found(word in said for word in words):
+                return error(store, reason, hint)
     return StoreUnavailable(store, f"no connection ({kind})")

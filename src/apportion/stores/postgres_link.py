@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 
-from apportion.errors import InvalidInput, StoreClosed, StoreUnavailable
+from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable
 from apportion.stores.migrations.postgres import NEWEST
 from apportion.stores.postgres_driver import Connection, Parameters, Row, psycopg
 from apportion.stores.postgres_errors import MAKE_SCHEMA, refusal, unreachable
@@ -23,7 +23,9 @@ from apportion.stores.sql import postgres as sql
 from apportion.stores.url import StoreUrl
 
 REQUEST_SECONDS = 5.0
-_CONNECT_SECONDS = 3
+_CONNECT_SECONDS = 5.0  # for all hosts together
+_HOST_SECONDS = 3
+_HOST_OF_MANY_SECONDS = 2
 OLDEST_VERSION = 12
 _TRIES = 3
 _ROWS_AT_A_TIME = 1_000
@@ -64,7 +66,10 @@ class Link:
     """A connection that is opened when it is needed, looked at, and opened again when it was lost."""
 
     def __init__(self, url: StoreUrl) -> None:
-        url.expect(options=OPTIONS)
+        url.expect(options=OPTIONS, parts=("user", "password", "host", "port", "path"))
+        if not url.path:
+            example = "Write for example postgresql://user@host:5432/database"
+            raise InvalidInput("path of the store URL", "", "the name of a database", example)
         self.name = str(url)
         self.schema = Schema(url.option("schema", SCHEMA))
         self._target = _target(url)
@@ -119,7 +124,10 @@ class Link:
         """Return one more connection, which nobody has looked at and which belongs to the caller."""
         self.require_open()
         try:
-            return await psycopg.AsyncConnection.connect(self._target, autocommit=True)
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                return await psycopg.AsyncConnection.connect(self._target, autocommit=True)
+        except TimeoutError as error:
+            raise unreachable(self.name, "timeout", type(error).__name__) from error
         except psycopg.Error as error:
             raise unreachable(self.name, str(error), type(error).__name__) from error
 
@@ -237,8 +245,10 @@ class Link:
         except psycopg.Error as error:
             if connection.closed:
                 raise StoreUnavailable(self.name, "the connection broke at once") from error
-            may_not_make = version == 0 and error.sqlstate == "42501"
-            raise refusal(self.name, "3F000" if may_not_make else error.sqlstate, type(error).__name__) from error
+            if version == 0 and error.sqlstate == "42501":
+                reason = "its schema is not there, and this user may not make it"
+                raise StoreDenied(self.name, reason, MAKE_SCHEMA) from error
+            raise refusal(self.name, error.sqlstate, type(error).__name__) from error
 
     async def _let_go(self) -> None:
         connection, self._connection = self._connection, None
@@ -307,7 +317,7 @@ def _target(url: StoreUrl) -> str:
     }
     return psycopg.conninfo.make_conninfo(
         **{name: value for name, value in given.items() if value},
-        connect_timeout=_CONNECT_SECONDS,
+        connect_timeout=_HOST_OF_MANY_SECONDS if "," in hosts else _HOST_SECONDS,
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=3,

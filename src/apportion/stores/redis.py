@@ -17,7 +17,15 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from apportion.errors import ApportionError, Compacted, LeaseLost, StoreClosed, StoreUnavailable, StoreWentBack
+from apportion.errors import (
+    ApportionError,
+    Compacted,
+    LeaseLost,
+    StoreClosed,
+    StoreDenied,
+    StoreUnavailable,
+    StoreWentBack,
+)
 from apportion.model.clock import Clock
 from apportion.stores import redis_scripts as scripts
 from apportion.stores.api import (
@@ -39,7 +47,7 @@ from apportion.stores.redis_administration import RedisAdministration
 from apportion.stores.redis_link import Link, Reply, Unanswered
 from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.spec import StoreSpec
-from apportion.stores.url import StoreUrl
+from apportion.stores.url import Part, StoreUrl
 
 CAPABILITIES = Capabilities(
     linearizable=False,
@@ -52,6 +60,7 @@ CAPABILITIES = Capabilities(
     min_ttl_seconds=0.5,
 )
 OPTIONS = ("ca",)
+PARTS: tuple[Part, ...] = ("user", "password", "host", "port", "path")
 _SCAN_SECONDS = 30.0
 _LENGTHS = struct.Struct(">II")
 _ENTRIES_AT_ONCE = 64
@@ -104,6 +113,7 @@ class RedisStore:
         checked_after(after)
         incarnation = self._incarnation
         pause = _FIRST_PAUSE_SECONDS
+        self._link.require_open()
         self._begin_to_watch()
         try:
             while not self._link.closed:
@@ -193,7 +203,7 @@ class RedisStore:
         reaper = Reaper()
         while not self._link.closed:
             counters: list[Counter] = []
-            with suppress(StoreUnavailable, StoreWentBack, StoreClosed):
+            with suppress(StoreUnavailable, StoreDenied, StoreWentBack, StoreClosed):
                 started = self._clock.elapsed()
                 listed = await self._link.ask("HGETALL", _LEASES)
                 counters = [_counter(lease, held) for lease, held in zip(listed[::2], listed[1::2], strict=True)]
@@ -242,7 +252,7 @@ def _counter(lease: bytes, held: bytes) -> Counter:
 
 
 async def _connect(url: StoreUrl, clock: Clock) -> RedisStore:
-    url.expect(options=OPTIONS)
+    url.expect(options=OPTIONS, parts=PARTS)
     store = RedisStore(Link(url), url.namespace, clock)
     try:
         await store.begin()
@@ -253,7 +263,7 @@ async def _connect(url: StoreUrl, clock: Clock) -> RedisStore:
 
 
 def _administration(url: StoreUrl) -> RedisAdministration:
-    url.expect(options=OPTIONS)
+    url.expect(options=OPTIONS, parts=PARTS)
     return RedisAdministration(url)
 
 

@@ -1,8 +1,8 @@
 """What an operator asks of a Redis store: is this server set up for it, and what is to be done?"""
 
-from apportion.errors import ApportionError, InvalidInput
+from apportion.errors import ApportionError
 from apportion.stores import redis_scripts as scripts
-from apportion.stores.administration import Finding
+from apportion.stores.administration import Finding, checked_user
 from apportion.stores.redis_link import Link, Reply, parsed_info, refusals
 from apportion.stores.url import StoreUrl
 
@@ -64,13 +64,6 @@ class RedisAdministration:
             return await link.run(script)
         finally:
             await link.close()
-
-
-def checked_user(user: str) -> str:
-    """Return the name of a user if it can stand in a command; `InvalidInput` for one that would be read as more."""
-    if not user or not user.isprintable() or not set(user).isdisjoint(" '\""):
-        raise InvalidInput("user", user, "a name without blanks and quotes", "Name an ACL user of the server.")
-    return user
 
 
 def _refused(error: ApportionError) -> Finding:

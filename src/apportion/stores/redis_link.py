@@ -15,7 +15,15 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from apportion.errors import ApportionError, InvalidInput, MissingExtra, StoreClosed, StoreUnavailable, shown
+from apportion.errors import (
+    ApportionError,
+    InvalidInput,
+    MissingExtra,
+    StoreClosed,
+    StoreDenied,
+    StoreUnavailable,
+    shown,
+)
 from apportion.stores import redis_scripts as scripts
 from apportion.stores.url import StoreUrl
 
@@ -43,7 +51,7 @@ OLDEST = (6, 2)
 CONNECT_SECONDS = 4.0
 REPLY_SECONDS = 5.0
 _DATABASES = 16_384
-_REFUSALS = (NoPermissionError, OutOfMemoryError, ReadOnlyError)
+_REFUSALS = (OutOfMemoryError, ReadOnlyError)
 _CODES_OF_REFUSALS = ("OOM", "MISCONF", "NOREPLICAS", "BUSY")
 _CONNECT_ERROR = re.compile(r"Error (\d+) connecting to ")
 Reply = list[Any]
@@ -104,17 +112,21 @@ class Link:
             self.closed = True
             await self._pool.disconnect()
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator["AbstractConnection"]:
+    def require_open(self) -> None:
+        """Raise `StoreClosed` for a link that was closed or that crossed a fork."""
         if os.getpid() != self._pid:
             raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
         if self.closed:
             raise StoreClosed(self.name)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator["AbstractConnection"]:
+        self.require_open()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         except (RedisError, OSError) as error:
-            raise StoreUnavailable(self.name, _reason(error)) from error
+            raise self._denial(error) or StoreUnavailable(self.name, _reason(error)) from error
         try:
             yield connection
         finally:
@@ -161,13 +173,30 @@ class Link:
             raise InvalidInput(f"format of {self.name}", reply[1].decode(), expected, "Use the release that wrote it.")
         return reply
 
-    def _refusal(self, error: "ClientError") -> StoreUnavailable:
+    def _denial(self, error: Exception) -> StoreDenied | None:
+        """Return the error for an answer that is no, however often one asks."""
+        if isinstance(error, AuthenticationError):
+            return StoreDenied(self.name, "it refuses this user or password", "Check both in the URL.")
+        if isinstance(error, NoPermissionError):
+            hint = "Give this user what it prints: apportion store grants URL --user NAME"
+            return StoreDenied(self.name, "this user lacks rights on it", hint)
+        if isinstance(error.__context__, ssl.SSLCertVerificationError):
+            hint = "Name the authority that signed it: rediss://host/0?ca=file"
+            return StoreDenied(self.name, shown(error.__context__.verify_message), hint)
+        return None
+
+    def _refusal(self, error: "ClientError") -> ApportionError:
+        denial = self._denial(error)
+        if denial is not None:
+            return denial
         if isinstance(error, _REFUSALS) or any(code in str(error) for code in _CODES_OF_REFUSALS):
             return StoreUnavailable(self.name, _reason(error))
         return Unanswered(self.name, _reason(error))
 
     def _lost(self, error: Exception) -> ApportionError:
-        return StoreClosed(self.name) if self.closed else Unanswered(self.name, _reason(error))
+        if self.closed:
+            return StoreClosed(self.name)
+        return self._denial(error) or Unanswered(self.name, _reason(error))
 
 
 def parsed_info(info: bytes) -> dict[str, str]:
@@ -229,13 +258,11 @@ def _where(url: StoreUrl) -> dict[str, Any]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, AuthenticationError):
-        return "it refuses this user or password"
     if isinstance(error, OutOfMemoryError):
         return "its memory is full (maxmemory)"
     if isinstance(error, (TimeoutError, ClientTimeout)):
         return "no answer in time"
     if isinstance(error.__context__, ssl.SSLError):
-        return shown(getattr(error.__context__, "verify_message", "") or error.__context__.reason or "TLS failed")
+        return shown(error.__context__.reason or "TLS failed")
     number = _CONNECT_ERROR.match(str(error))
     return os.strerror(int(number[1])).lower() if number and "SSL" not in str(error) else shown(str(error))

@@ -5,7 +5,7 @@ their UTF-8, and a request lists them in order, so that two of them lock rows in
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -60,9 +60,15 @@ class Space:
         self, when: Sequence[Compare], puts: Sequence[Put], deletes: Sequence[str], limits: Capabilities
     ) -> Request:
         """Check a commit against the rules of all stores and the limits of one."""
-        expected = [_expected(each) for each in when]  # refuses what is no compare, and so has no key
+        for name, given in (("when", when), ("puts", puts), ("deletes", deletes)):
+            if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
+                raise InvalidInput(name, given, "a list", f"Write {name}=[...], also for a single one.")
+        # Both refuse what is none of theirs, and so has no key.
+        expected = [_expected(each) for each in when]
+        values = [_value(each, limits) for each in puts]
         compares = _distinct("compare", [(self.key(each.key), it) for each, it in zip(when, expected, strict=True)])
-        written = _distinct("put", [(self.key(put.key), (_value(put, limits), _lease(put.lease))) for put in puts])
+        pairs = zip(puts, values, strict=True)
+        written = _distinct("put", [(self.key(put.key), (value, _lease(put.lease))) for put, value in pairs])
         removed = [self.key(key) for key in deletes]
         _check_keys(compares, written, removed)
         _check_size(compares, written, removed, limits)
@@ -90,8 +96,10 @@ def checked_ttl(ttl_seconds: float, limits: Capabilities) -> float:
     return float(ttl_seconds)
 
 
-def checked_leases(leases: Iterable[int]) -> tuple[int, ...]:
+def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
     """Return distinct lease ids, sorted; `InvalidInput` for what cannot be one."""
+    if not isinstance(leases, Collection) or isinstance(leases, (str, bytes)):
+        raise InvalidInput("leases", leases, "a list", "Write leases=[...], also for a single one.")
     for lease in leases:
         if lease is None:
             raise InvalidInput("lease", None, "the id of a granted lease", "Pass Lease.id.")
@@ -119,6 +127,8 @@ def _distinct(what: str, pairs: list[tuple[bytes, Value]]) -> dict[bytes, Value]
 
 
 def _value(put: Put, limits: Capabilities) -> bytes:
+    if not isinstance(put, Put):
+        raise InvalidInput("put", put, "Put(key, value)", "What goes is named in deletes.")
     if not isinstance(put.value, bytes):
         raise InvalidInput("value", put.value, "bytes", "Encode it first.")
     if len(put.value) > limits.max_value_bytes:

@@ -6,12 +6,13 @@ Refuses: several hosts, and so any file system over a network; to see by itself 
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from apportion.errors import ApportionError, Compacted, StoreClosed, StoreUnavailable, StoreWentBack
+from apportion.errors import ApportionError, Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores import sqlite_ledger as ledger
 from apportion.stores.api import (
@@ -41,6 +42,7 @@ from apportion.stores.sqlite_scan import Scanning
 from apportion.stores.url import StoreUrl
 
 Result = TypeVar("Result")
+_log = logging.getLogger("apportion.stores")
 CAPABILITIES = Capabilities(
     linearizable=True,
     durable=True,
@@ -88,9 +90,10 @@ class SqliteStore:
     ) -> Outcome:
         """See `CoordinationStore`. One write to the disk."""
         request = self._space.request(when, puts, deletes, CAPABILITIES)
+        seen = self._seen  # as the caller knows it: while this waits for a lock, a scan may accept another life
 
         def _work(connection: Connection) -> Committed | Refused:
-            known = self._same(connection)
+            known = self._same(connection, seen)
             revision = ledger.commit(connection, known, request)
             return Refused(revision=known.revision) if revision is None else Committed(revision=revision)
 
@@ -107,6 +110,7 @@ class SqliteStore:
         """See `CoordinationStore`."""
         span = self._space.span(prefix)
         checked_after(after)
+        self._file.require_open()
         incarnation = self._seen.incarnation
         self._polling.join()
         try:
@@ -152,9 +156,10 @@ class SqliteStore:
 
     async def _write(self, work: Callable[[Connection], Result], *, durable: bool = True) -> Result:
         """Run what may be asked twice: in doubt, it is no more than `StoreUnavailable`."""
+        seen = self._seen
 
         def _checked(connection: Connection) -> Result:
-            self._same(connection)
+            self._same(connection, seen)
             return work(connection)
 
         return await self._file.write(_checked, durable=durable)
@@ -163,25 +168,25 @@ class SqliteStore:
         """Find out what became of a commit: one more write confirms what the disk has, or takes its place."""
         try:
             found = await self._file.write(_touched, durable=True)
-        except (StoreUnavailable, StoreWentBack):
+        except (StoreUnavailable, StoreDenied, StoreWentBack):
             return Unknown(reason=doubt.reason)
         if isinstance(doubt.result, Committed) and found.revision < doubt.result.revision:
             raise StoreUnavailable(self._file.name, doubt.reason) from doubt
         return Unknown(reason=doubt.reason)
 
-    def _same(self, connection: Connection) -> State:
-        """Return the state if it is that of the store this handle knows: not another life of it, nor an older state."""
+    def _same(self, connection: Connection, seen: State) -> State:
+        """Return the state if it is that of the store that was seen: not another life of it, nor an older state."""
         found = ledger.state(connection)
-        if found.incarnation != self._seen.incarnation or found.revision < self._seen.revision:
-            seen = f"revision {self._seen.revision} of incarnation {self._seen.incarnation}"
-            raise StoreWentBack(self._file.name, seen, f"it is at {found.revision} of {found.incarnation}")
+        if found.incarnation != seen.incarnation or found.revision < seen.revision:
+            before = f"revision {seen.revision} of incarnation {seen.incarnation}"
+            raise StoreWentBack(self._file.name, before, f"it is at {found.revision} of {found.incarnation}")
         return found
 
     async def _next(self, span: tuple[bytes, bytes], after: int, incarnation: int) -> tuple[int, Change | None] | None:
         """Return the next change with its revision, or no change and up to where there is none; None to ask again."""
 
         def _work(connection: Connection) -> tuple[int, Change | None]:
-            known = self._same(connection)
+            known = self._same(connection, self._seen)
             if known.incarnation != incarnation or known.revision < after:
                 seen = f"revision {after} of incarnation {incarnation}"
                 raise StoreWentBack(self._file.name, seen, f"it is at {known.revision} of {known.incarnation}")
@@ -218,12 +223,13 @@ class SqliteStore:
                 await self._reap()
         except StoreWentBack:
             self._polling.noticed()  # those who watch are told when they read
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreDenied):
             return
 
     async def _compare(self) -> None:
         """Tell those who watch when the revision is another than was seen; renewals change the file, but not that."""
-        found = await self._file.read(self._same)
+        seen = self._seen
+        found = await self._file.read(lambda connection: self._same(connection, seen))
         if found.revision != self._noticed.revision:
             self._seen = self._noticed = found
             self._polling.noticed()
@@ -256,7 +262,11 @@ async def connected(file: SqliteFile, namespace: str, clock: Clock) -> SqliteSto
 
 
 async def _connect(url: StoreUrl, clock: Clock) -> SqliteStore:
-    return await connected(SqliteFile(path_of(url), str(url), clock), url.namespace, clock)
+    file = SqliteFile(path_of(url), str(url), clock)
+    store = await connected(file, url.namespace, clock)
+    if not store.capabilities().durable:
+        _log.warning("%s stands in memory and is gone after a power cut: use a file on a disk.", file.name)
+    return store
 
 
 SPEC = StoreSpec(

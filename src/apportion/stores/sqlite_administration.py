@@ -19,6 +19,7 @@ from apportion.stores.sqlite_place import check, file_system, is_in_memory, path
 from apportion.stores.url import StoreUrl
 
 _LARGE_BYTES = 10**9
+_MADE = "The first connect makes it; or: apportion store upgrade URL"
 
 
 class SqliteAdministration:
@@ -86,8 +87,7 @@ class SqliteAdministration:
             advice="It is gone after a power cut: use a disk." * lost + "See that it is a local disk." * (not kind),
         )
         if not self._path.exists():
-            advice = "The first member that connects makes it, or: apportion store upgrade URL"
-            yield Finding(subject="file", found=f"{self._path}: not there yet", verdict="warning", advice=advice)
+            yield Finding(subject="file", found=f"{self._path}: not there yet", verdict="absent", advice=_MADE)
             return
         status = self._path.stat()
         for each in (self._path.parent, self._path):
@@ -122,6 +122,8 @@ class SqliteAdministration:
 
 
 def _of_schema(version: int) -> Finding:
+    if version == 0:
+        return Finding(subject="schema", found="an empty file", verdict="absent", advice=_MADE)
     found = f"version {version}, this release writes {NEWEST}"
     if version == NEWEST:
         return Finding(subject="schema", found=found)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-from apportion.errors import InvalidInput, StoreClosed, StoreUnavailable, StoreWentBack
+from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.migrations.sqlite import APPLICATION_ID, NEWEST, statements
 from apportion.stores.sql import sqlite as sql
@@ -31,7 +31,6 @@ _SHORTEST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.000_5, 0.02
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _REASONS = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Nothing was changed. Make room, then try again."),
-    sqlite3.SQLITE_READONLY: ("the file is read-only", "Nothing was changed. Let members write file and directory."),
     sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Restore a copy, then run: apportion store restored URL"),
     sqlite3.SQLITE_NOTADB: ("the file is no database", "Restore a copy, then run: apportion store restored URL"),
 }
@@ -99,7 +98,7 @@ class SqliteFile:
         A file that stands elsewhere than when its incarnation began is a copy: it begins another.
         """
         again = self._stood_at is not None
-        self._require_open()
+        self.require_open()
         check(self.path)
         if again and identity(self.path) is None:
             raise self._gone()
@@ -159,7 +158,7 @@ class SqliteFile:
 
     async def _patiently(self, step: Callable[[], Result]) -> Result:
         """Run a step again and again while others hold the lock, up to the longest wait."""
-        self._require_open()
+        self.require_open()
         await asyncio.sleep(0)  # a caller who asks without a pause must not keep the loop from renewals and watches
         deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS
         pause = _SHORTEST_WAIT_SECONDS
@@ -200,14 +199,15 @@ class SqliteFile:
             raise InDoubt(self.name, error, result) from error
 
     def _connected(self) -> Connection:
-        self._require_open()
+        self.require_open()
         if self._connection is not None:
             return self._connection
         if self.moved:
             raise self._replaced()
         return self._open()
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raise `StoreClosed` for a file that was closed or that crossed a fork."""
         if os.getpid() != self._pid:
             _inherited.append(self._connection)  # there is none, unless it was forked past Python: never close it here
             raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
@@ -252,14 +252,15 @@ class SqliteFile:
         hint = "Nothing was changed. Put the file back, or connect anew to begin an empty store."
         return StoreUnavailable(self.name, "its file is gone", hint)
 
-    def _translated(self, error: sqlite3.DatabaseError) -> StoreUnavailable | sqlite3.DatabaseError:
+    def _translated(self, error: sqlite3.DatabaseError) -> StoreUnavailable | StoreDenied | sqlite3.DatabaseError:
         """Return our error for SQLite's; one of our own statements being wrong stays what it is."""
         if is_busy(error):
             return StoreUnavailable(self.name, f"others held its lock for {LOCK_WAIT_SECONDS:g} s")
         code = _code(error)
         if code in _REASONS:
-            reason, hint = _REASONS[code]
-            return StoreUnavailable(self.name, reason, hint)
+            return StoreUnavailable(self.name, *_REASONS[code])
+        if code == sqlite3.SQLITE_READONLY:
+            return StoreDenied(self.name, "the file is read-only", "Let members write file and directory.")
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
             return StoreUnavailable(self.name, f"{error}")
         return error

@@ -20,10 +20,10 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 def path_of(url: StoreUrl) -> Path:
     """Return the absolute path that a URL names."""
-    url.expect(options=())
     if url.hosts or not url.path:
         hint = "Write three slashes for a relative path (sqlite:///work.db) and four for an absolute one."
         raise InvalidInput("path of the store URL", str(url), "sqlite:/// and then a path, without a host", hint)
+    url.expect(options=(), parts=("path",))
     return Path(url.path).absolute()
 
 

@@ -10,12 +10,14 @@ as it is, it may hold any of `@ : / %` and blanks, but not `?`. It is in no `rep
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 from urllib.parse import parse_qsl, unquote
 
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.stores.requests import Space
 
 DEFAULT_NAMESPACE = "apportion"
+Part = Literal["user", "password", "host", "port", "path"]
 _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
@@ -40,12 +42,23 @@ class StoreUrl:
         """Return an option of the query, or the default."""
         return dict(self.options).get(name, default)
 
-    def expect(self, *, options: Iterable[str]) -> None:
-        """Raise `UnknownOption` for an option that this kind of store does not know."""
+    def expect(self, *, options: Iterable[str], parts: tuple[Part, ...]) -> None:
+        """Raise `UnknownOption` or `InvalidInput` for an option or a part that this kind of store does not use."""
         known = (*options, "namespace")
         for name, _ in self.options:
             if name not in known:
                 raise UnknownOption(f"option of a {self.scheme}:// URL", name, known)
+        given: dict[Part, object] = {
+            "user": self.user,
+            "password": self.password,
+            "host": self.host,
+            "port": any(port for _, port in self.hosts),
+            "path": self.path,
+        }
+        for part, value in given.items():
+            if value and part not in parts:
+                expected = f"none, for {self.scheme}:// has none"
+                raise InvalidInput(f"{part} of the store URL", "(not shown)", expected, "Leave it out.")
 
     def __str__(self) -> str:
         hosts = ",".join(_written(host, port) for host, port in self.hosts)

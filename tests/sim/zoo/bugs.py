@@ -309,7 +309,7 @@ _ON_SQLITE = (
     Bug(
         "a commit does not look which life of the file it is",
         "stores/sqlite.py",
-        "        if found.incarnation != self._seen.incarnation or found.revision < self._seen.revision:",
+        "        if found.incarnation != seen.incarnation or found.revision < seen.revision:",
         "        if found.revision < 0:",
         store="sqlite",
         seeds=100,

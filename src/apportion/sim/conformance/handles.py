@@ -51,6 +51,20 @@ async def closing_a_handle_ends_its_watches(stage: Stage) -> None:
 
 
 @case()
+async def a_watch_of_a_closed_handle_is_refused(stage: Stage) -> None:
+    """A watch that is begun on a handle that was closed raises `StoreClosed`: it would end as if all were well."""
+    store = await stage.connect()
+    after = (await store.scan("")).revision
+    await store.close()
+    tape = await stage.watch(after=after, store=store)
+    try:
+        await tape.ends()
+    except StoreClosed:
+        return
+    raise AssertionError("a watch of a closed handle ended as if it were well")
+
+
+@case()
 async def closing_a_handle_ends_no_lease(stage: Stage) -> None:
     """A lease outlives the handle that granted it: only time or a revocation ends it."""
     store = await stage.connect()
