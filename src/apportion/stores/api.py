@@ -6,7 +6,8 @@ suite (`apportion.sim.conformance`) holds every store to:
 - A commit happens whole, at one revision, and only if every compare held; or it does not happen.
 - Revisions grow with every change, also through restarts. An item carries the revision of the commit that wrote it.
 - `scan` shows the state at one revision. `watch` shows every commit after one, in order, none left out, none twice.
-- A lease ends once it was not renewed for its time to live, never before; its keys go with it, in one commit.
+- A lease ends once it was not renewed for its time to live, never before; its keys go with it, in one commit. Where
+  reapers decide that (`lease_end`), they are the handles with an open watch: with none anywhere, no lease ends.
 - A store that was restored from a copy has another incarnation, or `StoreWentBack` is raised where it can be seen.
 
 Refuses: to write a key that was not compared, to split a commit, and to say that a commit failed when it cannot know.
@@ -189,13 +190,17 @@ class CoordinationStore(Protocol):
     def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """Yield every change under `prefix` with a revision above `after`, in order, each once, until closed.
 
-        It goes on by itself when the store was away. Raises `Compacted` when the history is gone: scan and watch anew.
+        It goes on by itself when the store was away; a consumer that is cancelled while it waits ends it, as any
+        generator, and watches anew from the last revision it took. Raises `Compacted` when the history is gone: scan and watch anew.
         The consumer's pace is the pace: nothing is buffered without bound.
         """
         ...
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """Make a lease. `InvalidInput` when the store cannot keep a lease of that time to live."""
+        """Make a lease. `InvalidInput` when the store cannot keep a lease of that time to live.
+
+        A member that waits for others' leases to end must watch: polling by `scan` alone ends none on SQL stores.
+        """
         ...
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:

@@ -63,6 +63,7 @@ class Space:
         for name, given in (("when", when), ("puts", puts), ("deletes", deletes)):
             if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
                 raise InvalidInput(name, given, "a list", f"Write {name}=[...], also for a single one.")
+        _check_operations(max(len(when), len(puts) + len(deletes)), limits)
         # Both refuse what is none of theirs, and so has no key.
         expected = [_expected(each) for each in when]
         values = [_value(each, limits) for each in puts]
@@ -71,7 +72,7 @@ class Space:
         written = _distinct("put", [(self.key(put.key), (value, _lease(put.lease))) for put, value in pairs])
         removed = [self.key(key) for key in deletes]
         _check_keys(compares, written, removed)
-        _check_size(compares, written, removed, limits)
+        _check_size(compares, written, limits)
         return Request(
             compares=tuple(sorted(compares.items())),
             puts=tuple((key, value, lease) for key, (value, lease) in sorted(written.items())),
@@ -119,11 +120,17 @@ def _expected(compare: Compare) -> int | None:
 
 
 def _distinct(what: str, pairs: list[tuple[bytes, Value]]) -> dict[bytes, Value]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
-        raise InvalidInput(f"key of a {what}", twice.decode(), "each key once in a commit", "Drop one of the two.")
+    found: dict[bytes, Value] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InvalidInput(f"key of a {what}", _said(key), "each key once in a commit", "Drop one of the two.")
+        found[key] = value
     return found
+
+
+def _said(key: bytes) -> str:
+    """Return a key as its caller said it: a namespace has no slash."""
+    return key.partition(b"/")[2].decode()
 
 
 def _value(put: Put, limits: Capabilities) -> bytes:
@@ -149,24 +156,23 @@ def _check_keys(compares: dict[bytes, int | None], written: Iterable[bytes], rem
         raise InvalidInput("commit", "(no put, no delete)", "at least one", "To read is what scan is for.")
     for key in sorted({*written, *removed} - set(compares)):
         hint = "Say what you believe it is: Absent(key=...), or Unchanged(key=..., revision=...) from a scan."
-        raise InvalidInput("written key", key.decode(), "one that is compared in `when`", hint)
+        raise InvalidInput("written key", _said(key), "one that is compared in `when`", hint)
     if len(set(removed)) < len(removed) or written & set(removed):
         raise InvalidInput("deletes", "(a key twice)", "each key written once in a commit", "Drop one of the two.")
     for key in removed:
         if compares[key] is None:
-            raise InvalidInput("deleted key", key.decode(), "compared by Unchanged", "What is absent needs no delete.")
+            raise InvalidInput("deleted key", _said(key), "compared by Unchanged", "What is absent needs no delete.")
 
 
-def _check_size(
-    compares: dict[bytes, int | None],
-    written: dict[bytes, tuple[bytes, int | None]],
-    removed: list[bytes],
-    limits: Capabilities,
-) -> None:
-    operations = max(len(compares), len(written) + len(removed))
+def _check_operations(operations: int, limits: Capabilities) -> None:
     if operations > limits.max_operations:
         expected = f"at most {limits.max_operations} compares and as many writes (max_operations of this store)"
         raise InvalidInput("commit of operations", operations, expected, "A commit is never split: make several.")
+
+
+def _check_size(
+    compares: dict[bytes, int | None], written: dict[bytes, tuple[bytes, int | None]], limits: Capabilities
+) -> None:
     size = sum(map(len, compares)) + sum(len(key) + len(value) for key, (value, _) in written.items())
     if size > limits.max_commit_bytes:
         expected = f"at most {limits.max_commit_bytes} bytes (max_commit_bytes of this store)"
