@@ -190,8 +190,9 @@ class CoordinationStore(Protocol):
     def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """Yield every change under `prefix` with a revision above `after`, in order, each once, until closed.
 
-        It goes on by itself when the store was away; a consumer that is cancelled while it waits ends it, as any
-        generator, and watches anew from the last revision it took. Raises `Compacted` when the history is gone: scan and watch anew.
+        It goes on by itself when the store was away. A consumer that is cancelled while it waits ends it, as any
+        generator, and watches anew from the last revision it took. Raises `Compacted` when the history is gone: scan
+        and watch anew.
         The consumer's pace is the pace: nothing is buffered without bound.
         """
         ...
