@@ -251,8 +251,8 @@ class Bug(ApportionError, AssertionError):
 class InvariantBroken(Bug):
     """Something this library promises did not hold."""
 
-    def __init__(self, facts: str) -> None:
-        super().__init__(f"broken invariant: {facts}.", "This is a defect of apportion; please report it.")
+    def __init__(self, facts: str, hint: str = "This is a defect of apportion; please report it.") -> None:
+        super().__init__(f"broken invariant: {facts}.", hint)
 
 
 def shown(value: object) -> str:

@@ -19,6 +19,10 @@ FENCED = (
         time,
         ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "clock_gettime", "sleep"),
     ),
+    (time, ("process_time", "thread_time", "gmtime", "localtime", "ctime", "strftime", "asctime")),
+    (random, ("seed",)),
+    (random.Random, ("seed",)),
+    (uuid, ("uuid1",)),
     (os, ("urandom", "fork")),
     (socket.socket, ("__init__",)),
     (threading.Thread, ("start",)),
@@ -40,7 +44,9 @@ def within(seed, look):
 
 
 def chance():
-    return random.random(), uuid.uuid4(), os.urandom(8), secrets.token_hex(4), random.choice(range(1000))
+    drawn = random.random(), uuid.uuid4(), os.urandom(8), secrets.token_hex(4), random.choice(range(1000))
+    random.seed()
+    return *drawn, random.random(), random.Random().random()
 
 
 def test_chance_repeats_with_the_seed():
@@ -61,6 +67,28 @@ def test_clocks_are_those_of_the_process():
     assert abs(wall - 1_700_000_000) < 1_000  # the clock of the machine is years away
 
 
+def test_other_clocks_and_calendars_agree_with_them():
+    def look():
+        assert time.process_time() == time.thread_time() == time.monotonic()
+        now = time.time()
+        assert time.gmtime() == time.gmtime(now)
+        assert time.localtime() == time.localtime(now)
+        assert time.ctime() == time.asctime() == time.ctime(now)
+        assert time.strftime("%c") == time.strftime("%c", time.localtime(now))
+        return time.gmtime().tm_year
+
+    assert 2023 == within(3, look)
+
+
+def test_a_source_of_chance_with_a_seed_gives_what_it_gives_outside():
+    def look():
+        random.seed(5)
+        return random.random(), random.Random(5).random()
+
+    expected = random.Random(5).random()
+    assert (expected, expected) == within(1, look)
+
+
 def test_processes_have_clocks_of_their_own():
     seen = {}
 
@@ -79,12 +107,13 @@ def test_processes_have_clocks_of_their_own():
     "leave",
     [
         socket.socket,
+        lambda: uuid.uuid1().hex,
         lambda: time.sleep(0.0),
         lambda: threading.Thread(target=print).start(),
         lambda: subprocess.run(["true"], check=True),
         lambda: os.fork() or os._exit(0),  # what is fenced is looked up when it is called
     ],
-    ids=["socket", "sleep", "thread", "subprocess", "fork"],
+    ids=["socket", "uuid1", "sleep", "thread", "subprocess", "fork"],
 )
 def test_what_would_leave_the_world_is_refused(leave):
     async def main():

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 TEST = """
 import asyncio
 import pytest
@@ -19,8 +21,8 @@ async def register(store, name):
 
 @pytest.mark.seeds(3)
 def test_a_handler_survives(world):
-    world.partition("a", "store", 1.0)
     world.spawn("a", register(world.store("a"), "a"))
+    world.partition("a", "store", 1.0)
     world.pause("a", 3.0)
     world.run(until=10.0)
     assert world.now == 10.0
@@ -30,9 +32,9 @@ def test_fails_for_one_seed(world):
 """
 
 
-def run(directory, *options):
+def run(directory, *options, test=TEST, hash_seed="random"):
     (directory / "conftest.py").write_text('pytest_plugins = ["apportion.sim.plugin"]\n')
-    (directory / "test_mine.py").write_text(TEST)
+    (directory / "test_mine.py").write_text(test)
     command = [
         sys.executable,
         "-m",
@@ -45,7 +47,7 @@ def run(directory, *options):
         *options,
         "test_mine.py",
     ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": hash_seed}
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False).stdout
 
 
@@ -58,3 +60,35 @@ def test_a_test_runs_once_for_each_seed_and_a_failure_names_its_seed(tmp_path):
 def test_one_seed_can_be_run_alone(tmp_path):
     assert "1 failed, 1 passed" in run(tmp_path, "--sim-seed=4")
     assert "2 passed" in run(tmp_path, "--sim-seed=5")
+
+
+def test_a_failure_says_the_command_that_runs_it_again(tmp_path):
+    command = "pytest 'test_mine.py::test_fails_for_one_seed[seed4]' --sim-seed=4"
+    printed = run(tmp_path)
+    assert 1 == printed.count(f"Run it again: {command}")
+    assert "set PYTHONHASHSEED=0 for all runs" in printed
+    printed = run(tmp_path, hash_seed="3")
+    assert f"Run it again: PYTHONHASHSEED=3 {command}" in printed
+    assert "for all runs" not in printed
+
+
+MARKED = """
+import pytest
+
+@pytest.mark.seeds({})
+def test_nothing(world):
+    pass
+"""
+
+
+@pytest.mark.parametrize("mark", ["3", "count=3"])
+def test_a_mark_says_how_many_seeds(tmp_path, mark):
+    assert "3 passed" in run(tmp_path, test=MARKED.format(mark))
+
+
+@pytest.mark.parametrize("mark", ["", "0", "'3'", "True", "1, 2", "3, count=3", "number=3"])
+def test_a_mark_that_says_something_else_is_refused(tmp_path, mark):
+    printed = run(tmp_path, test=MARKED.format(mark))
+    assert f"test_mine.py::test_nothing: seeds({mark}) must be one number above 0" in printed
+    assert "Traceback" not in printed
+    assert "1 error" in printed

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from apportion.errors import InvalidInput, StoreUnavailable, StoreWentBack, UnknownOption
-from apportion.sim import World
+from apportion.errors import InvalidInput, InvariantBroken, StoreUnavailable, StoreWentBack, UnknownOption
+from apportion.sim import Invariant, Sink, World
 from apportion.sim.network import Weather
-from apportion.stores import Absent, Committed, Put, Unknown
+from apportion.stores import Absent, Committed, Put, Unchanged, Unknown
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ def test_messages_go_between_processes(world):
             await asyncio.sleep(1.0)
 
     world.spawn("b", listen())
-    world.partition("a", "b", 0.5)
     world.spawn("a", speak())
+    world.partition("a", "b", 0.5)
     world.run(until=5.0)
     assert [1, 2] == got
 
@@ -203,6 +203,62 @@ def test_what_is_unknown_is_named(world):
     world.spawn("worker", tick(world, []))
     with pytest.raises(UnknownOption, match="Did you mean 'worker'"):
         world.kill("wroker")
+
+
+@pytest.mark.parametrize("link", [("stor", "worker"), ("worker", "stor")])
+def test_a_link_with_what_is_unknown_is_refused(world, link):
+    world.store("worker")
+    with pytest.raises(UnknownOption, match="Did you mean 'store'"):
+        world.partition(*link, 1.0)
+    with pytest.raises(UnknownOption, match="Did you mean 'store'"):
+        world.network.clog(*link, 1.0)
+
+
+def test_a_link_with_the_dead_and_with_a_sink_can_be_cut(world):
+    Sink(world)
+    world.spawn("worker", tick(world, []))
+    world.kill("worker")
+    world.partition("worker", "sink", 1.0)
+    assert world.network.is_cut("sink", "worker")
+
+
+def test_no_key_or_value_of_a_user_means_anything(world):
+    store = world.store("a")
+
+    async def main():
+        for key in ("own/pet", "member/pet"):
+            first = await store.commit(when=[Absent(key=key)], puts=[Put(key=key, value=b"cat")])
+            when = [Unchanged(key=key, revision=first.revision)]
+            second = await store.commit(when=when, puts=[Put(key=key, value=b"dog")])
+            await store.commit(when=[Unchanged(key=key, revision=second.revision)], deletes=[key])
+
+    world.run(main())
+    assert 6 == world.checker.history.revision
+    assert {} == world.checker.history.items
+
+
+class NobodyPuts(Invariant):
+    """Breaks at the first change."""
+
+    def changed(self, fact):
+        self.broken(f"revision {fact.revision}")
+
+
+def test_a_broken_invariant_says_how_to_play_it_again():
+    with World(7, invariants=[NobodyPuts]) as world:
+        commit = world.store("a").commit(when=[Absent(key="k")], puts=[Put(key="k", value=b"v")])
+        with pytest.raises(InvariantBroken, match=r"seed 7: NobodyPuts(.|\n)*World\(7, story=True\)") as broken:
+            world.run(commit)
+    assert "defect of apportion" not in str(broken.value)
+
+
+def test_a_world_that_turns_in_circles_says_what_to_do():
+    async def turn():
+        while True:
+            await asyncio.sleep(0)
+
+    with World(7, step_limit=100) as world, pytest.raises(InvariantBroken, match="a loop that waits for nothing"):
+        world.run(turn())
 
 
 def test_a_closed_world_does_not_run(world):

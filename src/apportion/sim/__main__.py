@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from apportion.sim import invariants
 from apportion.sim.facts import Began
-from apportion.sim.invariants import ALL, Invariant
-from apportion.sim.scenario import STORES, Report, play
+from apportion.sim.invariants import Invariant
+from apportion.sim.scenario import HELD, STORES, Report, play
 from apportion.sim.shrink import shortest
 
 CANARY_RATIO = 0.01
@@ -47,7 +46,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=_range, help="A..B: all seeds from A up to and with B")
     parser.add_argument("--store", choices=sorted(STORES), default="memory")
     parser.add_argument("--faults", type=int, help="end all faults after so many")
-    parser.add_argument("--only", action="append", choices=[each.__name__ for each in ALL], help="hold this invariant")
+    parser.add_argument("--only", action="append", choices=[each.__name__ for each in HELD], help="hold this invariant")
     parser.add_argument("--canary", action="store_true", help="plant a failure in one seed of a hundred")
     parser.add_argument("--hashes", action="store_true", help="print the trace hash of every seed")
     parser.add_argument("--no-shrink", action="store_true", help="do not look for the shortest failing prefix")
@@ -63,7 +62,7 @@ def _range(text: str) -> range:
 
 
 def _played(seed: int, options: argparse.Namespace, *, faults: int | None = None, story: bool = False) -> Report:
-    held: list[type[Invariant]] = [getattr(invariants, name) for name in options.only or ()] or list(ALL)
+    held = [each for each in HELD if not options.only or each.__name__ in options.only]
     if options.canary and has_canary(seed):
         held.append(Canary)
     limit = options.faults if faults is None else faults

@@ -2,7 +2,8 @@
 
 Promises: other threads of the program (a test runner's watchdog, say) see the machine as it is; all is put back at the
 end, also after an error. `random`, `secrets`, `uuid4` and `os.urandom` give seeded values.
-Refuses to pretend: what was imported by name before (`from time import time`) and `datetime.now()` cannot be fenced.
+Refuses to pretend: what was imported by name before (`from time import time`), the clock of `datetime`, chance of
+extension modules and the order of sets of `str` cannot be fenced.
 """
 
 import os
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -70,21 +72,37 @@ def _fences(source: Source) -> list[tuple[Any, str, Callable[..., Any]]]:
     def _clock_gettime(clock: int) -> float:
         return source.wall() if clock == time.CLOCK_REALTIME else source.elapsed()
 
+    strftime, asctime, seed = time.strftime, time.asctime, random.Random.seed
+    elapsed_clocks = ("monotonic", "perf_counter", "process_time", "thread_time")
     return [
         (time, "time", source.wall),
         (time, "time_ns", lambda: int(source.wall() * 1e9)),
-        *((time, name, source.elapsed) for name in ("monotonic", "perf_counter")),
-        *((time, f"{name}_ns", lambda: int(source.elapsed() * 1e9)) for name in ("monotonic", "perf_counter")),
+        *((time, name, source.elapsed) for name in elapsed_clocks),
+        *((time, f"{name}_ns", lambda: int(source.elapsed() * 1e9)) for name in elapsed_clocks),
+        *((time, name, _at_wall(getattr(time, name), source)) for name in ("gmtime", "localtime", "ctime")),
+        (time, "strftime", lambda text, parts=None: strftime(text, time.localtime() if parts is None else parts)),
+        (time, "asctime", lambda parts=None: asctime(time.localtime() if parts is None else parts)),
         (time, "clock_gettime", _clock_gettime),
         (time, "clock_gettime_ns", lambda clock: int(_clock_gettime(clock) * 1e9)),
         (os, "urandom", source.random_bytes),
         (random, "_urandom", source.random_bytes),  # what SystemRandom, and by it `secrets`, asks
+        (random.Random, "seed", lambda self, a=None, version=2: seed(self, _said(a, source), version)),
+        (random, "seed", lambda a=None, version=2: seed(random._inst, _said(a, source), version)),
+        (uuid, "uuid1", _refusal("uuid.uuid1", "uuid.uuid4")),
         (time, "sleep", _refusal("time.sleep", "await asyncio.sleep(seconds)")),
         (os, "fork", _refusal("os.fork", "World.spawn, which starts a process of this world")),
         (threading.Thread, "start", _refusal("a thread", "asyncio tasks")),
         (subprocess.Popen, "__init__", _refusal("a subprocess", "World.spawn")),
         (socket.socket, "__init__", _refusal("a socket", "World.send and World.receive, or World.store")),
     ]
+
+
+def _at_wall(convert: Callable[[float], object], source: Source) -> Callable[..., object]:
+    return lambda seconds=None: convert(source.wall() if seconds is None else seconds)
+
+
+def _said(seed: Any, source: Source) -> Any:  # noqa: ANN401 - whatever `random.seed` takes
+    return source.random_bytes(32) if seed is None else seed
 
 
 def _refusal(what: str, instead: str) -> Callable[..., Any]:

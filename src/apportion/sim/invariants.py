@@ -1,7 +1,8 @@
 """Invariants: what must hold at every transition, whatever fails; one class each, in the words of its promise.
 
 They read facts (`facts.py`) in the order of true time, and nothing else: so the simulated world, property tests and
-tests of real processes are held against the same lines. Every one of them is known to find planted bugs by itself
+tests of real processes are held against the same lines. They say nothing of what keys and values mean: whoever writes
+a format brings the invariants of it (`ownership.py`). Every one is known to find planted bugs by itself
 (`tests/sim/zoo`); one that finds none would count as absent.
 """
 
@@ -22,7 +23,6 @@ from apportion.sim.facts import (
     Wrote,
 )
 from apportion.sim.history import History
-from apportion.sim.ownership import Ownership, ownership
 from apportion.stores import Committed, Event, Unknown
 
 DRIFT_RATIO = 0.01  # by which clocks of processes may differ from the true time
@@ -245,44 +245,6 @@ def _events(change: Changed, prefix: str) -> tuple[Event, ...]:
     )
 
 
-class OwnersKeepTheirEpoch(Invariant):
-    """An ownership record stays; its epoch never goes back, and grows whenever its owner changes."""
-
-    def changed(self, fact: Changed) -> None:
-        """Look at ownership records."""
-        for key, item in fact.items:
-            if not key.startswith("own/"):
-                continue
-            before = self.history.items.get(key)
-            if item is None:
-                self.broken(f"{key} was deleted at {fact.revision}")
-            elif before is not None:
-                self._compare(key, ownership(before.value), ownership(item.value))
-
-    def _compare(self, key: str, old: Ownership, new: Ownership) -> None:
-        if new.epoch < old.epoch:
-            self.broken(f"{key} went back from epoch {old.epoch} to {new.epoch}")
-        if new.epoch == old.epoch and (new.owner, new.session) != (old.owner, old.session):
-            self.broken(f"{key} went from {old.owner} to {new.owner} within epoch {new.epoch}")
-
-
-class LiveOwnersAreAsked(Invariant):
-    """What a live session owns goes to another only by that session's own commit."""
-
-    def changed(self, fact: Changed) -> None:
-        """Look at who gave away what."""
-        attempt = self.history.cause.attempt
-        for key, item in fact.items:
-            before = self.history.items.get(key)
-            if item is None or before is None or not key.startswith("own/"):
-                continue
-            old, new = ownership(before.value), ownership(item.value)
-            member = self.history.items.get(f"member/{old.owner}")
-            is_live = member is not None and member.revision == old.session
-            if is_live and new.owner != old.owner and (attempt is None or attempt.asked.process != old.owner):
-                self.broken(f"{key} was taken from {old.owner}, whose session {old.session} lives, by {new.owner}")
-
-
 class SinksAreFenced(Invariant):
     """Tokens of accepted writes never go back, also through a restore, and no two sessions write under one."""
 
@@ -310,8 +272,6 @@ ALL: tuple[type[Invariant], ...] = (
     RenewalsAreTrue,
     ScansAreHonest,
     WatchesMissNothing,
-    OwnersKeepTheirEpoch,
-    LiveOwnersAreAsked,
     SinksAreFenced,
 )
 

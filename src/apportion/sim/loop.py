@@ -1,7 +1,8 @@
 """The loop: asyncio under virtual time, where a seed decides which of the callbacks that are ready runs next.
 
 Time stands still while anything can run, and then leaps to the next timer: an hour of waiting costs nothing, and the
-same seed gives the same run, in every process. A loop that has nothing left to wait for is a deadlock, and says so.
+same seed gives the same run, in every process, unless what runs goes through a set of `str` (PYTHONHASHSEED orders it).
+A loop that has nothing left to wait for is a deadlock, and says so.
 
 Refuses: sockets, threads, subprocesses and signals, each with what to use instead. What asyncio does not ask its loop
 for (clocks, random bytes, bare sockets) is fenced by `fences`.

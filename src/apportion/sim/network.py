@@ -4,9 +4,11 @@ Links are named by who sends and who receives; a store is one of the names. A pa
 directions or in one; a clogged link keeps it until it is free again. Everything else is drawn anew for each message.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from random import Random
+
+from apportion.errors import UnknownOption
 
 STORE = "store"
 Inject = Callable[[str, str], bool]
@@ -33,10 +35,14 @@ FAIR = Weather()
 
 
 class Network:
-    """Links between processes and with the store; `inject` is asked before each fault, and counts it."""
+    """Links between processes and with `places`; `inject` is asked before each fault, and counts it."""
 
-    def __init__(self, draw: Random, *, now: Callable[[], float], inject: Inject) -> None:
+    def __init__(
+        self, draw: Random, *, now: Callable[[], float], inject: Inject, processes: Callable[[], Collection[str]]
+    ) -> None:
         self.weather = FAIR
+        self.places = {STORE}
+        self._processes = processes
         self._draw = draw
         self._now = now
         self._inject = inject
@@ -45,12 +51,14 @@ class Network:
 
     def partition(self, source: str, target: str, seconds: float, *, one_way: bool = False) -> None:
         """Drop what is sent from `source` to `target`, and back unless it is `one_way`, for some time."""
+        self._must_know(source, target)
         until = self._now() + seconds
         for link in [(source, target)] if one_way else [(source, target), (target, source)]:
             self._cut_until[link] = max(until, self._cut_until.get(link, 0.0))
 
     def clog(self, source: str, target: str, seconds: float) -> None:
         """Keep what is sent from `source` to `target`, and deliver it when the time is over."""
+        self._must_know(source, target)
         self._clogged_until[source, target] = self._now() + seconds
 
     def heal(self, links: Iterable[tuple[str, str]] | None = None) -> None:
@@ -80,6 +88,13 @@ class Network:
         if source != STORE and self._happens(weather.duplicated, "duplicated", link):
             return (delay, delay + self._draw.uniform(0, weather.most_seconds))
         return (delay,)
+
+    def _must_know(self, *names: str) -> None:
+        """Refuse a link that no message will ever take: a fault on it would test nothing."""
+        known = self.places.union(self._processes())
+        for name in names:
+            if name not in known:
+                raise UnknownOption("process", name, known)
 
     def _happens(self, ratio: float, kind: str, link: tuple[str, str]) -> bool:
         if ratio <= 0 or self._draw.random() >= ratio:

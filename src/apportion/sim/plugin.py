@@ -6,10 +6,13 @@
         world.pause("a", 3.0)
         world.run(until=10.0)
 
-A test that takes `world` runs once for each seed; one that fails is run again by its id, or by `--sim-seed=N` alone.
+A test that takes `world` runs once for each seed; one that fails says the command that runs that seed again. A handler
+that goes through a set of `str` does the same only under the same PYTHONHASHSEED: the command names it if it was set.
 """
 
-from collections.abc import Iterator
+import os
+import shlex
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -33,8 +36,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "world_seed" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("seeds")
         only = metafunc.config.getoption("--sim-seed")
-        seeds = range(marker.args[0] if marker else SEEDS) if only is None else [only]
+        count = SEEDS if marker is None else _count(marker, metafunc.definition.nodeid)
+        seeds = range(count) if only is None else [only]
         metafunc.parametrize("world_seed", seeds, ids=lambda seed: f"seed{seed}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say how a seed that failed is run again."""
+    report = yield
+    seed = item.callspec.params.get("world_seed") if hasattr(item, "callspec") else None
+    if report.failed and seed is not None:
+        report.sections.append(("simulated world", _again(item.nodeid, seed)))
+    return report
 
 
 @pytest.fixture
@@ -42,3 +56,20 @@ def world(world_seed: int) -> Iterator[World]:
     """Return a world that ends with the test."""
     with World(world_seed) as made:
         yield made
+
+
+def _count(marker: pytest.Mark, test: str) -> int:
+    given = [*marker.args, *marker.kwargs.values()]
+    if len(given) == 1 and marker.kwargs.keys() <= {"count"} and type(given[0]) is int and given[0] > 0:
+        return given[0]
+    text = ", ".join([*map(repr, marker.args), *(f"{name}={value!r}" for name, value in marker.kwargs.items())])
+    pytest.fail(f"{test}: seeds({text}) must be one number above 0. Write @pytest.mark.seeds(20).", pytrace=False)
+
+
+def _again(test: str, seed: int) -> str:
+    command = f"pytest {shlex.quote(test)} --sim-seed={seed}"
+    hashes = os.environ.get("PYTHONHASHSEED") or "random"
+    if hashes != "random":
+        return f"Run it again: PYTHONHASHSEED={hashes} {command}"
+    hint = "If it passes then, a set of str may have had another order: set PYTHONHASHSEED=0 for all runs."
+    return f"Run it again: {command}\n{hint}"

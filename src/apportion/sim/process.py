@@ -87,6 +87,10 @@ class Processes:
         """The processes that are not dead, sorted."""
         return sorted(name for name, process in self._of_name.items() if process.state is not State.DEAD)
 
+    def ever(self) -> frozenset[str]:
+        """Return the names of all processes, also of those that are dead."""
+        return frozenset(self._of_name)
+
     def living(self, name: str) -> Process:
         """Return the process of that name, a new one if there is none that lives."""
         process = self._of_name.get(name)

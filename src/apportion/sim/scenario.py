@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from apportion.errors import InvariantBroken
 from apportion.sim.backing import MemoryBacking
 from apportion.sim.facts import Calm
-from apportion.sim.invariants import Invariant, Violation
+from apportion.sim.invariants import ALL, Invariant, Violation
 from apportion.sim.member import Member, wanted
 from apportion.sim.nemesis import Mix, Nemesis
-from apportion.sim.ownership import ownership
+from apportion.sim.ownership import INVARIANTS, ownership
 from apportion.sim.sink import Sink
 from apportion.sim.sqlite_backing import SqliteBacking
 from apportion.sim.world import MakeBacking, World
@@ -23,6 +23,7 @@ from apportion.sim.world import MakeBacking, World
 SAFETY_SECONDS = 12.0
 STEP_LIMIT = 40_000  # many times what a seed takes
 LIVENESS_SECONDS = 20.0  # a late write of a session that is over can keep its place for one more time to live
+HELD = (*ALL, *INVARIANTS)
 STORES: dict[str, MakeBacking] = {"memory": MemoryBacking, "sqlite": SqliteBacking}
 _LOOK_SECONDS = 0.25
 _STEADY_LOOKS = 4
@@ -100,7 +101,7 @@ def play(
     seed: int,
     *,
     store: str = "memory",
-    invariants: Iterable[type[Invariant]] | None = None,
+    invariants: Iterable[type[Invariant]] = HELD,
     fault_limit: int | None = None,
     story: bool = False,
     collect: bool = False,

@@ -27,6 +27,7 @@ class Sink:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        world.network.places.add(SINK)
         self.accepted: dict[str, tuple[SinkToken, str, float]] = {}
 
     async def write(self, resource: str, token: SinkToken, holder: str) -> bool | None:

@@ -1,7 +1,8 @@
 """The world: processes, a store, a network and clocks, all in one thread and drawn from one seed.
 
 Promises: the same seed gives the same run, whatever the machine does; nothing of a killed process has an effect later;
-every transition of the store is held against the invariants. What a handler does in here it does under faults.
+every transition of the store is held against the invariants. What a handler does in here it does under faults. A
+handler that goes through a set of `str` does so in the order of PYTHONHASHSEED, which is the run's second seed.
 Refuses: what the fences refuse (threads, sockets, subprocesses), and processes that share more than the world.
 
     world = World(7)
@@ -38,9 +39,9 @@ MakeBacking = Callable[[Clock, Callable[[], float]], Backing]
 class World:
     """A seeded world. `fault_limit` ends all faults after so many; `story` keeps the lines of the trace.
 
-    `invariants` (all, unless some are named) hold for whatever is run; a broken one ends `run` with
-    `InvariantBroken`, or is only added to `checker.violations` with `collect`. So does a world that turns in circles:
-    more than `step_limit` callbacks.
+    `invariants` (all of `apportion.sim.invariants`, unless some are named) hold for whatever is run; a broken one ends
+    `run` with `InvariantBroken`, or is only added to `checker.violations` with `collect`. So does a world that turns
+    in circles: more than `step_limit` callbacks.
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class World:
         self.loop.set_exception_handler(self._failed)
         self.trace = Trace(self.loop.time, keep=story, fault_limit=fault_limit)
         self.processes = Processes(self.loop, self.draws("processes"))
-        self.network = Network(self.draws("network"), now=self.loop.time, inject=self.trace.inject)
+        self.network = Network(
+            self.draws("network"), now=self.loop.time, inject=self.trace.inject, processes=self.processes.ever
+        )
         self.troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
         self.checker = Checker(invariants)
         self.backing = store(TrueClock(self.loop), self.loop.time)
@@ -118,7 +121,10 @@ class World:
         self.trace.say(f"{name} is killed")
 
     def partition(self, source: str, target: str, seconds: float, *, one_way: bool = False) -> None:
-        """Let no message through between two processes, or between a process and "store", for some time."""
+        """Let no message through between two processes, or between a process and "store", for some time.
+
+        `UnknownOption` for a name that no process was ever spawned under, nor has got a store.
+        """
         self.network.partition(source, target, seconds, one_way=one_way)
         self.trace.say(f"{source} and {target} are parted for {seconds:.3f} s{' in one way' if one_way else ''}")
 
@@ -133,10 +139,6 @@ class World:
         if process is None:
             raise InvalidInput("receiver", "(outside of every process)", "a process", "Start it with World.spawn.")
         return await process.mail.get()
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait for virtual seconds, as `asyncio.sleep` does."""
-        await asyncio.sleep(seconds)
 
     def restore(self, copy: object, why: str) -> None:
         """Put an old copy in the place of the store's data: another life of it, and connections to the old one end."""
@@ -169,9 +171,12 @@ class World:
     def _after_step(self) -> None:
         self._look()
         if self.checker.violations and not self._collect:
-            raise InvariantBroken(f"seed {self.seed}: {self.checker.violations[0]}")
+            hint = "Then mend the store, or report it if it is one of apportion's."
+            raise InvariantBroken(f"seed {self.seed}: {self.checker.violations[0]}", _again(self.seed, hint))
         if self.loop.steps > self._step_limit:
-            raise InvariantBroken(f"seed {self.seed}: turns in circles, after {self.loop.steps} steps")
+            hint = "Look for a loop that waits for nothing, or raise step_limit."
+            turns = f"turns in circles, after {self.loop.steps} steps"
+            raise InvariantBroken(f"seed {self.seed}: {turns}", _again(self.seed, hint))
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -188,6 +193,10 @@ class World:
         """Take an error that nobody awaits; a reply that failed after its caller had died is none."""
         if not self._closed and not context["message"].startswith("Future"):
             self._failure = context.get("exception", self._failure)
+
+
+def _again(seed: int, hint: str) -> str:
+    return f"Play it again with World({seed}, story=True) and read world.trace.lines. {hint}"
 
 
 @contextmanager
