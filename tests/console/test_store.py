@@ -5,7 +5,9 @@ import asyncio
 import json
 import re
 import socket
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,22 @@ def test_a_store_without_a_schema_or_users_has_nothing_to_do(tmp_path):
     assert (0, "-- memory:// has no users: nothing to grant\n") == printed(
         "store", "grants", "memory://", "--user", "worker", folder=tmp_path
     )
+
+
+def test_the_printed_statements_are_a_script_that_makes_a_store(tmp_path):
+    code, script = printed("store", "upgrade", "sqlite:///work.db", "--sql", folder=tmp_path)
+    assert 0 == code
+    with closing(sqlite3.connect(tmp_path / "work.db", isolation_level=None)) as connection:
+        connection.executescript(script)
+    assert (0, "sqlite:///work.db has schema 1, the newest: nothing to do\n") == printed(
+        "store", "upgrade", "sqlite:///work.db", folder=tmp_path
+    )
+
+
+def test_a_file_that_cannot_be_reached_is_not_called_a_failure_to_print(tmp_path):
+    complaint = refused(run("store", "upgrade", f"sqlite:///{'a' * 300}.db", folder=tmp_path))
+    assert "out of reach" in complaint
+    assert "output" not in complaint
 
 
 @pytest.mark.parametrize(

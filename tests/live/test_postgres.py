@@ -481,11 +481,9 @@ def test_a_request_that_waited_does_nothing_in_a_life_that_a_scan_accepted_meanw
 
 def test_the_printed_statements_make_a_schema_that_works(rig, schema):
     url = rig.url("printed", options=schema)
-    statements = ";\n".join(administration(url).upgrade_statements())
+    statements = "\n".join(administration(url).upgrade_statements())
     psql = [programs() / "psql", "-h", "127.0.0.1", "-p", str(rig.port), "-U", USER, "-q", "-v", "ON_ERROR_STOP=1"]
-    subprocess.run(
-        [*psql, DATABASE], input=f"{statements};", text=True, check=True, env=os.environ | {"PGPASSWORD": SECRET}
-    )
+    subprocess.run([*psql, DATABASE], input=statements, text=True, check=True, env=os.environ | {"PGPASSWORD": SECRET})
     assert (1, 1) == asyncio.run(administration(url).upgrade())
 
     async def main():

@@ -103,9 +103,10 @@ def test_an_unknown_option_is_refused_with_the_nearest_known():
 def test_the_statements_name_the_schema_and_quote_the_user():
     store = administration(f"{URL}?schema=mine")
     statements = store.upgrade_statements()
-    assert ("BEGIN", "COMMIT") == (statements[0], statements[-1])
+    assert ("BEGIN;", "COMMIT;") == (statements[0], statements[-1])
+    assert all(each.endswith(";") and not each.endswith(";;") for each in statements)
     assert 'CREATE TABLE "mine".item' in "\n".join(statements)
-    assert 'GRANT USAGE ON SCHEMA "mine" TO "a""b; --"' == store.grants('a"b; --')[0]
+    assert 'GRANT USAGE ON SCHEMA "mine" TO "a""b; --";' == store.grants('a"b; --')[0]
 
 
 @pytest.mark.parametrize("user", ["", "a\n", "a\0", "ü" * 40])

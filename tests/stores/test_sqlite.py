@@ -27,7 +27,8 @@ from apportion.stores.clock import SystemClock
 from apportion.stores.reaper import Counter
 from apportion.stores.requests import Request
 from apportion.stores.sqlite import connected
-from apportion.stores.sqlite_file import SqliteFile, open_sqlite
+from apportion.stores.sqlite_connection import open_sqlite
+from apportion.stores.sqlite_file import SqliteFile
 from apportion.stores.sqlite_scan import Scanning
 
 DEADLINE_SECONDS = 10.0
@@ -103,6 +104,31 @@ def test_a_file_that_cannot_be_written_is_refused(path, url, monkeypatch):
     asyncio.run(administration(url).upgrade())
     monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != path)
     assert "read-only" in refused(url)
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm"])
+def test_a_file_beside_it_that_cannot_be_written_is_named(path, url, monkeypatch, end):
+    asyncio.run(administration(url).upgrade())
+    side = path.with_name(path.name + end)
+    side.touch()
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != side)
+    assert f"change owner or mode of {side}\n" in refused(url) + "\n"
+
+
+def test_a_name_that_is_too_long_is_refused(tmp_path):
+    assert "length of its name" in refused(f"sqlite:///{tmp_path}/{'a' * 300}.db")
+
+
+def test_a_directory_that_this_user_may_not_enter_is_refused(url, monkeypatch):
+    def closed(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", closed)
+    assert "Permission denied" in refused(url)
+
+
+def test_a_path_with_nul_is_refused(tmp_path):
+    assert "NUL" in refused(f"sqlite:///{tmp_path}/a%00b.db")
 
 
 def test_a_file_on_another_host_is_refused(tmp_path, url, monkeypatch):
@@ -743,7 +769,9 @@ def test_inspecting_makes_no_file(path, url):
 def test_a_sound_store_is_inspected_without_a_complaint_about_its_content(url):
     asyncio.run(_open_and_close(url))
     found = verdicts(url)
-    assert {"ok"} == {found[each] for each in ("schema", "journal mode", "durability", "state", "size", "SQLite")}
+    assert {"ok"} == {
+        found[each] for each in ("schema", "content", "journal mode", "durability", "state", "size", "SQLite")
+    }
 
 
 def test_a_file_that_anybody_may_write_is_warned_of(path, url):
@@ -773,20 +801,34 @@ def test_an_empty_schema_and_one_of_the_future_are_findings(path, url):
 
 def test_the_statements_of_the_upgrade_make_a_store(path, url):
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.executescript(";\n".join(administration(url).upgrade_statements()) + ";")
+        connection.executescript("\n".join(administration(url).upgrade_statements()))
     asyncio.run(_open_and_close(url))
-
-
-def test_a_store_that_is_not_there_was_not_restored(url):
-    with pytest.raises(InvalidInput, match="Restore it first"):
-        asyncio.run(administration(url).restored())
 
 
 @pytest.mark.parametrize("user", ["", "a b", "a;rm", "-x", "a\nb"])
 def test_rights_are_given_to_a_name_that_a_shell_can_take(url, user):
     with pytest.raises(InvalidInput):
         administration(url).grants(user)
-    assert all("u:ana:rw" in statement for statement in administration(url).grants("ana"))
+
+
+def test_rights_are_given_to_all_files_that_are_there_and_to_those_that_will_be(path, url):
+    async def story():
+        store = await connect(url)
+        try:
+            return administration(url).grants("ana")
+        finally:
+            await store.close()
+
+    rights = asyncio.run(story())
+    named = [rights[0].removeprefix("setfacl -m u:ana:rwx "), *(each.split("u:ana:rw ")[1] for each in rights[1:])]
+    beside = [path.parent, path.parent, path, f"{path}-wal", f"{path}-shm"]
+    assert [f"'{each}'" for each in beside] == named
+    assert rights[1].startswith("setfacl -d ")
+
+
+def test_rights_to_a_file_that_is_not_there_are_not_printed(url):
+    with pytest.raises(InvalidInput, match="store upgrade"):
+        administration(url).grants("ana")
 
 
 # Many keys, many processes

@@ -16,7 +16,8 @@ from apportion.stores import sqlite_ledger as ledger
 from apportion.stores.migrations.sqlite import statements
 from apportion.stores.requests import Space
 from apportion.stores.sqlite import connected
-from apportion.stores.sqlite_file import Connection, Rows, SqliteFile, Value, open_sqlite
+from apportion.stores.sqlite_connection import Connection, Rows, Value, open_sqlite
+from apportion.stores.sqlite_file import SqliteFile
 
 Result = TypeVar("Result")
 _FAST = Path("/dev/shm")  # noqa: S108 - a directory of ours is made in it

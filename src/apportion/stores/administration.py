@@ -30,7 +30,7 @@ class Administration(Protocol):
         ...
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """Return the statements that make the newest schema, from nothing or from an older one; empty without one."""
+        """Return the statements that make the newest schema, each with its semicolon; empty without one."""
         ...
 
     async def upgrade(self) -> tuple[int, int]:

@@ -36,7 +36,7 @@ class PostgresAdministration:
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """See `Administration`: for psql(1), from nothing."""
-        return ("BEGIN", *self._schema.statements(since=0), "COMMIT")
+        return _terminated("BEGIN", *self._schema.statements(since=0), "COMMIT")
 
     async def upgrade(self) -> tuple[int, int]:
         """See `Administration`."""
@@ -45,7 +45,7 @@ class PostgresAdministration:
 
     def grants(self, user: str) -> tuple[str, ...]:
         """See `Administration`."""
-        return self._schema.grants(user)
+        return _terminated(*self._schema.grants(user))
 
     async def restored(self) -> tuple[int, int]:
         """See `Administration`. Handles that are open learn of it at their next request."""
@@ -105,6 +105,10 @@ class PostgresAdministration:
             return Finding(subject="schema", found=found)
         advice = "Run: apportion store upgrade URL" if version < NEWEST else "Upgrade apportion on this host."
         return Finding(subject="schema", found=found, verdict="error", advice=advice)
+
+
+def _terminated(*statements: str) -> tuple[str, ...]:
+    return tuple(f"{statement.rstrip().removesuffix(';')};" for statement in statements)
 
 
 def _of_server(server: Server) -> Iterator[Finding]:

@@ -35,7 +35,8 @@ from apportion.stores.requests import Space, checked_after, checked_leases, chec
 from apportion.stores.spec import StoreSpec
 from apportion.stores.sql import sqlite as sql
 from apportion.stores.sqlite_administration import SqliteAdministration
-from apportion.stores.sqlite_file import Connection, InDoubt, SqliteFile
+from apportion.stores.sqlite_connection import Connection
+from apportion.stores.sqlite_file import InDoubt, SqliteFile
 from apportion.stores.sqlite_ledger import State
 from apportion.stores.sqlite_place import file_system, is_in_memory, path_of
 from apportion.stores.sqlite_scan import Scanning
@@ -79,8 +80,10 @@ class SqliteStore:
         found = await self._file.read(scanning.step)
         while not scanning.is_complete:
             found = await self._file.read(scanning.step)
-        if found.incarnation != self._seen.incarnation:
+        is_another = found.incarnation != self._seen.incarnation
+        if is_another or found.revision < self._seen.revision:
             self._reaper = Reaper()
+            self._noticed = found  # its revisions are given again: those that were noticed say nothing of it
             self._polling.noticed()
         self._seen = found
         return Scan(items=scanning.items(), revision=found.revision, incarnation=found.incarnation)
@@ -230,7 +233,7 @@ class SqliteStore:
         """Tell those who watch when the revision is another than was seen; renewals change the file, but not that."""
         seen = self._seen
         found = await self._file.read(lambda connection: self._same(connection, seen))
-        if found.revision != self._noticed.revision:
+        if found.revision != self._noticed.revision or found.incarnation != self._noticed.incarnation:
             self._seen = self._noticed = found
             self._polling.noticed()
 

@@ -5,21 +5,26 @@ Promises: `inspect` writes nothing and makes no file. Refuses: to bring an older
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from stat import S_IWOTH, filemode
-from urllib.parse import quote
+from typing import Literal
 
-from apportion.errors import ApportionError, InvalidInput
+from apportion.errors import ApportionError, InvalidInput, StoreUnavailable
 from apportion.stores.administration import Finding
 from apportion.stores.clock import SystemClock
 from apportion.stores.migrations.sqlite import NEWEST, statements
 from apportion.stores.sql import sqlite as sql
-from apportion.stores.sqlite_file import Connection, SqliteFile, value_of, version_of
-from apportion.stores.sqlite_place import check, file_system, is_in_memory, path_of
+from apportion.stores.sqlite_connection import Connection, open_to_read, value_of
+from apportion.stores.sqlite_file import SqliteFile
+from apportion.stores.sqlite_leftover import RESTORING
+from apportion.stores.sqlite_place import check, file_system, is_in_memory, path_of, refuse_empty, side_files
+from apportion.stores.sqlite_schema import damage_of, version_of
 from apportion.stores.url import StoreUrl
 
 _LARGE_BYTES = 10**9
 _MADE = "The first connect makes it; or: apportion store upgrade URL"
+_CHECKED_BYTES = 256 * 2**20
 
 
 class SqliteAdministration:
@@ -33,21 +38,23 @@ class SqliteAdministration:
         """See `Administration`. Reads the file without making one."""
         try:
             check(self._path)
+            await self._file().refuse_leftover()
             return tuple(self._of_place()) + tuple(self._of_content())
         except ApportionError as error:
             return (Finding(subject="file", found=error.problem, verdict="error", advice=error.hint),)
         except (sqlite3.Error, OSError) as error:
-            advice = "Look at the file and the disk; restore a copy if it is damaged."
+            advice = f"Look at the file and the disk; it may be damaged. {RESTORING}"
             return (Finding(subject="file", found=f"{self._path}: {error}", verdict="error", advice=advice),)
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """See `Administration`: for sqlite3(1), from nothing."""
-        return ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), "COMMIT")
+        script = ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), "COMMIT")
+        return tuple(f"{statement};" for statement in script)
 
     async def upgrade(self) -> tuple[int, int]:
         """See `Administration`. Makes the file when there is none."""
         check(self._path)
-        file = SqliteFile(self._path, self._name, SystemClock())
+        file = self._file()
         try:
             return await file.upgrade(), NEWEST
         finally:
@@ -57,25 +64,57 @@ class SqliteAdministration:
         """See `Administration`: a file has no GRANT; these are commands of a shell."""
         if not user.isprintable() or not user or user.startswith("-") or set(user) & set(" :'\"\\$`;&|"):
             raise InvalidInput("user", user, "the name of a user of this host", "Pass for example: apportion")
-        file, directory = _quoted(self._path), _quoted(self._path.parent)
-        return (f"setfacl -m u:{user}:rwx {directory}", f"setfacl -m u:{user}:rw {file}")
+        check(self._path)
+        self._require_file("Make it first: apportion store upgrade URL")
+        directory = _quoted(self._path.parent)
+        return (
+            f"setfacl -m u:{user}:rwx {directory}",
+            f"setfacl -d -m u:{user}:rw {directory}",  # for a -wal and -shm that members make later
+            *(f"setfacl -m u:{user}:rw {_quoted(each)}" for each in (self._path, *side_files(self._path))),
+        )
 
     async def restored(self) -> tuple[int, int]:
         """See `Administration`. Handles that are open learn of it at their next request."""
         check(self._path)
-        if not self._path.exists():
-            raise InvalidInput("file of the store", str(self._path), "a file that was restored", "Restore it first.")
-        file = SqliteFile(self._path, self._name, SystemClock())
+        self._require_file("Restore it first.")
+        refuse_empty(self._path)
+        file = self._file()
         try:
-            await file.open()
-            return await file.write(self._begin_incarnation, durable=True)
+            await file.refuse_leftover(is_restored=True)
+            before = self._restored_incarnation()
+            await file.open()  # this begins another incarnation by itself where it sees a copy
+            after = await file.read(_incarnation)
+            if after == before:
+                after = await file.write(self._begin_incarnation, durable=True)
+            return before, after
         finally:
             file.close()
 
-    def _begin_incarnation(self, connection: Connection) -> tuple[int, int]:
-        before = value_of(connection, sql.INCARNATION)
+    def _file(self) -> SqliteFile:
+        return SqliteFile(self._path, self._name, SystemClock())
+
+    def _require_file(self, hint: str) -> None:
+        if not self._path.exists():
+            raise InvalidInput("file of the store", str(self._path), "a file that is there", hint)
+
+    def _restored_incarnation(self) -> int:
+        """Return the incarnation of a file that is sound and a store."""
+        with closing(open_to_read(self._path)) as connection:
+            try:
+                damage = damage_of(connection, "integrity_check") or self._lack_of(connection)
+            except sqlite3.Error as error:
+                raise StoreUnavailable(self._name, f"the file cannot be read ({error})", RESTORING) from error
+            if damage:
+                raise StoreUnavailable(self._name, damage, RESTORING)
+            return _incarnation(connection)
+
+    def _lack_of(self, connection: Connection) -> str:
+        version = version_of(connection, self._path)
+        return "" if version == NEWEST else f"the file has schema {version} and not {NEWEST}"
+
+    def _begin_incarnation(self, connection: Connection) -> int:
         connection.execute(sql.NEW_INCARNATION, (self._path.stat().st_ino,))
-        return before, value_of(connection, sql.INCARNATION)
+        return _incarnation(connection)
 
     def _of_place(self) -> Iterator[Finding]:
         kind = file_system(self._path if self._path.exists() else self._path.parent)
@@ -111,10 +150,11 @@ class SqliteAdministration:
         yield Finding(subject="SQLite", found=sqlite3.sqlite_version)
         if not self._path.exists():
             return
-        connection = _open_to_read(self._path)
+        connection = open_to_read(self._path)
         try:
             version = version_of(connection, self._path)
             yield _of_schema(version)
+            yield _of_soundness(connection, self._path.stat().st_size)
             if version == NEWEST:
                 yield from _of_state(connection)
         finally:
@@ -140,8 +180,17 @@ def _of_state(connection: Connection) -> Iterator[Finding]:
     yield Finding(subject="state", found=f"incarnation {incarnation}, revision {revision}, history after {compacted}")
 
 
-def _open_to_read(path: Path) -> Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5, isolation_level=None)
+def _of_soundness(connection: Connection, size_bytes: int) -> Finding:
+    if size_bytes > _CHECKED_BYTES:
+        advice = 'It is large; to check it: sqlite3 work.db "PRAGMA quick_check"'
+        return Finding(subject="content", found="not checked for damage", advice=advice)
+    damage = damage_of(connection, "quick_check")
+    verdict: Literal["ok", "error"] = "error" if damage else "ok"
+    return Finding(subject="content", found=damage or "sound", verdict=verdict, advice=RESTORING if damage else "")
+
+
+def _incarnation(connection: Connection) -> int:
+    return int(value_of(connection, sql.INCARNATION))
 
 
 def _quoted(path: Path) -> str:

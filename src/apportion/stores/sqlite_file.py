@@ -12,53 +12,29 @@ import os
 import random
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
-from apportion.stores.migrations.sqlite import APPLICATION_ID, NEWEST, statements
-from apportion.stores.sql import sqlite as sql
-from apportion.stores.sqlite_place import check, identity
+from apportion.stores.migrations.sqlite import NEWEST
+from apportion.stores.sqlite_connection import Connection, code_of, is_busy, open_sqlite, value_of
+from apportion.stores.sqlite_leftover import COPYING, NOTHING_RESTORED, RESTORING, has_leftover
+from apportion.stores.sqlite_place import check, identity, refuse_empty
+from apportion.stores.sqlite_schema import make_schema, settle_at, stood_at, use_wal, version_of
 
 Result = TypeVar("Result")
-Value = bytes | int | float | str | None
 LOCK_WAIT_SECONDS = 5.0
+_CHECKPOINT_SECONDS = 1.0
 _SHORTEST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.000_5, 0.02
-_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _REASONS = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Nothing was changed. Make room, then try again."),
-    sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Restore a copy, then run: apportion store restored URL"),
-    sqlite3.SQLITE_NOTADB: ("the file is no database", "Restore a copy, then run: apportion store restored URL"),
+    sqlite3.SQLITE_CORRUPT: ("the file is damaged", RESTORING),
+    sqlite3.SQLITE_NOTADB: ("the file is no database", RESTORING),
 }
-
-
-class Rows(Protocol):
-    """What a statement returned: a foreign library's values, whose types the schema knows."""
-
-    def fetchall(self) -> list[Any]:
-        """Return all rows."""
-        ...
-
-
-class Connection(Protocol):
-    """The part of `sqlite3.Connection` that is used, without transactions of its own making."""
-
-    @property
-    def in_transaction(self) -> bool:
-        """Say whether a transaction is open."""
-        ...
-
-    def execute(self, statement: str, values: Sequence[Value] = (), /) -> Rows:
-        """Run one statement."""
-        ...
-
-    def close(self) -> None:
-        """Close it."""
-        ...
 
 
 class InDoubt(StoreUnavailable):
@@ -67,11 +43,6 @@ class InDoubt(StoreUnavailable):
     def __init__(self, store: str, error: sqlite3.Error, result: object) -> None:
         super().__init__(store, f"COMMIT failed ({error})", "It may have happened, and does no harm twice: ask again.")
         self.result = result
-
-
-def open_sqlite(path: Path) -> Connection:
-    """Open a file with the standard library's SQLite: no waiting, no transactions of its own, any thread."""
-    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64)
 
 
 class SqliteFile:
@@ -100,19 +71,43 @@ class SqliteFile:
         again = self._stood_at is not None
         self.require_open()
         check(self.path)
-        if again and identity(self.path) is None:
-            raise self._gone()
-        await self._patiently(self._open)
-        if not again:
-            await self._patiently(self._prepare)
+        if again:
+            if identity(self.path) is None:
+                raise self._gone()
+            refuse_empty(self.path)
+        await self.refuse_leftover()
+        await self._patiently(self._adopt)
         inode = (self._stood_at or (0, 0))[1]
         if await self.read(lambda connection: stood_at(connection) != inode):
             await self.write(lambda connection: settle_at(connection, inode), durable=True)
 
     async def upgrade(self) -> int:
         """Bring the schema of the file to the newest version, or make it; return the version before."""
+        await self.refuse_leftover()
         await self._patiently(self._open)
         return await self._patiently(self._upgrade)
+
+    async def refuse_leftover(self, *, is_restored: bool = False) -> None:
+        """Raise `StoreUnavailable` when what stands beside the file is an earlier file's: opening it would do harm.
+
+        A checkpoint that somebody makes just now looks like that for a moment.
+        """
+        deadline = self._clock.elapsed() + _CHECKPOINT_SECONDS
+        while self._has_leftover(is_restored=is_restored):
+            if self._clock.elapsed() >= deadline:
+                reason = f"{self.path.name}-wal is not of this file, and SQLite would play it over it"
+                raise StoreUnavailable(self.name, reason, f"To restore: {COPYING}. {NOTHING_RESTORED}")
+            await asyncio.sleep(_LONGEST_WAIT_SECONDS)
+
+    def _has_leftover(self, *, is_restored: bool) -> bool:
+        with _forking:
+            place = identity(self.path)
+            is_open_here = any(file.holds(place) for file in list(_files))
+            return not is_open_here and has_leftover(self.path, is_restored=is_restored)
+
+    def holds(self, place: tuple[int, int] | None) -> bool:
+        """Say whether a connection is open to the file with this identity."""
+        return self._connection is not None and self._stood_at == place
 
     @property
     def moved(self) -> bool:
@@ -194,7 +189,7 @@ class SqliteFile:
         try:
             connection.execute("COMMIT")
         except sqlite3.DatabaseError as error:
-            if is_busy(error) or _code(error) == sqlite3.SQLITE_FULL:
+            if is_busy(error) or code_of(error) == sqlite3.SQLITE_FULL:
                 raise
             raise InDoubt(self.name, error, result) from error
 
@@ -223,9 +218,19 @@ class SqliteFile:
         connection.execute("PRAGMA fullfsync=ON")  # where fsync alone does not reach the disk: macOS
         return connection
 
-    def _prepare(self) -> None:
+    def _adopt(self) -> None:
+        """Open the file that stands there, if it is a store; otherwise all is as it was, and nothing open."""
+        before, is_ours = self._stood_at, False
+        try:
+            self._prepare(self._open())
+            is_ours = True
+        finally:
+            if not is_ours:
+                self.let_go()
+                self._stood_at = before
+
+    def _prepare(self, connection: Connection) -> None:
         """See whose file it is; make the schema in an empty one."""
-        connection = self._connected()
         version = version_of(connection, self.path)
         if 0 < version < NEWEST:
             raise InvalidInput("schema version of the store", version, f"{NEWEST}", "Run: apportion store upgrade URL")
@@ -256,7 +261,7 @@ class SqliteFile:
         """Return our error for SQLite's; one of our own statements being wrong stays what it is."""
         if is_busy(error):
             return StoreUnavailable(self.name, f"others held its lock for {LOCK_WAIT_SECONDS:g} s")
-        code = _code(error)
+        code = code_of(error)
         if code in _REASONS:
             return StoreUnavailable(self.name, *_REASONS[code])
         if code == sqlite3.SQLITE_READONLY:
@@ -264,76 +269,6 @@ class SqliteFile:
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
             return StoreUnavailable(self.name, f"{error}")
         return error
-
-
-def make_schema(connection: Connection) -> int:
-    """Bring the schema to the newest version, if nobody else has; return the version before."""
-    use_wal(connection)
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        before = int(value_of(connection, "PRAGMA user_version"))
-        for statement in statements(since=before):
-            connection.execute(statement)
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-    return before
-
-
-def use_wal(connection: Connection) -> str:
-    """Change the journal mode for good, unless it is WAL already; return what it is then."""
-    # EXTRA syncs the directory after the rollback journal of this change is deleted. Were that journal back after a
-    # power cut, it would roll back all that was committed since.
-    connection.execute("PRAGMA synchronous=EXTRA")
-    return str(value_of(connection, "PRAGMA journal_mode=WAL"))
-
-
-def version_of(connection: Connection, path: Path) -> int:
-    """Return the version of the schema, 0 for an empty file; `InvalidInput` for one of the future, or not ours."""
-    hint = "Name another file; nothing was written to this one."
-    try:
-        mark = value_of(connection, "PRAGMA application_id")
-        tables = value_of(connection, "SELECT count(*) FROM sqlite_master")
-        version = value_of(connection, "PRAGMA user_version")
-    except sqlite3.DatabaseError as error:
-        if _code(error) != sqlite3.SQLITE_NOTADB:
-            raise
-        raise InvalidInput("file of the store", f"no database: {path}", "an SQLite file, or none", hint) from error
-    if mark != APPLICATION_ID and (mark or tables or version):
-        raise InvalidInput("file of the store", f"another application's: {path}", "a store of apportion", hint)
-    if version > NEWEST:
-        expected = f"at most {NEWEST}, which this release writes"
-        raise InvalidInput("schema version of the store", version, expected, "Upgrade apportion on this host.")
-    return int(version)
-
-
-def stood_at(connection: Connection) -> int:
-    """Return the inode at which the present incarnation began."""
-    return int(value_of(connection, sql.INODE))
-
-
-def settle_at(connection: Connection, inode: int) -> None:
-    """Remember the inode; where another one is remembered, this is a copy and begins another incarnation."""
-    remembered = stood_at(connection)
-    if remembered != inode:
-        connection.execute(sql.NEW_INCARNATION if remembered else sql.MOVE, (inode,))
-
-
-def value_of(connection: Connection, statement: str, values: Sequence[Value] = ()) -> Any:  # noqa: ANN401 - foreign
-    """Return the one value that a statement returns, None for no row."""
-    rows = connection.execute(statement, values).fetchall()
-    return rows[0][0] if rows else None
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Say whether another connection held a lock, so that nothing was done."""
-    return _code(error) in _BUSY
-
-
-def _code(error: sqlite3.Error) -> int:
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & 0xFF
 
 
 _files: WeakSet[SqliteFile] = WeakSet()

@@ -12,6 +12,7 @@ from stat import S_ISDIR, S_ISREG
 from apportion.errors import InvalidInput
 from apportion.stores.url import StoreUrl
 
+_FIELD = "file of the store"
 _REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs", "ncpfs"}
 _REMOTE_FUSE = {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.ceph", "fuse.davfs"}
 _IN_MEMORY = {"tmpfs", "ramfs"}
@@ -20,6 +21,8 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 def path_of(url: StoreUrl) -> Path:
     """Return the absolute path that a URL names."""
+    if "\0" in url.path:
+        raise InvalidInput("path of the store URL", str(url), "a path without the character NUL", "Leave out the %00.")
     if url.hosts or not url.path:
         hint = "Write three slashes for a relative path (sqlite:///work.db) and four for an absolute one."
         raise InvalidInput("path of the store URL", str(url), "sqlite:/// and then a path, without a host", hint)
@@ -29,7 +32,16 @@ def path_of(url: StoreUrl) -> Path:
 
 def check(path: Path) -> None:
     """Raise `InvalidInput` when no store can stand at this path."""
-    field = "file of the store"
+    try:
+        _check(path)
+    except OSError as error:
+        hint = "Look at the length of its name, and at the rights of this user on each directory above it."
+        found = f"out of reach ({error.strerror}): {path}"
+        raise InvalidInput(_FIELD, found, "a file that this user can reach", hint) from error
+
+
+def _check(path: Path) -> None:
+    field = _FIELD
     if not path.parent.is_dir():
         raise InvalidInput(field, str(path), "a file in a directory that exists", f"Create it: mkdir -p {path.parent}")
     place = path if path.exists() else path.parent
@@ -40,10 +52,22 @@ def check(path: Path) -> None:
     if is_remote(kind):
         hint = "SQLite's locks do not hold over a network: use a local disk, or PostgreSQL or etcd for several hosts."
         raise InvalidInput("file system of the store", f"{kind} at {place}", "a local one", hint)
-    for each in (place, path.parent):
+    for each in (place, path.parent, *side_files(path)):
         if not os.access(each, os.W_OK):
-            hint = "Members write both the file and its directory (for -wal and -shm): change owner or mode."
+            hint = f"Members write the file, its -wal and -shm, and its directory: change owner or mode of {each}"
             raise InvalidInput(field, f"read-only: {each}", "what this user may write", hint)
+
+
+def side_files(path: Path) -> tuple[Path, ...]:
+    """Return what SQLite keeps beside a file just now, among -wal and -shm."""
+    return tuple(each for end in ("-wal", "-shm") if (each := path.with_name(path.name + end)).exists())
+
+
+def refuse_empty(path: Path) -> None:
+    """Raise `InvalidInput` when there is nothing in a file that should hold a store."""
+    if path.stat().st_size == 0:
+        hint = "Restore it first; connect anew if an empty store is wanted."
+        raise InvalidInput(_FIELD, f"empty: {path}", "a store of apportion", hint)
 
 
 def file_system(path: Path) -> str:
@@ -72,9 +96,9 @@ def is_in_memory(file_system: str) -> bool:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the file, None when there is none: another file in its place is told by them."""
+    """Return device and inode of the file, None when none can be reached: another in its place is told by them."""
     try:
         status = os.stat(path)  # noqa: PTH116 - asked before each transaction, and twice as fast
-    except FileNotFoundError:
+    except OSError:
         return None
     return status.st_dev, status.st_ino

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from apportion.stores import sqlite_ledger as ledger
 from apportion.stores.api import Item
-from apportion.stores.sqlite_file import Connection
+from apportion.stores.sqlite_connection import Connection
 from apportion.stores.sqlite_ledger import Row, State
 
 PORTION_ITEMS = 2_000

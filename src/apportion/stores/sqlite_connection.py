@@ -1,0 +1,63 @@
+"""A connection to an SQLite file: the part of the library that is used, and what its errors mean."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+Value = bytes | int | float | str | None
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+
+
+class Rows(Protocol):
+    """What a statement returned: a foreign library's values, whose types the schema knows."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows."""
+        ...
+
+
+class Connection(Protocol):
+    """The part of `sqlite3.Connection` that is used, without transactions of its own making."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Say whether a transaction is open."""
+        ...
+
+    def execute(self, statement: str, values: Sequence[Value] = (), /) -> Rows:
+        """Run one statement."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+def open_sqlite(path: Path) -> Connection:
+    """Open a file with the standard library's SQLite: no waiting, no transactions of its own, any thread."""
+    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64)
+
+
+def open_to_read(path: Path, *, alone: bool = False) -> Connection:
+    """Open a file that is there so that nothing is written to it; `alone` without the -wal beside it."""
+    options = "mode=ro&immutable=1" if alone else "mode=ro"
+    return sqlite3.connect(f"file:{quote(str(path))}?{options}", uri=True, timeout=5, isolation_level=None)
+
+
+def value_of(connection: Connection, statement: str, values: Sequence[Value] = ()) -> Any:  # noqa: ANN401 - foreign
+    """Return the one value that a statement returns, None for no row."""
+    rows = connection.execute(statement, values).fetchall()
+    return rows[0][0] if rows else None
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Say whether another connection held a lock, so that nothing was done."""
+    return code_of(error) in _BUSY
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """Return the primary code of an error of SQLite."""
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF

@@ -1,0 +1,85 @@
+"""A -wal that an earlier file left behind: SQLite would play it over a copy that was put in that file's place.
+
+Promises: nothing is written. A file that is older than its -wal is passed; a newer one, if the last checkpoint explains
+it: then it holds what the -wal holds. Refuses: to tell a copy that was written over the file with an old time (cp -p),
+unless it is said to be restored.
+Whoever has the file open in this process must not ask: closing what reads it would drop SQLite's locks on it.
+Source: https://www.sqlite.org/fileformat2.html#walformat, https://www.sqlite.org/howtocorrupt.html (§1.4, §2.2)
+"""
+
+import sqlite3
+import struct
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+from apportion.stores.sql import sqlite as sql
+from apportion.stores.sqlite_connection import open_to_read, value_of
+
+COPYING = "stop all members, delete -wal and -shm, copy the file, and run: apportion store restored URL"
+RESTORING = f'Restore it: sqlite3 work.db ".restore copy.db"; or {COPYING}'
+NOTHING_RESTORED = 'If no copy was put there, this joins them: sqlite3 work.db "PRAGMA wal_checkpoint"'
+_HEADER = struct.Struct(">IIII8sII")
+_FRAME = struct.Struct(">II8sII")
+_MAGIC = {0x377F0682, 0x377F0683}
+
+
+def side_file(path: Path, end: str) -> Path:
+    """Return the path of what SQLite keeps beside a file: -wal or -shm."""
+    return path.with_name(path.name + end)
+
+
+def has_leftover(path: Path, *, is_restored: bool) -> bool:
+    """Say whether the -wal beside a file is an earlier file's; somebody who has restored it may have kept old times."""
+    try:
+        file, wal = path.stat(), side_file(path, "-wal").stat()
+    except FileNotFoundError:
+        return False
+    is_younger = file.st_mtime_ns >= wal.st_mtime_ns
+    if not is_younger and file.st_ctime_ns >= wal.st_ctime_ns:
+        # A move keeps the time of the last write. What else changes this time is a change of rights.
+        is_younger = is_restored or _remembered_inode(path) not in (0, file.st_ino)
+    return is_younger and not _holds_all(path)
+
+
+def _remembered_inode(path: Path) -> int:
+    """Return what the file alone says of where it began to stand: 0 if that is not in it yet, -1 if it is no store."""
+    try:
+        with closing(open_to_read(path, alone=True)) as connection:
+            is_new = not value_of(connection, "SELECT count(*) FROM sqlite_master")
+            return 0 if is_new else int(value_of(connection, sql.INODE))
+    except sqlite3.Error:
+        return -1
+
+
+def _holds_all(path: Path) -> bool:
+    """Say whether the file holds every page as the -wal has it."""
+    with path.open("rb") as file, side_file(path, "-wal").open("rb") as wal:
+        page_bytes, pages = _committed(wal)
+        for number, place in pages.items():
+            wal.seek(place)
+            file.seek((number - 1) * page_bytes)
+            if wal.read(page_bytes) != file.read(page_bytes):
+                return False
+    return True
+
+
+def _committed(wal: BinaryIO) -> tuple[int, dict[int, int]]:
+    """Return the size of a page, and where the last committed content of each begins."""
+    header = wal.read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        return 0, {}
+    magic, _, page_bytes, _, salt, _, _ = _HEADER.unpack(header)
+    committed: dict[int, int] = {}
+    pending: dict[int, int] = {}
+    while magic in _MAGIC and len(frame := wal.read(_FRAME.size)) == _FRAME.size:
+        number, size_after_commit, its_salt, _, _ = _FRAME.unpack(frame)
+        if its_salt != salt:
+            break
+        pending[number] = wal.tell()
+        wal.seek(page_bytes, 1)
+        if size_after_commit:
+            committed.update(pending)
+            committed = {each: place for each, place in committed.items() if each <= size_after_commit}
+            pending = {}
+    return page_bytes, committed

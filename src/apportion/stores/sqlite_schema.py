@@ -1,0 +1,74 @@
+"""The schema in an SQLite file: whose file it is, of which version, and where the present life of it began."""
+
+import sqlite3
+from pathlib import Path
+
+from apportion.errors import InvalidInput
+from apportion.stores.migrations.sqlite import APPLICATION_ID, NEWEST, statements
+from apportion.stores.sql import sqlite as sql
+from apportion.stores.sqlite_connection import Connection, code_of, value_of
+
+
+def make_schema(connection: Connection) -> int:
+    """Bring the schema to the newest version, if nobody else has; return the version before."""
+    use_wal(connection)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        before = int(value_of(connection, "PRAGMA user_version"))
+        for statement in statements(since=before):
+            connection.execute(statement)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return before
+
+
+def use_wal(connection: Connection) -> str:
+    """Change the journal mode for good, unless it is WAL already; return what it is then."""
+    # EXTRA syncs the directory after the rollback journal of this change is deleted. Were that journal back after a
+    # power cut, it would roll back all that was committed since.
+    connection.execute("PRAGMA synchronous=EXTRA")
+    return str(value_of(connection, "PRAGMA journal_mode=WAL"))
+
+
+def version_of(connection: Connection, path: Path) -> int:
+    """Return the version of the schema, 0 for an empty file; `InvalidInput` for one of the future, or not ours."""
+    hint = "Name another file; nothing was written to this one."
+    try:
+        mark = value_of(connection, "PRAGMA application_id")
+        tables = value_of(connection, "SELECT count(*) FROM sqlite_master")
+        version = value_of(connection, "PRAGMA user_version")
+    except sqlite3.DatabaseError as error:
+        if code_of(error) != sqlite3.SQLITE_NOTADB:
+            raise
+        raise InvalidInput("file of the store", f"no database: {path}", "an SQLite file, or none", hint) from error
+    if mark != APPLICATION_ID and (mark or tables or version):
+        raise InvalidInput("file of the store", f"another application's: {path}", "a store of apportion", hint)
+    if version > NEWEST:
+        expected = f"at most {NEWEST}, which this release writes"
+        raise InvalidInput("schema version of the store", version, expected, "Upgrade apportion on this host.")
+    return int(version)
+
+
+def damage_of(connection: Connection, check: str) -> str:
+    """Return what is wrong with the file, empty for nothing, by one of SQLite's checks."""
+    try:
+        found = str(value_of(connection, f"PRAGMA {check}(1)"))
+    except sqlite3.DatabaseError as error:
+        if code_of(error) not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise
+        found = str(error)
+    return "" if found == "ok" else f"the file is damaged ({' '.join(found.split())})"
+
+
+def stood_at(connection: Connection) -> int:
+    """Return the inode at which the present incarnation began."""
+    return int(value_of(connection, sql.INODE))
+
+
+def settle_at(connection: Connection, inode: int) -> None:
+    """Remember the inode; where another one is remembered, this is a copy and begins another incarnation."""
+    remembered = stood_at(connection)
+    if remembered != inode:
+        connection.execute(sql.NEW_INCARNATION if remembered else sql.MOVE, (inode,))
