@@ -13,8 +13,8 @@ from apportion.errors import Compacted, InvalidInput, StoreDenied, StoreUnavaila
 from apportion.stores import Absent, Committed, Put, Unchanged, Unknown
 
 pytest.importorskip("httpx")
-from apportion.stores.etcd_gateway import NoReply, Unreached
-from apportion.stores.etcd_messages import encoded
+from apportion.stores.etcd.gateway import NoReply, Unreached
+from apportion.stores.etcd.messages import encoded
 
 pytestmark = pytest.mark.live
 
@@ -357,7 +357,7 @@ def test_another_cluster_at_the_same_address_is_another_life():
 
 
 def test_a_watch_is_told_when_an_operator_begins_another_life(monkeypatch):
-    monkeypatch.setattr("apportion.stores.etcd_watch._SILENT_SECONDS", 1_000)  # so that no check by a read finds it
+    monkeypatch.setattr("apportion.stores.etcd.watch._SILENT_SECONDS", 1_000)  # so that no check by a read finds it
 
     async def run():
         async with cluster() as rig, connected(rig.url("crawl")) as store:

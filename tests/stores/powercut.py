@@ -18,10 +18,10 @@ from pathlib import Path
 import apsw
 
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged
-from apportion.stores import sqlite_ledger as ledger
 from apportion.stores.clock import SystemClock
-from apportion.stores.sqlite import SqliteStore, connected
-from apportion.stores.sqlite_file import SqliteFile
+from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.store import SqliteStore, connected
 
 SECTOR = 512
 PAGES_PER_CHECKPOINT = 24  # instead of 1,000, so that small workloads meet many checkpoints

@@ -145,7 +145,7 @@ def test_without_httpx_the_extra_is_named(monkeypatch):
     "answer", [[{}], [[]], b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", b"junk\r\n\r\n"]
 )
 def test_a_server_that_is_no_etcd_is_unavailable(answer, monkeypatch):
-    monkeypatch.setattr("apportion.stores.etcd_gateway.BUDGET_SECONDS", 0.3)
+    monkeypatch.setattr("apportion.stores.etcd.gateway.BUDGET_SECONDS", 0.3)
 
     async def run():
         async with serving(kv_range=answer) as (_, url):

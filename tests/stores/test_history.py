@@ -12,8 +12,8 @@ from apportion.stores import Absent, Change, Committed, Event, Put, Refused, Unc
 from apportion.stores.ledger import Ledger
 from apportion.stores.memory import CAPABILITIES, Memory, MemoryStore
 from apportion.stores.requests import Space
-from apportion.stores.sqlite import connected
-from apportion.stores.sqlite_file import SqliteFile
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.store import connected
 
 KEYS = ["a", "a/1", "a/2", "b", "ä"]
 _numbers = count()

@@ -12,7 +12,7 @@ import pytest
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.stores import administration, connect
-from apportion.stores.postgres_errors import refusal, unreachable
+from apportion.stores.postgres.errors import refusal, unreachable
 
 URL = "postgresql://u:cAnAry p@ss@127.0.0.1:1/d"
 

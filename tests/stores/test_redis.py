@@ -8,8 +8,8 @@ import pytest
 
 from apportion import stores
 from apportion.errors import InvalidInput, StoreUnavailable
-from apportion.stores.redis import _unpacked, _words
-from apportion.stores.redis_link import parsed_info, refusals
+from apportion.stores.redis.link import parsed_info, refusals
+from apportion.stores.redis.store import _unpacked, _words
 from apportion.stores.requests import Request
 
 

@@ -22,14 +22,14 @@ from apportion.errors import (
     UnknownOption,
 )
 from apportion.stores import Absent, Change, Committed, Event, Put, Unchanged, Unknown, administration, connect
-from apportion.stores import sqlite_ledger as ledger
 from apportion.stores.clock import SystemClock
 from apportion.stores.reaper import Counter
 from apportion.stores.requests import Request
-from apportion.stores.sqlite import connected
-from apportion.stores.sqlite_connection import open_sqlite
-from apportion.stores.sqlite_file import SqliteFile
-from apportion.stores.sqlite_scan import Scanning
+from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite.connection import open_sqlite
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.scan import Scanning
+from apportion.stores.sqlite.store import connected
 
 DEADLINE_SECONDS = 10.0
 
@@ -135,7 +135,7 @@ def test_a_file_on_another_host_is_refused(tmp_path, url, monkeypatch):
     device = tmp_path.stat().st_dev
     mounts = tmp_path / "mounts"
     mounts.write_text(f"1 2 {os.major(device)}:{os.minor(device)} / /there rw - nfs4 host:/there rw\n")
-    monkeypatch.setattr("apportion.stores.sqlite_place._MOUNTS", mounts)
+    monkeypatch.setattr("apportion.stores.sqlite.place._MOUNTS", mounts)
     assert "nfs4" in refused(url)
 
 
@@ -143,7 +143,7 @@ def test_a_file_in_memory_is_not_called_durable_and_connecting_warns(tmp_path, u
     device = tmp_path.stat().st_dev
     mounts = tmp_path / "mounts"
     mounts.write_text(f"1 2 {os.major(device)}:{os.minor(device)} / /there rw - tmpfs tmpfs rw\n")
-    monkeypatch.setattr("apportion.stores.sqlite_place._MOUNTS", mounts)
+    monkeypatch.setattr("apportion.stores.sqlite.place._MOUNTS", mounts)
     with pytest.raises(NotPromised):
         asyncio.run(connect(url, needs=["durable"]))
     caplog.clear()
@@ -237,7 +237,7 @@ def test_a_request_that_waited_does_nothing_in_a_life_that_a_scan_accepted_meanw
 
 
 def test_a_lock_that_is_never_given_back_ends_as_unavailable(path, url, monkeypatch):
-    monkeypatch.setattr("apportion.stores.sqlite_file.LOCK_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("apportion.stores.sqlite.file.LOCK_WAIT_SECONDS", 0.05)
 
     async def story():
         store = await connect(url)
@@ -659,7 +659,7 @@ def test_old_history_is_forgotten_in_portions_and_a_watch_that_needs_it_is_told(
 
 @pytest.mark.parametrize("kept", [10_000, 2], ids=["caught up", "begun anew"])
 def test_a_scan_in_portions_shows_one_revision_whatever_is_written_meanwhile(path, url, monkeypatch, kept):
-    monkeypatch.setattr("apportion.stores.sqlite_scan.PORTION_ITEMS", 3)
+    monkeypatch.setattr("apportion.stores.sqlite.scan.PORTION_ITEMS", 3)
     monkeypatch.setattr(ledger, "KEPT_REVISIONS", kept)
     monkeypatch.setattr(ledger, "_FORGOTTEN_AT_ONCE", 1)
 

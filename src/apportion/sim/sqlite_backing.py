@@ -12,12 +12,12 @@ from apportion.model.clock import Clock
 from apportion.sim.backing import NAMESPACE
 from apportion.sim.facts import Began, Changed, Fact
 from apportion.stores import CoordinationStore, Item
-from apportion.stores import sqlite_ledger as ledger
-from apportion.stores.migrations.sqlite import statements
 from apportion.stores.requests import Space
-from apportion.stores.sqlite import connected
-from apportion.stores.sqlite_connection import Connection, Rows, Value, open_sqlite
-from apportion.stores.sqlite_file import SqliteFile
+from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite.connection import Connection, Rows, Value, open_sqlite
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.migrations import statements
+from apportion.stores.sqlite.store import connected
 
 Result = TypeVar("Result")
 _FAST = Path("/dev/shm")  # noqa: S108 - a directory of ours is made in it

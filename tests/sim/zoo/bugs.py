@@ -252,7 +252,7 @@ _ON_MEMORY = (
 _ON_SQLITE = (
     Bug(
         "a reaper measures from the start of the first read",
-        "stores/sqlite.py",
+        "stores/sqlite/store.py",
         "        finished = self._clock.elapsed()\n",
         "        finished = started - 0.5\n",
         store="sqlite",
@@ -276,7 +276,7 @@ _ON_SQLITE = (
     ),
     Bug(
         "a reaper ends nothing",
-        "stores/sqlite.py",
+        "stores/sqlite/store.py",
         "        if ended:\n            await",
         "        if not ended:\n            await",
         store="sqlite",
@@ -284,7 +284,7 @@ _ON_SQLITE = (
     ),
     Bug(
         "a reaped lease leaves its keys",
-        "stores/sqlite_ledger.py",
+        "stores/sqlite/ledger.py",
         "    if keys:\n",
         "    if not keys:\n",
         store="sqlite",
@@ -292,7 +292,7 @@ _ON_SQLITE = (
     ),
     Bug(
         "an item in the file carries the revision before its own",
-        "stores/sqlite_ledger.py",
+        "stores/sqlite/ledger.py",
         "(key, value, revision, lease))\n        connection.execute(sql.ADD_EVENT",
         "(key, value, before.revision, lease))\n        connection.execute(sql.ADD_EVENT",
         store="sqlite",
@@ -300,7 +300,7 @@ _ON_SQLITE = (
     ),
     Bug(
         "the history of the file lacks deletions",
-        "stores/sqlite_ledger.py",
+        "stores/sqlite/ledger.py",
         "        connection.execute(sql.ADD_EVENT, (revision, key, value, lease))",
         "        if value is not None:\n            connection.execute(sql.ADD_EVENT, (revision, key, value, lease))",
         store="sqlite",
@@ -308,7 +308,7 @@ _ON_SQLITE = (
     ),
     Bug(
         "a commit does not look which life of the file it is",
-        "stores/sqlite.py",
+        "stores/sqlite/store.py",
         "        if found.incarnation != seen.incarnation or found.revision < seen.revision:",
         "        if found.revision < 0:",
         store="sqlite",
@@ -316,7 +316,7 @@ _ON_SQLITE = (
     ),
     Bug(
         "a compare in the file is not made when the key is there",
-        "stores/sqlite_ledger.py",
+        "stores/sqlite/ledger.py",
         "        if value_of(connection, sql.ITEM_REVISION, (key,)) != expected:",
         "        if (value_of(connection, sql.ITEM_REVISION, (key,)) is None) != (expected is None):",
         store="sqlite",
@@ -324,7 +324,7 @@ _ON_SQLITE = (
     ),
     Bug(
         "a put in the file under a lease that has ended is done",
-        "stores/sqlite_ledger.py",
+        "stores/sqlite/ledger.py",
         "            raise LeaseLost(lease)",
         "            continue",
         store="sqlite",

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import redis
 
 from apportion.sim.conformance.rig import Impossible, Rig
-from apportion.stores.redis_scripts import NAMES
+from apportion.stores.redis.scripts import NAMES
 
 MISSING = None if shutil.which("redis-server") else "needs redis-server: install the Debian package redis-server"
 PASSWORD = "S3cr3t@:/% canary"  # searched for in all that tests see printed

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from apportion.sim.conformance.rig import Impossible, Rig
-from apportion.stores import sqlite_ledger as ledger
+from apportion.stores.sqlite import ledger
 from tests.stores.rigs import wall
 
 DISK_BYTES = 256 * 2**20

@@ -20,11 +20,11 @@ from weakref import WeakSet
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
-from apportion.stores.migrations.sqlite import NEWEST
-from apportion.stores.sqlite_connection import Connection, code_of, is_busy, open_sqlite, value_of
-from apportion.stores.sqlite_leftover import COPYING, NOTHING_RESTORED, RESTORING, has_leftover
-from apportion.stores.sqlite_place import check, identity, refuse_empty
-from apportion.stores.sqlite_schema import make_schema, settle_at, stood_at, use_wal, version_of
+from apportion.stores.sqlite.connection import Connection, code_of, is_busy, open_sqlite, value_of
+from apportion.stores.sqlite.leftover import COPYING, NOTHING_RESTORED, RESTORING, has_leftover
+from apportion.stores.sqlite.migrations import NEWEST
+from apportion.stores.sqlite.place import check, identity, refuse_empty
+from apportion.stores.sqlite.schema import make_schema, settle_at, stood_at, use_wal, version_of
 
 Result = TypeVar("Result")
 LOCK_WAIT_SECONDS = 5.0

@@ -15,11 +15,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable
-from apportion.stores.migrations.postgres import NEWEST
-from apportion.stores.postgres_driver import Connection, Parameters, Row, psycopg
-from apportion.stores.postgres_errors import MAKE_SCHEMA, refusal, unreachable
-from apportion.stores.postgres_schema import SCHEMA, Schema
-from apportion.stores.sql import postgres as sql
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
+from apportion.stores.postgres.errors import MAKE_SCHEMA, refusal, unreachable
+from apportion.stores.postgres.migrations import NEWEST
+from apportion.stores.postgres.schema import SCHEMA, Schema
 from apportion.stores.url import StoreUrl
 
 REQUEST_SECONDS = 5.0

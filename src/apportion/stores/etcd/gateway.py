@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Mapping
 import httpx
 
 from apportion.errors import StoreClosed, StoreDenied, StoreUnavailable
-from apportion.stores.etcd_address import endpoints, tls
-from apportion.stores.etcd_messages import Message, Reply, encoded
+from apportion.stores.etcd.address import endpoints, tls
+from apportion.stores.etcd.messages import Message, Reply, encoded
 from apportion.stores.url import StoreUrl
 
 BUDGET_SECONDS = 5.0

@@ -24,7 +24,7 @@ from apportion.errors import (
     StoreUnavailable,
     shown,
 )
-from apportion.stores import redis_scripts as scripts
+from apportion.stores.redis import scripts
 from apportion.stores.url import StoreUrl
 
 try:

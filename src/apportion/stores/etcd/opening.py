@@ -4,7 +4,7 @@
     etcds://user:password@host:2379?ca=/etc/ssl/ca.pem&cert=/etc/ssl/me.pem&key=/etc/ssl/me.key
 
 `etcds` speaks TLS and always checks the server's certificate and name; `ca` says whom to trust (without it,
-the system's authorities), `cert` and `key` who we are. See `etcd_store` for what it promises.
+the system's authorities), `cert` and `key` who we are. See `store.py` for what it promises.
 """
 
 from apportion.errors import InvalidInput, MissingExtra
@@ -17,14 +17,14 @@ from apportion.stores.url import StoreUrl
 
 async def _connect(url: StoreUrl, clock: Clock) -> CoordinationStore:
     _check(url)
-    from apportion.stores.etcd_store import EtcdStore  # noqa: PLC0415 - its client is an extra
+    from apportion.stores.etcd.store import EtcdStore  # noqa: PLC0415 - its client is an extra
 
     return await EtcdStore.connected(url, clock)
 
 
 def _administration(url: StoreUrl) -> Administration:
     _check(url)
-    from apportion.stores.etcd_administration import EtcdAdministration  # noqa: PLC0415 - its client is an extra
+    from apportion.stores.etcd.administration import EtcdAdministration  # noqa: PLC0415 - its client is an extra
 
     return EtcdAdministration(url)
 

@@ -1,9 +1,9 @@
 """What an operator asks of a Redis store: is this server set up for it, and what is to be done?"""
 
 from apportion.errors import ApportionError
-from apportion.stores import redis_scripts as scripts
 from apportion.stores.administration import Finding, checked_user
-from apportion.stores.redis_link import Link, Reply, parsed_info, refusals
+from apportion.stores.redis import scripts
+from apportion.stores.redis.link import Link, Reply, parsed_info, refusals
 from apportion.stores.url import StoreUrl
 
 _COMMANDS = "+eval +evalsha +info +select +xread +hgetall"

@@ -28,10 +28,10 @@ from apportion.stores.api import (
     Scan,
     Unknown,
 )
-from apportion.stores.etcd_gateway import Gateway, NoReply, Rejected, Unreached, message_of, pause_seconds
-from apportion.stores.etcd_life import Origin, ask, begin, revision_of, unavailable
-from apportion.stores.etcd_messages import READ_LIFE, Life, Message, Reply, encoded, items_of, range_of, transaction_of
-from apportion.stores.etcd_watch import Feed
+from apportion.stores.etcd.gateway import Gateway, NoReply, Rejected, Unreached, message_of, pause_seconds
+from apportion.stores.etcd.life import Origin, ask, begin, revision_of, unavailable
+from apportion.stores.etcd.messages import READ_LIFE, Life, Message, Reply, encoded, items_of, range_of, transaction_of
+from apportion.stores.etcd.watch import Feed
 from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.url import StoreUrl
 

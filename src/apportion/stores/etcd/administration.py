@@ -9,10 +9,10 @@ from shlex import quote
 from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
 from apportion.stores.administration import Finding, checked_user
 from apportion.stores.api import Capabilities
-from apportion.stores.etcd_gateway import Gateway, NoReply, Rejected, Unreached
-from apportion.stores.etcd_life import Origin, ask, begin, unavailable
-from apportion.stores.etcd_messages import INCARNATION_KEY, Reply, range_of
-from apportion.stores.etcd_store import CAPABILITIES
+from apportion.stores.etcd.gateway import Gateway, NoReply, Rejected, Unreached
+from apportion.stores.etcd.life import Origin, ask, begin, unavailable
+from apportion.stores.etcd.messages import INCARNATION_KEY, Reply, range_of
+from apportion.stores.etcd.store import CAPABILITIES
 from apportion.stores.url import StoreUrl
 
 _OLDEST = (3, 4)

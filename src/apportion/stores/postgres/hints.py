@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from apportion.errors import ApportionError
-from apportion.stores.postgres_driver import Connection, psycopg
-from apportion.stores.postgres_link import Link, NoReply
-from apportion.stores.sql import postgres as sql
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.driver import Connection, psycopg
+from apportion.stores.postgres.link import Link, NoReply
 
 _AWAY_SECONDS = 0.5
 

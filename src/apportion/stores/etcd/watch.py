@@ -15,9 +15,9 @@ from operator import attrgetter
 from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.api import Change, Event
-from apportion.stores.etcd_gateway import Gateway, NoReply, Stream, Unreached, pause_seconds
-from apportion.stores.etcd_life import GRANTS, Origin
-from apportion.stores.etcd_messages import Message, Result, event_of, watch_of
+from apportion.stores.etcd.gateway import Gateway, NoReply, Stream, Unreached, pause_seconds
+from apportion.stores.etcd.life import GRANTS, Origin
+from apportion.stores.etcd.messages import Message, Result, event_of, watch_of
 from apportion.stores.requests import Space
 
 _SILENT_SECONDS = 3.0

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from apportion.errors import ApportionError, Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
-from apportion.stores import sqlite_ledger as ledger
 from apportion.stores.api import (
     Capabilities,
     Change,
@@ -33,13 +32,14 @@ from apportion.stores.polling import LONGEST_PAUSE_SECONDS, Polling
 from apportion.stores.reaper import Reaper, pause_seconds
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.spec import StoreSpec
-from apportion.stores.sql import sqlite as sql
-from apportion.stores.sqlite_administration import SqliteAdministration
-from apportion.stores.sqlite_connection import Connection
-from apportion.stores.sqlite_file import InDoubt, SqliteFile
-from apportion.stores.sqlite_ledger import State
-from apportion.stores.sqlite_place import file_system, is_in_memory, path_of
-from apportion.stores.sqlite_scan import Scanning
+from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite import statements as sql
+from apportion.stores.sqlite.administration import SqliteAdministration
+from apportion.stores.sqlite.connection import Connection
+from apportion.stores.sqlite.file import InDoubt, SqliteFile
+from apportion.stores.sqlite.ledger import State
+from apportion.stores.sqlite.place import file_system, is_in_memory, path_of
+from apportion.stores.sqlite.scan import Scanning
 from apportion.stores.url import StoreUrl
 
 Result = TypeVar("Result")

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from apportion.errors import LeaseLost
 from apportion.stores.reaper import Counter
 from apportion.stores.requests import Request
-from apportion.stores.sql import sqlite as sql
-from apportion.stores.sqlite_connection import Connection, value_of
+from apportion.stores.sqlite import statements as sql
+from apportion.stores.sqlite.connection import Connection, value_of
 
 KEPT_REVISIONS = 10_000
 _FORGOTTEN_AT_ONCE = 500

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.stores.etcd_gateway import Gateway, NoReply, Rejected, Unreached
-from apportion.stores.etcd_messages import INCARNATION_KEY, Life, RangeReply, Reply, Result, range_of, rebirth_of
+from apportion.stores.etcd.gateway import Gateway, NoReply, Rejected, Unreached
+from apportion.stores.etcd.messages import INCARNATION_KEY, Life, RangeReply, Reply, Result, range_of, rebirth_of
 
 GRANTS = "Run the commands of: apportion store grants URL --user NAME"
 _TRIES = 5

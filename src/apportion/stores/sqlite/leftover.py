@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
 
-from apportion.stores.sql import sqlite as sql
-from apportion.stores.sqlite_connection import open_to_read, value_of
+from apportion.stores.sqlite import statements as sql
+from apportion.stores.sqlite.connection import open_to_read, value_of
 
 COPYING = "stop all members, delete -wal and -shm, copy the file, and run: apportion store restored URL"
 RESTORING = f'Restore it: sqlite3 work.db ".restore copy.db"; or {COPYING}'

@@ -7,10 +7,10 @@ Promises: where the history that this needs is gone, or the store is another, th
 
 from collections.abc import Callable
 
-from apportion.stores import sqlite_ledger as ledger
 from apportion.stores.api import Item
-from apportion.stores.sqlite_connection import Connection
-from apportion.stores.sqlite_ledger import Row, State
+from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite.connection import Connection
+from apportion.stores.sqlite.ledger import Row, State
 
 PORTION_ITEMS = 2_000
 

@@ -4,7 +4,7 @@ Promises: a version that was released is never changed; the next one is the list
 The version stands in the file's header (`user_version`), beside the mark of this application (`application_id`).
 """
 
-from apportion.stores.sql.sqlite import NOW_MILLISECONDS
+from apportion.stores.sqlite.statements import NOW_MILLISECONDS
 
 APPLICATION_ID = 0x41707274  # "Aprt", so that file(1) and we know such a file again
 

@@ -27,7 +27,6 @@ from apportion.errors import (
     StoreWentBack,
 )
 from apportion.model.clock import Clock
-from apportion.stores import redis_scripts as scripts
 from apportion.stores.api import (
     Capabilities,
     Change,
@@ -43,8 +42,9 @@ from apportion.stores.api import (
     Unknown,
 )
 from apportion.stores.reaper import Counter, Reaper, pause_seconds
-from apportion.stores.redis_administration import RedisAdministration
-from apportion.stores.redis_link import Link, Reply, Unanswered
+from apportion.stores.redis import scripts
+from apportion.stores.redis.administration import RedisAdministration
+from apportion.stores.redis.link import Link, Reply, Unanswered
 from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import Part, StoreUrl

@@ -8,9 +8,9 @@ import re
 from functools import cache
 
 from apportion.errors import InvalidInput
-from apportion.stores.migrations.postgres import NEWEST, VERSIONS
-from apportion.stores.postgres_driver import Connection, psycopg
-from apportion.stores.sql import postgres as sql
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.driver import Connection, psycopg
+from apportion.stores.postgres.migrations import NEWEST, VERSIONS
 
 SCHEMA = "apportion"
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from apportion.errors import ApportionError, StoreUnavailable
 from apportion.stores.administration import Finding
 from apportion.stores.clock import SystemClock
-from apportion.stores.migrations.postgres import NEWEST
-from apportion.stores.postgres_driver import Connection, psycopg
-from apportion.stores.postgres_errors import refusal
-from apportion.stores.postgres_link import OLDEST_VERSION, Link, NoReply, Server
-from apportion.stores.sql import postgres as sql
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.driver import Connection, psycopg
+from apportion.stores.postgres.errors import refusal
+from apportion.stores.postgres.link import OLDEST_VERSION, Link, NoReply, Server
+from apportion.stores.postgres.migrations import NEWEST
 from apportion.stores.url import StoreUrl
 
 _SLOW_SECONDS = 0.05

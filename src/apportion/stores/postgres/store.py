@@ -48,15 +48,15 @@ from apportion.stores.api import (
 )
 from apportion.stores.polling import LONGEST_PAUSE_SECONDS, Polling
 from apportion.stores.polling import pause_seconds as poll_pause_seconds
-from apportion.stores.postgres_administration import PostgresAdministration
-from apportion.stores.postgres_driver import Parameter, Row
-from apportion.stores.postgres_hints import Hints
-from apportion.stores.postgres_link import Link, NoReply, Server
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.administration import PostgresAdministration
+from apportion.stores.postgres.driver import Parameter, Row
+from apportion.stores.postgres.hints import Hints
+from apportion.stores.postgres.link import Link, NoReply, Server
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.reaper import pause_seconds as reaper_pause_seconds
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.spec import StoreSpec
-from apportion.stores.sql import postgres as sql
 from apportion.stores.url import StoreUrl
 
 CAPABILITIES = Capabilities(

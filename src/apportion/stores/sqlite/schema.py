@@ -4,9 +4,9 @@ import sqlite3
 from pathlib import Path
 
 from apportion.errors import InvalidInput
-from apportion.stores.migrations.sqlite import APPLICATION_ID, NEWEST, statements
-from apportion.stores.sql import sqlite as sql
-from apportion.stores.sqlite_connection import Connection, code_of, value_of
+from apportion.stores.sqlite import statements as sql
+from apportion.stores.sqlite.connection import Connection, code_of, value_of
+from apportion.stores.sqlite.migrations import APPLICATION_ID, NEWEST, statements
 
 
 def make_schema(connection: Connection) -> int:

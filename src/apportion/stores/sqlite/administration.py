@@ -13,13 +13,13 @@ from typing import Literal
 from apportion.errors import ApportionError, InvalidInput, StoreUnavailable
 from apportion.stores.administration import Finding
 from apportion.stores.clock import SystemClock
-from apportion.stores.migrations.sqlite import NEWEST, statements
-from apportion.stores.sql import sqlite as sql
-from apportion.stores.sqlite_connection import Connection, open_to_read, value_of
-from apportion.stores.sqlite_file import SqliteFile
-from apportion.stores.sqlite_leftover import RESTORING
-from apportion.stores.sqlite_place import check, file_system, is_in_memory, path_of, refuse_empty, side_files
-from apportion.stores.sqlite_schema import damage_of, version_of
+from apportion.stores.sqlite import statements as sql
+from apportion.stores.sqlite.connection import Connection, open_to_read, value_of
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.leftover import RESTORING
+from apportion.stores.sqlite.migrations import NEWEST, statements
+from apportion.stores.sqlite.place import check, file_system, is_in_memory, path_of, refuse_empty, side_files
+from apportion.stores.sqlite.schema import damage_of, version_of
 from apportion.stores.url import StoreUrl
 
 _LARGE_BYTES = 10**9

@@ -1,0 +1,5 @@
+"""The etcd store: a cluster that goes on while one of its servers is lost."""
+
+from apportion.stores.etcd.opening import SPEC
+
+__all__ = ["SPEC"]

@@ -1,0 +1,5 @@
+"""The Redis store: one server, quick, and promising the least."""
+
+from apportion.stores.redis.store import SPEC
+
+__all__ = ["SPEC"]

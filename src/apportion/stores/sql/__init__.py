@@ -1,1 +1,0 @@
-"""The named statements of the stores that speak SQL, a file for each engine."""
