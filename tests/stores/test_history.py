@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import LeaseLost
-from apportion.stores import Absent, Change, Committed, Event, Put, Refused, Unchanged
+from apportion.sim.facts import Answered, Asked, Began, Changed, Fact, Granted, Renewed, Revoked
+from apportion.sim.invariants import Checker
+from apportion.stores import Absent, Change, Committed, Event, Item, Put, Refused, Unchanged
 from apportion.stores.ledger import Ledger
 from apportion.stores.memory import CAPABILITIES, Memory, MemoryStore
 from apportion.stores.requests import Space
@@ -142,3 +144,47 @@ def test_every_store_answers_as_the_ledger_does(tmp_path_factory, history):
     asyncio.run(compare(path, history))
     for file in folder.glob(path.name + "*"):
         file.unlink()
+
+
+async def facts_of(history) -> list[Fact]:
+    """Return what happens to the ledger in a history, as the simulated world would write it down."""
+    dumb, facts = LedgerStore(), [Began(at=0.0, incarnation=1, revision=0)]
+    for call, (verb, wanted) in enumerate(history):
+        at, argument = call / 1000, commit_of(wanted, dumb.ledger) if verb == "commit" else wanted
+        if argument is None and verb == "commit":
+            continue
+        if verb == "commit":
+            said = {name: tuple(each) for name, each in argument.items()}
+            facts.append(Asked(at=at, call=call, process="a", incarnation=1, **said))
+        if verb == "revoke":
+            facts.append(Revoked(at=at, incarnation=1, lease=argument))
+        before = dumb.ledger.revision
+        answer = await asked(dumb, verb, argument)
+        facts += [changed(at, entry) for entry in dumb.ledger.since(before)]
+        if verb == "commit":
+            facts.append(Answered(at=at, call=call, outcome=None if isinstance(answer, str) else answer))
+        elif verb == "grant":
+            facts.append(Granted(at=at, incarnation=1, lease=answer, ttl_seconds=30.0))
+        elif verb == "renew":
+            facts.append(Renewed(at=at, since=at, incarnation=1, asked=frozenset(argument), alive=answer))
+        else:
+            facts.append(Revoked(at=at, incarnation=1, lease=argument, done=True))
+    return facts
+
+
+def changed(at, entry) -> Changed:
+    named = [(key.decode().removeprefix("apportion/"), record) for key, record in entry.records]
+    items = tuple(
+        (key, record and Item(key=key, value=record.value, revision=record.revision, lease=record.lease))
+        for key, record in named
+    )
+    return Changed(at=at, incarnation=1, revision=entry.revision, items=items)
+
+
+@settings(max_examples=200)
+@given(history=st.lists(requests, max_size=30))
+def test_no_history_breaks_an_invariant_of_the_simulated_world(history):
+    checker = Checker()
+    for fact in asyncio.run(facts_of(history)):
+        checker.add(fact)
+    assert [] == checker.violations
