@@ -28,16 +28,12 @@ print(json.dumps([found, seed + 1 - first]))
 
 def planted(bug: Bug, directory: Path) -> Path:
     """Make a copy of the package with the bug in it; an `AssertionError` when its text is not there, or twice."""
-    copy = directory / "apportion"
-    path = Path(bug.file)
-    room = copy / path.parent
-    room.mkdir(parents=True)
-    for entry in PACKAGE.iterdir():
-        if entry.name not in {path.parts[0], "__pycache__"}:
-            (copy / entry.name).symlink_to(entry)
-    for entry in (PACKAGE / path.parent).iterdir():
-        if entry.name not in {path.name, "__pycache__"}:
-            (room / entry.name).symlink_to(entry)
+    copy, path = directory / "apportion", Path(bug.file)
+    (copy / path).parent.mkdir(parents=True)
+    for on_the_way in (path, *path.parents[:-1]):
+        for entry in (PACKAGE / on_the_way).parent.iterdir():
+            if entry.name not in {on_the_way.name, "__pycache__"}:
+                (copy / on_the_way).with_name(entry.name).symlink_to(entry)
     text = (PACKAGE / path).read_text()
     count = text.count(bug.old)
     assert 1 == count, f"{bug.name!r}: its old text stands {count} times in {bug.file}; the bug must be planted anew"
