@@ -144,9 +144,22 @@ def bouncer(rig):
     )
     with (rig.folder / "pgbouncer.log").open("wb") as log:
         pooler = subprocess.Popen([program, "pgbouncer.ini"], cwd=rig.folder, stdout=log, stderr=log, **AS_POSTGRES)
+    ends = time.monotonic() + 30
+    while not _answers(port):
+        assert time.monotonic() < ends, (rig.folder / "pgbouncer.log").read_text()
+        time.sleep(0.05)
     yield port
     pooler.terminate()
     pooler.wait()
+
+
+def _answers(port):
+    target = {"host": "127.0.0.1", "port": port, "user": USER, "password": SECRET, "dbname": DATABASE}
+    try:
+        psycopg.connect(**target, connect_timeout=5).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def test_behind_a_transaction_pooler_all_works_without_hints_and_connecting_warns(rig, bouncer, caplog):
