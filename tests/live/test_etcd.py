@@ -11,8 +11,6 @@ import pytest
 from apportion import stores
 from apportion.errors import Compacted, InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores import Absent, Committed, Put, Unchanged, Unknown
-
-pytest.importorskip("httpx")
 from apportion.stores.etcd.gateway import NoReply, Unreached
 from apportion.stores.etcd.messages import encoded
 

@@ -20,8 +20,6 @@ from apportion.errors import (
 )
 from apportion.stores import Absent, Put, Unknown
 
-pytest.importorskip("httpx")
-
 CLUSTER = "7"
 PUT = {"when": [Absent(key="a")], "puts": [Put(key="a", value=b"1")]}
 
