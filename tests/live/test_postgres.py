@@ -50,6 +50,7 @@ def schema(rig, request):
     """A schema of the test's own, as an option of the URL."""
     name = f"t{abs(hash(request.node.name))}"
     yield f"&schema={name}"
+    rig.launch()  # a test that failed may have left it dead
     rig.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 

@@ -4,6 +4,7 @@ The data stand on a small file system in memory where one can be mounted, so tha
 transactions stands beside, since a server that cannot write it stops altogether. The server's clock is libfaketime's.
 """
 
+import asyncio
 import os
 import shutil
 import signal
@@ -86,6 +87,10 @@ class PostgresRig(Rig):
         for child in children:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
+        ends = time.monotonic() + _PATIENCE_SECONDS
+        while any(map(_alive, children)):  # until then one may still take a request
+            assert time.monotonic() < ends, "a process of the server survives SIGKILL"
+            await asyncio.sleep(0.001)
 
     async def start(self):
         self.launch()
@@ -214,6 +219,14 @@ class PostgresRig(Rig):
 
     def _command(self, program, *arguments):
         return [programs() / program, *map(str, arguments)]
+
+
+def _alive(pid):
+    """Whether a process still holds its connections: a zombie holds nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _kept(place):
