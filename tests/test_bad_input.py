@@ -312,6 +312,8 @@ def test_the_tree_of_errors_says_whose_fault_it_is():
     assert issubclass(errors.Bug, AssertionError)
     retryable = {kind for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "retryable", False)}
     outdated = {errors.Outdated, errors.StaleEpoch, errors.LeaseLost, errors.Compacted}
-    assert outdated | {errors.Unavailable, errors.StoreUnavailable} == retryable
+    outdated |= {errors.StaleRoute, errors.Fenced, errors.NotOwner}
+    lost = {errors.Conflict, errors.DuplicateMember, errors.Unavailable, errors.StoreUnavailable}
+    assert outdated | lost == retryable
     assert issubclass(errors.StoreWentBack, errors.Unsafe)
     assert "broken invariant: x" in str(errors.InvariantBroken("x"))

@@ -175,6 +175,56 @@ class Compacted(Outdated):
         self.after, self.oldest = after, oldest
 
 
+class StaleRoute(Outdated):
+    """A key was sent where it is no longer handled."""
+
+    def __init__(self, item: object, node_id: str, version: object) -> None:
+        super().__init__(
+            f"{shown(item)} is not handled by {shown(node_id)} any more (routed by version {version}).",
+            "Nothing was done. Refresh the followed table and route again.",
+        )
+        self.item, self.node_id, self.version = item, node_id, version
+
+
+class Fenced(Outdated):
+    """A write under a token that is older than one already accepted, or that another holder has."""
+
+    def __init__(self, resource: str, token: object, newer: object) -> None:
+        super().__init__(
+            f"{resource} was granted to another: token {token} came after {newer} had been accepted.",
+            "Nothing was written. Stop this work; whoever holds the newer token does it.",
+        )
+        self.resource, self.token, self.newer = resource, token, newer
+
+
+class NotOwner(Outdated):
+    """A partition that this member does not own now."""
+
+    def __init__(self, partition: object, why: str) -> None:
+        super().__init__(
+            f"partition {shown(partition)} is not ours: {why}.",
+            "Nothing was done. Ask group.owned, or wait for group.changes().",
+        )
+        self.partition = partition
+
+
+class Conflict(ApportionError):
+    """Two did what only one may; the other was first, and a retry may find it gone."""
+
+    retryable = True
+
+
+class DuplicateMember(Conflict):
+    """A member id whose session lives in another process."""
+
+    def __init__(self, member_id: str, session: int) -> None:
+        super().__init__(
+            f"member {shown(member_id)} is there already (session {session}).",
+            "Give each process an id of its own, stop the other one, or take over from it with replace=True.",
+        )
+        self.member_id, self.session = member_id, session
+
+
 class Unavailable(ApportionError):
     """Another process did not answer in time; a retry may find it back."""
 

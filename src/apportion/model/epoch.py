@@ -1,10 +1,10 @@
-"""Epoch: which version of a topology or table this is, and what exactly it holds.
+"""Epoch and fencing token: which version of a topology or table this is, and which grant of a resource.
 
 A number alone cannot tell two histories apart (two planners both write version 7), a digest alone cannot
 tell older from newer; an epoch is both, and whoever acts on one compares both.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apportion.errors import InvalidInput
 
@@ -33,6 +33,28 @@ class Epoch:
 
     def __str__(self) -> str:
         return f"{self.number}:{self.digest[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class FencingToken:
+    """A number that grows with each grant of a resource: what is written to may refuse an older one than it has seen.
+
+    Tokens of one resource are ordered by the life of the store that issued them, then by epoch. The nonce of the
+    `holder`, whom it was granted to, is no part of the order: a guard takes an equal token from the same holder alone.
+
+    >>> FencingToken(resource="mailers/17", holder="x", incarnation=1, epoch=9) < FencingToken(
+    ...     resource="mailers/17", holder="y", incarnation=2, epoch=1
+    ... )
+    True
+    """
+
+    resource: str = field(compare=False)
+    holder: str = field(compare=False)
+    incarnation: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.incarnation}:{self.epoch}"
 
 
 def check_number(number: int) -> int:

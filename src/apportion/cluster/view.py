@@ -1,0 +1,190 @@
+"""View: what one process knows of a group, as its store showed it; every decision is made from this.
+
+Promises: of each key the newest that was seen, whether a watch showed it or our own commit did. Times are those at
+which this process saw something first, on its own clock; nobody else's count.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from apportion.cluster.records import Keys, MemberRecord, Ownership, Target, decoded, decoded_target
+from apportion.stores.api import Change, Item, Put, Scan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """A member that is there: its session, its record, the lease that keeps it there, and since when we see it."""
+
+    session: int
+    record: MemberRecord
+    lease: int | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """An ownership record, the revision that wrote it, and since when we see this owner at this epoch."""
+
+    ownership: Ownership
+    revision: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leading:
+    """Who writes the target, and the term: the revision that made it so."""
+
+    holder: str
+    term: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Touched:
+    """What was new: some partitions, who is there, what should be."""
+
+    partitions: set[int] = field(default_factory=set)
+    members: bool = False
+    target: bool = False
+
+
+Value = TypeVar("Value")
+NOBODY_OWNS = Ownership()
+_UNSEEN = Owned(ownership=NOBODY_OWNS, revision=0, since=0.0)
+
+
+class View:
+    """All that is under `live/<group>/`, read."""
+
+    def __init__(self, keys: Keys, partitions: int) -> None:
+        self.keys = keys
+        self.partitions = partitions
+        self.revision = 0
+        self.incarnation = 0
+        self.members: dict[str, Present] = {}
+        self.drains: dict[str, int] = {}
+        self.statics: dict[str, tuple[MemberRecord, int]] = {}
+        self.leading: Leading | None = None
+        self.target: Target | None = None
+        self.target_revision = 0
+        self.own: dict[int, Owned] = {}
+        self._wanted: dict[str, frozenset[int]] = {}
+
+    def load(self, scan: Scan, now: float) -> Touched:
+        """Take all that is there, in the place of what was; what is not new keeps its time."""
+        there = {item.key for item in scan.items}
+        touched = Touched()
+        for gone in [key for key in self._keys() if key not in there]:
+            self._take(gone, None, now, touched)
+        for item in scan.items:
+            self._take(item.key, item, now, touched)
+        self.revision, self.incarnation = scan.revision, scan.incarnation
+        return touched
+
+    def apply(self, change: Change, now: float) -> Touched:
+        """Take what one commit changed; what our own later commits changed is newer, and stays."""
+        touched = Touched()
+        for event in change.events:
+            item = None
+            if event.value is not None:
+                item = Item(key=event.key, value=event.value, revision=change.revision, lease=event.lease)
+            if self._revision_of(event.key) < change.revision:
+                self._take(event.key, item, now, touched)
+        self.revision = max(self.revision, change.revision)
+        return touched
+
+    def wrote(self, puts: Iterable[Put], revision: int, now: float) -> None:
+        """Take what a commit of our own wrote, before any watch shows it."""
+        for put in puts:
+            if self._revision_of(put.key) < revision:
+                item = Item(key=put.key, value=put.value, revision=revision, lease=put.lease)
+                self._take(put.key, item, now, Touched())
+
+    def owned(self, partition: int) -> Owned:
+        """Return who owns a partition."""
+        return self.own.get(partition, _UNSEEN)
+
+    def session(self, member_id: str | None) -> int | None:
+        """Return the session of a member that is there, else None."""
+        there = self.members.get(member_id) if member_id is not None else None
+        return None if there is None else there.session
+
+    def is_live(self, ownership: Ownership) -> bool:
+        """Whether the session that owns something still lives."""
+        return ownership.owner is not None and self.session(ownership.owner) == ownership.session
+
+    def wanted(self, member_id: str) -> frozenset[int]:
+        """Return the partitions that a member should own. O(partitions) after a new target."""
+        if member_id not in self._wanted:
+            owners = () if self.target is None else self.target.owners
+            self._wanted[member_id] = frozenset(
+                partition for partition, owner in enumerate(owners) if owner == member_id
+            )
+        return self._wanted[member_id]
+
+    def _keys(self) -> list[str]:
+        keys = [self.keys.member(each) for each in self.members] + [self.keys.drain(each) for each in self.drains]
+        keys += [self.keys.static(each) for each in self.statics] + [self.keys.own(each) for each in self.own]
+        return [*keys, self.keys.controller, self.keys.target]
+
+    def _revision_of(self, key: str) -> int:
+        kind, _, name = key.removeprefix(self.keys.live).partition("/")
+        if kind == "own":
+            return self.owned(int(name)).revision
+        if kind == "target":
+            return self.target_revision
+        return 0
+
+    def _take(self, key: str, item: Item | None, now: float, touched: Touched) -> None:
+        kind, _, name = key.removeprefix(self.keys.live).partition("/")
+        if kind == "own":
+            self._take_own(int(name), item, now, touched)
+        elif kind == "member":
+            self._take_member(name, item, now, touched)
+        elif kind == "target":
+            self._take_target(item, touched)
+        elif kind == "drain":
+            touched.members |= (name in self.drains) is not (item is not None)
+            _set(self.drains, name, None if item is None else item.revision)
+        elif kind == "static":
+            touched.members = True
+            _set(self.statics, name, None if item is None else (decoded(MemberRecord, item.value), item.revision))
+        elif kind == "controller":
+            touched.members = True
+            self.leading = None if item is None else Leading(holder=item.value.decode(), term=item.revision)
+
+    def _take_own(self, partition: int, item: Item | None, now: float, touched: Touched) -> None:
+        old = self.owned(partition)
+        if item is None or item.revision == old.revision:
+            return  # ownership records are never deleted
+        ownership = decoded(Ownership, item.value)
+        is_same = (ownership.owner, ownership.session) == (old.ownership.owner, old.ownership.session)
+        since = old.since if is_same and old.revision else now
+        self.own[partition] = Owned(ownership=ownership, revision=item.revision, since=since)
+        touched.partitions.add(partition)
+
+    def _take_member(self, name: str, item: Item | None, now: float, touched: Touched) -> None:
+        old = self.members.get(name)
+        if (None if old is None else old.session) == (None if item is None else item.revision):
+            return
+        touched.members = True
+        if item is None:
+            del self.members[name]
+            return
+        record = decoded(MemberRecord, item.value)
+        self.members[name] = Present(session=item.revision, record=record, lease=item.lease, since=now)
+
+    def _take_target(self, item: Item | None, touched: Touched) -> None:
+        if self.target_revision == (0 if item is None else item.revision):
+            return
+        self.target = None if item is None else decoded_target(item.value)
+        self.target_revision = 0 if item is None else item.revision
+        self._wanted.clear()
+        touched.target = True
+
+
+def _set(values: "dict[str, Value]", name: str, value: "Value | None") -> None:
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
