@@ -86,13 +86,17 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRecord:
-    """One life of a member. The nonce tells it from any other; `grace_seconds` is what a static member gets."""
+    """One life of a member. The nonce tells it from any other; `grace_seconds` is what a static member gets.
+
+    `left_session` is the session that a static member ended itself: whatever it owned did not kill it.
+    """
 
     nonce: str
     weight: float = 1.0
     zone: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
     grace_seconds: float = 0.0
+    left_session: int = 0
     formats: tuple[int, ...] = FORMATS
 
     def node(self, member_id: str, *, drains: bool = False) -> Node:
@@ -115,11 +119,19 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Who should own each partition (None: nobody), and the digest of what that was decided from."""
+    """Who should own each partition (None: nobody), and the digest of what that was decided from ("": a step to it).
+
+    While it is paused nobody should own anything: then `owners` says who did before.
+    """
 
     generation: int
     digest: str
     owners: tuple[str | None, ...]
+    is_paused: bool = False
+
+    def owner(self, partition: int) -> str | None:
+        """Return who should own a partition now."""
+        return None if self.is_paused else self.owners[partition]
 
 
 def encoded(value: GroupRecord | MemberRecord | Ownership) -> bytes:
@@ -145,7 +157,7 @@ def encoded_target(target: Target) -> bytes:
     owners = array("H", [NOBODY if owner is None else place[owner] for owner in target.owners])
     if sys.byteorder == "big":
         owners.byteswap()
-    head = {"generation": target.generation, "digest": target.digest, "ids": ids}
+    head = {"generation": target.generation, "digest": target.digest, "ids": ids, "paused": target.is_paused}
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + zlib.compress(owners.tobytes(), 1)
 
 
@@ -160,7 +172,9 @@ def decoded_target(value: bytes) -> Target:
         ids: list[str | None] = [*said["ids"]]
         ids += [None] * (NOBODY + 1 - len(ids))
         named = tuple(map(ids.__getitem__, owners))
-        return Target(generation=said["generation"], digest=said["digest"], owners=named)
+        return Target(
+            generation=said["generation"], digest=said["digest"], owners=named, is_paused=bool(said["paused"])
+        )
     except (ValueError, TypeError, KeyError, IndexError, zlib.error) as error:
         raise _damaged("target", value) from error
 

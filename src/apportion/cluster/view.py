@@ -113,10 +113,15 @@ class View:
         """Whether the session that owns something still lives."""
         return ownership.owner is not None and self.session(ownership.owner) == ownership.session
 
+    def has_left(self, ownership: Ownership) -> bool:
+        """Whether a static member ended the session that owns something by itself, and did not die."""
+        static = self.statics.get(ownership.owner or "")
+        return static is not None and static[0].left_session == ownership.session
+
     def wanted(self, member_id: str) -> frozenset[int]:
         """Return the partitions that a member should own. O(partitions) after a new target."""
         if member_id not in self._wanted:
-            owners = () if self.target is None else self.target.owners
+            owners = () if self.target is None or self.target.is_paused else self.target.owners
             self._wanted[member_id] = frozenset(
                 partition for partition, owner in enumerate(owners) if owner == member_id
             )

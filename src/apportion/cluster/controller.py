@@ -1,0 +1,182 @@
+"""Controller: one of the members decides who should own what, and writes it down; it moves nothing itself.
+
+Promises: a target is written only when what it is made from has changed, and under the term of who writes it. A wrong,
+late or second controller costs moves, never two owners: see `handover`.
+Refuses: to wait and to read clocks. Who campaigns when follows from the order of ids, so that few do at once.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from apportion.balance import optimal
+from apportion.cluster.records import GroupRecord, MemberRecord, Target, encoded_target
+from apportion.cluster.view import View
+from apportion.errors import NoNodes, UnknownOption
+from apportion.model.assignment import Assignment
+from apportion.model.epoch import content_digest
+from apportion.model.topology import Node, Topology
+from apportion.stores.api import Absent, Compare, Put, Unchanged
+
+Balancer = Callable[[int, Topology, Assignment | None], Assignment]
+BALANCERS: dict[str, Balancer] = {
+    "optimal": lambda partitions, topology, previous: optimal(partitions, 1, topology, previous=previous),
+}
+TURN_SECONDS = 0.1
+AGAIN_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """To be committed: a candidacy (`target` is None) or a target."""
+
+    when: tuple[Compare, ...]
+    put: Put
+    target: Target | None = None
+
+
+class Controller:
+    """What a member does to be, and as, the controller of its group. `throttle` bounds the planned moves under way."""
+
+    def __init__(self, view: View, group: GroupRecord, member_id: str, *, throttle: int | None = None) -> None:
+        checked_balancer(group.balancer)
+        self._view, self._group, self._id = view, group, member_id
+        self._throttle = throttle
+        self._gone: dict[str, float] = {}
+        self._vacant_since: float | None = None
+        self._is_waiting = False
+        self._wakes_at: float | None = None
+
+    @property
+    def term(self) -> int | None:
+        """The term in which this member is the controller, None when it is not."""
+        leading = self._view.leading
+        return None if leading is None or leading.holder != self._mark else leading.term
+
+    def wakes_at(self) -> float | None:
+        """Return when to look again though nothing changed, None if there is no need."""
+        return self._wakes_at
+
+    def answered(self, is_done: bool, now: float) -> None:
+        """Take what came of the write: when it failed, look again a little later."""
+        self._is_waiting = False
+        self._wakes_at = now if is_done else now + AGAIN_SECONDS
+
+    def look(self, now: float) -> Write | None:
+        """Return what to write now, None for nothing."""
+        if self._is_waiting or self._view.session(self._id) is None:
+            return None
+        self._wakes_at = None
+        term = self.term
+        write = self._campaign(now) if term is None else self._decide(term, now)
+        self._is_waiting = write is not None
+        return write
+
+    @property
+    def _mark(self) -> str:
+        return f"{self._id} {self._view.session(self._id)}"
+
+    def _campaign(self, now: float) -> Write | None:
+        """Stand for controller, when there is none, and those before us in the order of ids had their turn."""
+        view, keys = self._view, self._view.keys
+        self._gone.clear()
+        if view.leading is not None:
+            self._vacant_since = None
+            return None
+        self._vacant_since = now if self._vacant_since is None else self._vacant_since
+        turn = self._vacant_since + TURN_SECONDS * sorted(view.members).index(self._id)
+        if now < turn:
+            self._wakes_at = turn
+            return None
+        me = view.members[self._id]
+        when = (Absent(key=keys.controller), Unchanged(key=keys.member(self._id), revision=me.session))
+        return Write(when=when, put=Put(key=keys.controller, value=self._mark.encode(), lease=me.lease))
+
+    def _decide(self, term: int, now: float) -> Write | None:
+        nodes = self._nodes(now)
+        digest = self._digest(nodes)
+        before = self._view.target
+        if before is not None and before.digest == digest:
+            return None
+        if self._group.mode == "eager" and before is not None and self._is_owned():
+            # Its owners let go of everything first.
+            return None if before.is_paused else self._write(term, "", before.owners, is_paused=True)
+        owners = assigned(self._group, nodes, before)
+        step = self._throttled(owners)
+        return None if step is None else self._write(term, digest if step == owners else "", step)
+
+    def _nodes(self, now: float) -> tuple[Node, ...]:
+        """Return who may own: members that are there, and static ones that are away for less than their grace."""
+        view = self._view
+        present = {each: there.record.node(each, drains=each in view.drains) for each, there in view.members.items()}
+        self._gone = {each: self._gone.get(each, now) for each in view.statics if each not in present}
+        for each, since in self._gone.items():
+            record: MemberRecord = view.statics[each][0]
+            ends = since + record.grace_seconds
+            if now < ends:
+                present[each] = record.node(each)
+                self._wakes_at = ends if self._wakes_at is None else min(self._wakes_at, ends)
+        return tuple(present[each] for each in sorted(present))
+
+    def _digest(self, nodes: Iterable[Node]) -> str:
+        group = self._group
+        said = [group.partitions, group.mode, group.balancer, [[node.id, node.weight, node.zone] for node in nodes]]
+        return content_digest(json.dumps(said).encode())
+
+    def _is_owned(self) -> bool:
+        view = self._view
+        return any(view.is_live(owned.ownership) for owned in view.own.values())
+
+    def _throttled(self, owners: tuple[str | None, ...]) -> tuple[str | None, ...] | None:
+        """Return the next step towards `owners`: as many planned moves as may be under way; None to wait for some."""
+        view, before = self._view, self._view.target
+        if self._throttle is None or before is None:
+            return owners
+        busy = [
+            partition
+            for partition, owned in view.own.items()
+            if view.is_live(owned.ownership) and owned.ownership.owner != before.owners[partition]
+        ]
+        room = self._throttle - len(busy)
+        step = list(owners)
+        for partition, (old, new) in enumerate(zip(before.owners, owners, strict=True)):
+            if old != new and view.is_live(view.owned(partition).ownership):
+                room -= 1
+                if room < 0:
+                    step[partition] = old
+        return None if tuple(step) == before.owners else tuple(step)
+
+    def _write(self, term: int, digest: str, owners: tuple[str | None, ...], *, is_paused: bool = False) -> Write:
+        """Return the commit of a target; one without a digest is not the last."""
+        keys, revision, before = self._view.keys, self._view.target_revision, self._view.target
+        generation = 1 if before is None else before.generation + 1
+        target = Target(generation=generation, digest=digest, owners=owners, is_paused=is_paused)
+        at_target: Compare = Unchanged(key=keys.target, revision=revision) if revision else Absent(key=keys.target)
+        when = (Unchanged(key=keys.controller, revision=term), at_target)
+        return Write(when=when, put=Put(key=keys.target, value=encoded_target(target)), target=target)
+
+
+def assigned(group: GroupRecord, nodes: tuple[Node, ...], before: Target | None) -> tuple[str | None, ...]:
+    """Return who should own each partition: by the group's balancer, from the target before. Nobody, if nobody may."""
+    topology = Topology(nodes)
+    previous = None if before is None else _assignment(before.owners, topology)
+    try:
+        after = BALANCERS[group.balancer](group.partitions, topology, previous)
+    except NoNodes:
+        return (None,) * group.partitions
+    ids = topology.ids
+    return tuple(ids[row[0]] for row in after.rows)
+
+
+def checked_balancer(name: str) -> str:
+    """Return the name of a balancer; `UnknownOption` names the nearest."""
+    if name not in BALANCERS:
+        raise UnknownOption("balancer", name, BALANCERS)
+    return name
+
+
+def _assignment(owners: tuple[str | None, ...], topology: Topology) -> Assignment:
+    known = Topology({*topology.ids, *(owner for owner in owners if owner is not None)})
+    index = {owner: (place,) for place, owner in enumerate(known.ids)}
+    rows = tuple(() if owner is None else index[owner] for owner in owners)
+    return Assignment(topology=known, rows=rows)

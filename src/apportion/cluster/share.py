@@ -1,0 +1,306 @@
+"""Share: one member's side of a group, all partitions together: what to serve, what to let go, what to commit.
+
+Promises: of each partition one commit at a time is under way; moves that do not depend on each other go in one commit,
+in halves when it is refused, so that one stale move holds up no other. An event costs what it touches.
+Refuses: to wait and to read clocks; `step` takes an event and returns what must be done, in order. An answer that never
+comes is the driver's to bound, and counts as a failure: `handover` makes that safe.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from apportion.cluster.handover import (
+    DEADLY_SECONDS,
+    HEALTHY_SECONDS,
+    QUARANTINE_DEATHS,
+    Act,
+    Event,
+    HandOver,
+    Known,
+    Me,
+    Phase,
+    outcome,
+    request,
+)
+from apportion.cluster.view import Touched, View
+from apportion.stores.api import Compare, Put
+
+AGAIN_SECONDS = 0.1
+_AT_HOME = (Act.SERVE, Act.DRAIN, Act.STOP)  # all others are commits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Our member record was written: a session begins."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The view has taken what the store showed."""
+
+    touched: Touched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A batch happened at a revision, or did not (None): refused (so it may do in halves), or nobody knows."""
+
+    batch: int
+    revision: int | None = None
+    is_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """Nothing that was begun under a partition goes on."""
+
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The session is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One act on one partition, and what it rests upon."""
+
+    partition: int
+    act: Act
+    known: Known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """To be committed whole: several moves."""
+
+    batch: int
+    moves: tuple[Move, ...]
+    when: tuple[Compare, ...]
+    puts: tuple[Put, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serve:
+    """A partition is ours, under this epoch."""
+
+    partition: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """A partition is to go to another; say `Quiet` when what was begun under it has ended."""
+
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A partition is not ours any more, at once; say `Quiet` when what was begun under it has ended."""
+
+    partition: int
+
+
+Action = Commit | Serve | Drain | Stop
+
+
+@dataclass(slots=True)
+class _Batches:
+    """Moves that wait, halves of what was refused, and what is under way."""
+
+    fresh: deque[Move] = field(default_factory=deque)
+    halves: deque[tuple[Move, ...]] = field(default_factory=deque)
+    sent: dict[int, tuple[Move, ...]] = field(default_factory=dict)
+    busy: set[int] = field(default_factory=set)
+    last: int = 0
+
+    def next(self, width: int) -> tuple[Move, ...]:
+        """Take what goes into the next commit; nothing, when nothing waits."""
+        if self.halves:
+            return self.halves.popleft()
+        return tuple(self.fresh.popleft() for _ in range(min(width, len(self.fresh))))
+
+
+class Share:
+    """The partitions of a group as one member sees them. `width` is how many moves fit in a commit, `ways` how many
+    commits may be under way at once.
+    """
+
+    def __init__(self, view: View, member_id: str, *, width: int, ways: int = 4) -> None:
+        self.me = Me(id=member_id, session=0)
+        self._view = view
+        self._width, self._ways = width, ways
+        self._hands: dict[int, HandOver] = {}
+        self._batches = _Batches()
+        self._again: dict[int, float] = {}
+
+    @property
+    def serving(self) -> Iterator[int]:
+        """The partitions that are served now."""
+        return (each for each, hand in self._hands.items() if hand.phase is Phase.SERVING)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is served, drained or under way."""
+        return all(hand.phase is Phase.IDLE for hand in self._hands.values())
+
+    def phase(self, partition: int) -> Phase:
+        """Return what is about to be done with a partition."""
+        return self._hand(partition).phase
+
+    def wakes_at(self) -> float | None:
+        """Return when a `Tick` is due, None if none is."""
+        return min(self._again.values(), default=None)
+
+    def step(self, event: "Joined | Seen | Answered | Quiet | Ended | Tick", now: float) -> tuple[Action, ...]:
+        """Take one event; return what must be done, in order."""
+        actions: list[Action] = []
+        match event:
+            case Joined(session=session):
+                self.me = Me(id=self.me.id, session=session)
+                self._look(self._near(), now, actions)
+            case Seen(touched=touched):
+                everything = touched.members or touched.target
+                self._look(self._near() | touched.partitions if everything else touched.partitions, now, actions)
+            case Answered():
+                self._answered(event, now, actions)
+            case Quiet(partition=partition):
+                self._advance(partition, Event.QUIET, actions)
+                self._look([partition], now, actions)
+            case Ended():
+                self._end(actions)
+            case Tick():
+                due = [partition for partition, at in self._again.items() if at <= now]
+                self._look(due, now, actions)
+        actions.extend(self._commits())
+        return tuple(actions)
+
+    def _near(self) -> set[int]:
+        """Return the partitions that are, or should be, anything to us."""
+        return set(self._hands) | self._view.wanted(self.me.id)
+
+    def _hand(self, partition: int) -> HandOver:
+        return self._hands.get(partition, HandOver())
+
+    def _look(self, partitions: Iterable[int], now: float, actions: list[Action]) -> None:
+        if not self.me.session:
+            return
+        for partition in sorted(partitions):
+            self._again.pop(partition, None)
+            hand = self._hand(partition)
+            if partition not in self._batches.busy and hand.phase is not Phase.DRAINING:
+                known = self._known(partition, now)
+                after, act = hand.look(known, self.me)
+                self._become(partition, after, known.record.epoch, act, actions)
+                if act is not None and act not in _AT_HOME:
+                    self._batches.busy.add(partition)
+                    self._batches.fresh.append(Move(partition=partition, act=act, known=known))
+
+    def _known(self, partition: int, now: float) -> Known:
+        """Return what is known of a partition; one that may be deadly is wanted only beside no other such."""
+        view, owned = self._view, self._view.owned(partition)
+        record, target = owned.ownership, view.target
+        wanted = None if target is None else target.owner(partition)
+        is_suspect = record.deaths >= QUARANTINE_DEATHS - 1 and record.owner != self.me.id
+        session = view.session(wanted)
+        lasted = now - owned.since
+        if self.phase(partition) is Phase.SERVING and record.deaths and lasted < HEALTHY_SECONDS:
+            self._again[partition] = owned.since + HEALTHY_SECONDS
+        return Known(
+            record=record,
+            revision=owned.revision,
+            session=view.session(record.owner),
+            is_wanted=wanted == self.me.id and not (is_suspect and self._has_suspect()),
+            receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
+            is_deadly=lasted >= DEADLY_SECONDS and not view.has_left(record),
+            is_proven=record.deaths > 0 and lasted >= HEALTHY_SECONDS,
+        )
+
+    def _has_suspect(self) -> bool:
+        ours = (each for each, hand in self._hands.items() if hand.phase in (Phase.ASKING, Phase.SERVING))
+        return any(self._view.owned(each).ownership.deaths >= QUARANTINE_DEATHS - 1 for each in ours)
+
+    def _advance(self, partition: int, event: Event, actions: list[Action], *, epoch: int = 0) -> None:
+        after, act = self._hand(partition).step(event, epoch=epoch)
+        self._become(partition, after, epoch, act, actions)
+
+    def _become(self, partition: int, hand: HandOver, epoch: int, act: Act | None, actions: list[Action]) -> None:
+        if hand == HandOver():
+            self._hands.pop(partition, None)
+        else:
+            self._hands[partition] = hand
+        if act is Act.SERVE:
+            actions.append(Serve(partition=partition, epoch=epoch))
+        elif act is Act.DRAIN:
+            actions.append(Drain(partition=partition))
+        elif act is Act.STOP:
+            actions.append(Stop(partition=partition))
+
+    def _answered(self, answer: Answered, now: float, actions: list[Action]) -> None:
+        moves = self._batches.sent.pop(answer.batch, None)
+        if moves is None:
+            return  # of a session that is over
+        if answer.revision is not None:
+            self._view.wrote((self._request(move)[1] for move in moves), answer.revision, now)
+            for move in moves:
+                self._batches.busy.discard(move.partition)
+                epoch = outcome(move.act, move.known, self.me).epoch
+                if move.act is not Act.ABSOLVE:
+                    self._advance(move.partition, Event.DONE, actions, epoch=epoch)
+            self._look([move.partition for move in moves], now, actions)
+            return
+        fresh = tuple(move for move in moves if self._rests(move))
+        if answer.is_refused and len(moves) > 1:
+            middle = (len(fresh) + 1) // 2
+            self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)
+        else:
+            self._fail(fresh, now, actions)
+        stale = [move for move in moves if not self._rests(move)]
+        self._fail(stale, now, actions)
+        self._look([move.partition for move in stale], now, actions)
+
+    def _rests(self, move: Move) -> bool:
+        """Whether what a move rests upon is still all that is known."""
+        view, known = self._view, move.known
+        receiver = known.receiver
+        return (
+            view.owned(move.partition).revision == known.revision
+            and view.session(known.record.owner) == known.session
+            and (receiver is None or view.session(receiver.id) == receiver.session)
+        )
+
+    def _fail(self, moves: Sequence[Move], now: float, actions: list[Action]) -> None:
+        for move in moves:
+            self._batches.busy.discard(move.partition)
+            self._advance(move.partition, Event.FAILED, actions)
+            self._again[move.partition] = now + AGAIN_SECONDS
+
+    def _end(self, actions: list[Action]) -> None:
+        for partition in sorted(self._hands):
+            self._advance(partition, Event.OVER, actions)
+        self._batches = _Batches(last=self._batches.last)
+        self._again.clear()
+        self.me = Me(id=self.me.id, session=0)
+
+    def _request(self, move: Move) -> tuple[tuple[Compare, ...], Put]:
+        return request(move.act, move.partition, move.known, self.me, self._view.keys)
+
+    def _commits(self) -> Iterator[Commit]:
+        batches = self._batches
+        while len(batches.sent) < self._ways and (moves := batches.next(self._width)):
+            requests = [self._request(move) for move in moves]
+            when = {compare.key: compare for compares, _ in requests for compare in compares}
+            batches.last += 1
+            batches.sent[batches.last] = moves
+            puts = tuple(put for _, put in requests)
+            yield Commit(batch=batches.last, moves=moves, when=tuple(when.values()), puts=puts)
