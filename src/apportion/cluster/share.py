@@ -55,9 +55,9 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
-    """Nothing that was begun under a partition goes on."""
+    """Nothing that was begun under some partitions goes on."""
 
-    partition: int
+    partitions: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,14 +99,14 @@ class Serve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """A partition is to go to another; say `Quiet` when what was begun under it has ended."""
+    """A partition is to go to another; `Quiet` is to say when what was begun under it has ended."""
 
     partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A partition is not ours any more, at once; say `Quiet` when what was begun under it has ended."""
+    """A partition is not ours any more, at once; `Quiet` is to say when what was begun under it has ended."""
 
     partition: int
 
@@ -174,9 +174,10 @@ class Share:
                 self._look(self._near() | touched.partitions if everything else touched.partitions, now, actions)
             case Answered():
                 self._answered(event, now, actions)
-            case Quiet(partition=partition):
-                self._advance(partition, Event.QUIET, actions)
-                self._look([partition], now, actions)
+            case Quiet(partitions=partitions):
+                for partition in sorted(partitions):
+                    self._advance(partition, Event.QUIET, actions)
+                self._look(partitions, now, actions)
             case Ended():
                 self._end(actions)
             case Tick():

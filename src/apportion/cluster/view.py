@@ -93,12 +93,14 @@ class View:
         self.revision = max(self.revision, change.revision)
         return touched
 
-    def wrote(self, puts: Iterable[Put], revision: int, now: float) -> None:
+    def wrote(self, puts: Iterable[Put], revision: int, now: float) -> Touched:
         """Take what a commit of our own wrote, before any watch shows it."""
+        touched = Touched()
         for put in puts:
             if self._revision_of(put.key) < revision:
                 item = Item(key=put.key, value=put.value, revision=revision, lease=put.lease)
-                self._take(put.key, item, now, Touched())
+                self._take(put.key, item, now, touched)
+        return touched
 
     def owned(self, partition: int) -> Owned:
         """Return who owns a partition."""

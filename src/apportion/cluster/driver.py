@@ -1,0 +1,264 @@
+"""Driver: what carries one member of one group through its lives: it waits, asks the pure machines, and acts.
+
+Promises: all that decides is in `share`, `controller` and `handover`; this file feeds them what the store shows and
+answers, and does what they say, in order. What waits here is bounded by time, or ends with the session.
+Refuses: threads. It runs on the I/O thread's loop, or on that of the simulated world.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from apportion.cluster.controller import Controller, Write
+from apportion.cluster.holdings import Holdings
+from apportion.cluster.records import Keys
+from apportion.cluster.seat import LEAVES, Options, Seat, agree, ask_to_leave
+from apportion.cluster.session import Session
+from apportion.cluster.share import Answered, Commit, Drain, Ended, Joined, Quiet, Seen, Serve, Share, Stop, Tick
+from apportion.cluster.view import View
+from apportion.errors import Compacted, LeaseLost, StoreUnavailable, StoreWentBack
+from apportion.model.clock import Clock
+from apportion.model.epoch import FencingToken
+from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, Refused, Unknown
+
+logger = logging.getLogger("apportion.group")
+_OVER = (Compacted, LeaseLost, StoreUnavailable, StoreWentBack)
+_PAUSE_SECONDS = 0.25
+_LOOKS_PER_TTL = 20
+
+
+class Driver:
+    """One member of one group. `run` goes from life to life until it was asked to leave."""
+
+    def __init__(self, store: CoordinationStore, clock: Clock, options: Options) -> None:
+        self.options = options
+        self.view = View(Keys(group=options.group), options.record.partitions)
+        # A move compares two keys, and all moves of a commit compare our own record.
+        width = max(1, (store.capabilities().max_operations - 1) // 2)
+        self.share = Share(self.view, options.member_id, width=width)
+        self.controller = Controller(self.view, options.record, options.member_id, throttle=options.throttle)
+        self.holdings = Holdings(clock, quiet=self._quiet, told=self._turn)
+        self._store, self._clock = store, clock
+        self._loop = asyncio.get_running_loop()
+        self._inbox: list[Change | Answered | Quiet | None] = []
+        self._woken, self._turned = asyncio.Event(), asyncio.Event()
+        self._asides: set[asyncio.Task[None]] = set()
+        self._draining: dict[int, float] = {}
+        self._is_leaving = False
+        self._gone_at: float | None = None
+
+    async def run(self) -> None:
+        """Live, again and again; returns when it has left, raises what no new life can mend."""
+        await agree(self._store, self.options.group, self.options.record)
+        while not self._is_leaving:
+            try:
+                await self._live()
+            except _OVER as error:
+                logger.warning("%s: the session of %s is over: %s", self.options.group, self.options.member_id, error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def leave(self) -> None:
+        """Hand all over and go; `run` returns then."""
+        self._is_leaving = True
+        self._tell(None)
+
+    async def turn(self) -> None:
+        """Wait until something has changed."""
+        await self._turned.wait()
+
+    async def _live(self) -> None:
+        """Live one life: from the lease to its end, whichever of its parts ends first."""
+        session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
+        await session.begin()
+        scan = await self._store.scan(self.view.keys.live)
+        self._inbox.clear()
+        self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
+        parts = [
+            asyncio.ensure_future(part) for part in (session.keep(), self._watch(scan.revision), self._serve(session))
+        ]
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.holdings.deadline = float("-inf")
+            self.holdings.cancel()
+            await _ended([*parts, *self._asides])
+            self._step(Ended())
+            await session.end()
+        for part in done:
+            part.result()
+
+    async def _serve(self, session: Session) -> None:
+        """Do what the machines say until the store has ended the session, or we have left."""
+        seat = Seat(self._store, self.view, self.options, nonce=uuid4().hex, lease=session.lease)
+        patience = self._clock.elapsed() + session.ttl_seconds + 1
+        while not session.ended.is_set():
+            now = self._clock.elapsed()
+            due = None
+            if seat.session is not None and not self.share.me.session:
+                self._step(Joined(session=seat.session))
+            elif seat.session is None and (self.share.me.session or self._is_leaving):
+                return
+            elif seat.session is None:
+                await seat.try_to_join(is_patient=now < patience)
+                due = now + session.ttl_seconds / _LOOKS_PER_TTL
+            elif self._is_leaving and await self._has_left(seat, now):
+                return
+            if (write := self.controller.look(now)) is not None:
+                self._aside(self._write(write))
+            self._press(session, now)
+            await self._wait(due)
+
+    async def _wait(self, due: float | None) -> None:
+        """Take what is in the inbox, once there is something, or something is due."""
+        dues = [due, self.share.wakes_at(), self.controller.wakes_at(), self._gone_at, *self._draining.values()]
+        dues += [self.holdings.deadline] if self.holdings.is_current else []
+        first = min((each for each in dues if each is not None), default=None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if first is None else max(0.0, first - self._clock.elapsed())):
+                await self._woken.wait()
+        self._woken.clear()
+        news, self._inbox = self._inbox, []
+        quiet = frozenset(partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
+        for each in news:
+            if isinstance(each, Change):
+                self._step(Seen(touched=self.view.apply(each, self._clock.elapsed())))
+            elif isinstance(each, Answered):
+                self._step(each)
+        self._step(Quiet(partitions=quiet) if quiet else Tick())
+        self._note_turn()
+
+    def _step(self, event: Joined | Seen | Answered | Quiet | Ended | Tick) -> None:
+        """Ask the machine, and do what it says."""
+        now = self._clock.elapsed()
+        gained: dict[int, FencingToken] = {}
+        lost: list[Drain | Stop] = []
+        for action in self.share.step(event, now):
+            if isinstance(action, Serve):
+                gained[action.partition] = self._token(action.partition, action.epoch)
+            elif isinstance(action, Commit):
+                self._aside(self._commit(action))
+            else:
+                lost.append(action)
+        if gained:
+            self.holdings.grant(gained)
+            logger.info("%s: %s gained %s", self.options.group, self.options.member_id, _listed(gained))
+        if lost:
+            self._withdraw(lost, now)
+
+    def _withdraw(self, actions: list[Drain | Stop], now: float) -> None:
+        partitions = [action.partition for action in actions]
+        self._draining.update((partition, now + self.options.drain_seconds) for partition in partitions)
+        self.holdings.withdraw(partitions)
+        for action in actions:
+            if isinstance(action, Stop):
+                self.holdings.cancel(action.partition)
+            why = "the target names another" if isinstance(action, Drain) else "our session is over"
+            logger.info("%s: %s loses %d: %s", self.options.group, self.options.member_id, action.partition, why)
+
+    def _press(self, session: Session, now: float) -> None:
+        """Cancel what does not end in time; when that does not help, end the session."""
+        if not self.holdings.is_current:
+            self.holdings.cancel()
+        for partition, due in list(self._draining.items()):
+            if self.holdings.is_quiet(partition):
+                del self._draining[partition]
+            elif now >= due + session.ttl_seconds:
+                logger.error(
+                    "%s/%d: forced: its work outlives the drain; guards alone protect it", self.options.group, partition
+                )
+                session.forfeit()
+                del self._draining[partition]
+            elif now >= due:
+                self.holdings.cancel(partition)
+
+    async def _has_left(self, seat: Seat, now: float) -> bool:
+        """Let go of everything; whether that is done, or has taken too long."""
+        if self._gone_at is None:
+            self._gone_at = now + self.options.drain_seconds + self.options.ttl_seconds
+            if self.options.is_static:
+                self.holdings.withdraw(list(self.holdings))
+            else:
+                await ask_to_leave(self._store, self.view, self.options.member_id, LEAVES)
+        is_idle = self.holdings.all_quiet if self.options.is_static else self._has_nothing()
+        if is_idle or now >= self._gone_at:
+            await seat.leave()
+            return True
+        return False
+
+    def _has_nothing(self) -> bool:
+        me = self.share.me
+        mine = any(
+            (owned.ownership.owner, owned.ownership.session) == (me.id, me.session) for owned in self.view.own.values()
+        )
+        return not mine and self.share.is_idle and not self.view.wanted(me.id)
+
+    async def _commit(self, commit: Commit) -> None:
+        outcome = await self._committed(commit)
+        revision = outcome.revision if isinstance(outcome, Committed) else None
+        self._hear(Answered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))
+
+    async def _write(self, write: Write) -> None:
+        outcome = await self._committed(write)
+        now = self._clock.elapsed()
+        if isinstance(outcome, Committed):
+            self._step(Seen(touched=self.view.wrote([write.put], outcome.revision, now)))
+        self.controller.answered(isinstance(outcome, Committed), now)
+        self._hear(None)
+
+    async def _committed(self, commit: Commit | Write) -> Outcome:
+        puts = commit.puts if isinstance(commit, Commit) else (commit.put,)
+        try:
+            return await self._store.commit(when=commit.when, puts=puts)
+        except _OVER as error:
+            return Unknown(reason=error.problem)
+
+    async def _watch(self, after: int) -> None:
+        async for change in self._store.watch(self.view.keys.live, after=after):
+            self._hear(change)
+
+    def _token(self, partition: int, epoch: int) -> FencingToken:
+        session = f"{self.options.member_id} {self.share.me.session}"
+        resource = f"{self.options.group}/{partition}"
+        return FencingToken(resource=resource, holder=session, incarnation=self.view.incarnation, epoch=epoch)
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    def _confirm(self, deadline: float) -> None:
+        self.holdings.deadline = deadline
+
+    def _quiet(self, partitions: frozenset[int]) -> None:
+        self._tell(Quiet(partitions=partitions))
+
+    def _tell(self, news: Quiet | None) -> None:
+        """Put something into the inbox, from any thread."""
+        with suppress(RuntimeError):  # the loop has ended with the interpreter
+            self._loop.call_soon_threadsafe(self._hear, news)
+
+    def _hear(self, news: Change | Answered | Quiet | None) -> None:
+        self._inbox.append(news)
+        self._woken.set()
+
+    def _turn(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._note_turn)
+
+    def _note_turn(self) -> None:
+        self._turned.set()
+        self._turned = asyncio.Event()
+
+
+async def _ended(tasks: "list[asyncio.Future[None]]") -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+def _listed(partitions: "dict[int, FencingToken]") -> str:
+    return ", ".join(f"{partition} (epoch {token.epoch})" for partition, token in partitions.items())

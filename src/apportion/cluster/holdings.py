@@ -1,0 +1,178 @@
+"""Holdings: what this process may work on right now, for whichever thread asks.
+
+Promises: every access looks at the deadline of the session on this process's own clock, so that a process that was
+paused, or cut off, stops by itself before another may start. A partition is quiet when no hold on it is open and the
+consumer of changes has asked for the next one, so that what was lost is given away after the work on it has ended.
+Refuses: to wait. It is filled by the driver on the I/O thread, and read from any.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from apportion.errors import InvalidInput, NotOwner
+from apportion.model.clock import Clock
+from apportion.model.epoch import FencingToken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """A partition that is ours: the token to show where we write, and since when on this machine's elapsed clock."""
+
+    token: FencingToken
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupChange:
+    """What this member gained and lost since the change before, sorted."""
+
+    gained: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Tellings:
+    """What the consumer of changes has still to hear, and what it has heard and not yet done."""
+
+    has_consumer: bool = False
+    gained: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+    heard: set[int] = field(default_factory=set)
+
+
+class Holdings(Mapping[int, Holding]):
+    """The partitions that are ours now. Empty once the deadline has passed."""
+
+    def __init__(self, clock: Clock, *, quiet: Callable[[frozenset[int]], None], told: Callable[[], None]) -> None:
+        self.deadline = float("-inf")
+        self._clock, self._quiet, self._told = clock, quiet, told
+        self._lock = threading.Lock()
+        self._held: dict[int, Holding] = {}
+        self._open: Counter[int] = Counter()
+        self._cancels: dict[object, tuple[int, Callable[[], None]]] = {}
+        self._tellings = _Tellings()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the session's deadline lies ahead."""
+        return self._clock.elapsed() < self.deadline
+
+    def __getitem__(self, partition: int) -> Holding:
+        held = self._held[partition]
+        if not self.is_current:
+            raise KeyError(partition)
+        return held
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self._held) if self.is_current else ())
+
+    def __len__(self) -> int:
+        return len(self._held) if self.is_current else 0
+
+    def grant(self, tokens: Mapping[int, FencingToken]) -> None:
+        """Take partitions that are ours from now on. O(all that is held)."""
+        since = self._clock.elapsed()
+        with self._lock:
+            new = {partition: Holding(token=token, since=since) for partition, token in tokens.items()}
+            self._held = self._held | new
+            self._tellings.gained.update(new)
+        self._told()
+
+    def withdraw(self, partitions: Collection[int]) -> None:
+        """Let nothing more begin on some; `quiet` is called with those on which what was begun has ended."""
+        with self._lock:
+            self._held = {each: held for each, held in self._held.items() if each not in partitions}
+            tellings = self._tellings
+            tellings.lost.update(each for each in partitions if each not in tellings.gained)
+            tellings.gained.difference_update(partitions)
+        self._told()
+        self._settle(partitions)
+
+    def cancel(self, partition: int | None = None) -> None:
+        """Cancel the holds that are open on a partition, or all."""
+        with self._lock:
+            cancels = [cancel for each, cancel in self._cancels.values() if partition in (None, each)]
+        for cancel in cancels:
+            cancel()
+
+    def is_open(self, partition: int) -> bool:
+        """Whether a hold on a partition is open."""
+        return self._open[partition] > 0
+
+    def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, object]:
+        """Begin a hold; `NotOwner` when the partition is not ours now. `leave` ends what is returned with the token."""
+        with self._lock:
+            held = self._held.get(partition)
+            if held is None:
+                raise NotOwner(partition, "another member owns it, or nobody does")
+            if not self.is_current:
+                raise NotOwner(partition, "the store has not confirmed our session in time")
+            self._open[partition] += 1
+            hold = object()
+            self._cancels[hold] = (partition, cancel or _nothing)
+            return held.token, hold
+
+    def leave(self, hold: object) -> None:
+        """End a hold."""
+        with self._lock:
+            partition, _ = self._cancels.pop(hold)
+            self._open[partition] -= 1
+        self._settle([partition])
+
+    def consume(self) -> None:
+        """Begin to consume changes; `InvalidInput` for a second consumer."""
+        if self._tellings.has_consumer:
+            hint = "Let one task consume them and tell the others."
+            raise InvalidInput("consumer of changes()", "a second one", "one a group", hint)
+        self._tellings.has_consumer = True
+
+    def next_change(self) -> GroupChange | None:
+        """Return what there is to tell, None for nothing. To ask says that all that was told has been done."""
+        with self._lock:
+            tellings = self._tellings
+            done, tellings.heard = tellings.heard, set()
+            change = GroupChange(gained=tuple(sorted(tellings.gained)), lost=tuple(sorted(tellings.lost)))
+            tellings.heard = tellings.lost
+            tellings.gained, tellings.lost = set(), set()
+        self._settle(done)
+        return change if change.gained or change.lost else None
+
+    def abandon(self) -> None:
+        """End to consume changes: what was told counts as done."""
+        with self._lock:
+            tellings = self._tellings
+            done = tellings.heard | tellings.lost
+            self._tellings = _Tellings(gained=tellings.gained)
+        self._settle(done)
+
+    def is_quiet(self, partition: int) -> bool:
+        """Whether all that was begun on a partition has ended."""
+        with self._lock:
+            return self._is_quiet(partition)
+
+    @property
+    def all_quiet(self) -> bool:
+        """Whether nothing is held, and all that was begun has ended."""
+        with self._lock:
+            tellings = self._tellings
+            is_told = not tellings.has_consumer or not tellings.lost | tellings.heard
+            return not self._held and not any(self._open.values()) and is_told
+
+    def _is_quiet(self, partition: int) -> bool:
+        tellings = self._tellings
+        is_told = not tellings.has_consumer or partition not in tellings.lost | tellings.heard
+        return partition not in self._held and self._open[partition] == 0 and is_told
+
+    def _settle(self, partitions: Iterable[int]) -> None:
+        with self._lock:
+            quiet = frozenset(each for each in partitions if self._is_quiet(each))
+            if not self._tellings.has_consumer:
+                self._tellings.lost.difference_update(quiet)
+        if quiet:
+            self._quiet(quiet)
+
+
+def _nothing() -> None:
+    """Cancel a hold that cannot be: its thread goes on, and only a guard protects from it."""

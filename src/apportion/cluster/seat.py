@@ -1,0 +1,105 @@
+"""Seat: how a member comes to be in a group, and how it leaves: what is committed about its own record.
+
+Promises: of one id at most one session is there. A newcomer waits for the lease of its predecessor to end, at most a
+time to live and a second; only then it is told that the other one lives.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from apportion.cluster.records import GroupRecord, Keys, MemberRecord, decoded, encoded
+from apportion.cluster.view import View
+from apportion.errors import DuplicateMember, InvalidInput
+from apportion.stores.api import Absent, Compare, CoordinationStore, Outcome, Put, Unchanged
+
+LEAVES, REPLACED, DRAINED = b"leaves", b"replaced", b"drained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a member takes part; see `open_group`."""
+
+    group: str
+    record: GroupRecord
+    member_id: str
+    member: MemberRecord
+    is_static: bool = False
+    replaces: bool = False
+    ttl_seconds: float = 10.0
+    drain_seconds: float = 20.0
+    throttle: int | None = None
+
+
+class Seat:
+    """The record of one life of a member, told from others by its nonce."""
+
+    def __init__(self, store: CoordinationStore, view: View, options: Options, *, nonce: str, lease: int) -> None:
+        self._store, self._view, self._options = store, view, options
+        self._keys, self._nonce, self._lease = view.keys, nonce, lease
+
+    @property
+    def session(self) -> int | None:
+        """Our session, None while the record is not there."""
+        there = self._view.members.get(self._options.member_id)
+        return None if there is None or there.record.nonce != self._nonce else there.session
+
+    async def try_to_join(self, *, is_patient: bool) -> None:
+        """Write our record if nobody of our id is there; the view shows whether it happened.
+
+        `DuplicateMember` when somebody is, and patience has an end.
+        """
+        member_id, options = self._options.member_id, self._options
+        there = self._view.members.get(member_id)
+        if there is None:
+            record = encoded(replace(options.member, nonce=self._nonce))
+            member, static = self._keys.member(member_id), self._keys.static(member_id)
+            when: list[Compare] = [Absent(key=member)]
+            puts = [Put(key=member, value=record, lease=self._lease)]
+            if options.is_static:
+                known = self._view.statics.get(member_id)
+                when.append(Absent(key=static) if known is None else Unchanged(key=static, revision=known[1]))
+                puts.append(Put(key=static, value=record))
+            await self._store.commit(when=when, puts=puts)
+        elif options.replaces:
+            await ask_to_leave(self._store, self._view, member_id, REPLACED)
+        elif not is_patient:
+            raise DuplicateMember(member_id, there.session)
+
+    async def leave(self) -> None:
+        """Take our record away, in one commit; a static member also notes that it did not die."""
+        session, keys, member_id = self.session, self._keys, self._options.member_id
+        if session is None:
+            return
+        when = [Unchanged(key=keys.member(member_id), revision=session)]
+        puts: list[Put] = []
+        if self._options.is_static and member_id in self._view.statics:
+            record, revision = self._view.statics[member_id]
+            when.append(Unchanged(key=keys.static(member_id), revision=revision))
+            puts.append(Put(key=keys.static(member_id), value=encoded(replace(record, left_session=session))))
+        await self._store.commit(when=when, puts=puts, deletes=[keys.member(member_id)])
+
+
+async def ask_to_leave(store: CoordinationStore, view: View, member_id: str, how: bytes) -> Outcome | None:
+    """Ask a member for its partitions; the request ends with its session. None when it was asked before, or is gone."""
+    there, key = view.members.get(member_id), view.keys.drain(member_id)
+    if there is None or member_id in view.drains:
+        return None
+    when: list[Compare] = [Absent(key=key), Unchanged(key=view.keys.member(member_id), revision=there.session)]
+    return await store.commit(when=when, puts=[Put(key=key, value=how, lease=there.lease)])
+
+
+async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> None:
+    """Make the group, or find that it is as we say; `InvalidInput` where it is not."""
+    key = Keys(group=group).record
+    while True:
+        found = {item.key: item for item in (await store.scan(key)).items}.get(key)
+        if found is not None:
+            break
+        await store.commit(when=[Absent(key=key)], puts=[Put(key=key, value=encoded(record))])
+        await asyncio.sleep(0)
+    there = decoded(GroupRecord, found.value)
+    for what in ("format", "partitions", "mode", "balancer"):
+        said, is_so = getattr(record, what), getattr(there, what)
+        if said != is_so:
+            hint = "All members of a group say the same; apportion group resize changes the partitions of an empty one."
+            raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
