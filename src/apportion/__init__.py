@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apportion import balance, errors, placement, sim, stores, sync
+    from apportion import balance, cluster, errors, placement, sim, stores, sync
+    from apportion.cluster.facade import open_group
     from apportion.errors import ApportionError
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "apportion.cluster.facade": ("open_group",),
     "apportion.errors": ("ApportionError",),
     "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Throttle", "Topology"),
     "apportion.model.codec": ("decode", "encode"),
@@ -30,7 +32,7 @@ _HOMES = {
     "apportion.stores.facade": ("open_store",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_ROOMS = ("balance", "errors", "model", "placement", "sim", "stores", "sync")
+_ROOMS = ("balance", "cluster", "errors", "model", "placement", "sim", "stores", "sync")
 
 __all__ = [
     "ApportionError",
@@ -51,6 +53,7 @@ __all__ = [
     "Topology",
     "apply",
     "balance",
+    "cluster",
     "decode",
     "encode",
     "errors",
@@ -58,6 +61,7 @@ __all__ = [
     "group_places",
     "handover",
     "hashers",
+    "open_group",
     "open_store",
     "placement",
     "plan",

@@ -3,7 +3,9 @@
 Both are thin façades over the one I/O thread of the process; no loop is run inside the caller's thread.
 """
 
+from apportion.cluster.facade import SyncGroup
+from apportion.cluster.facade import open_group_sync as open_group
 from apportion.stores.facade import SyncStore
 from apportion.stores.facade import open_store_sync as open_store
 
-__all__ = ["SyncStore", "open_store"]
+__all__ = ["SyncGroup", "SyncStore", "open_group", "open_store"]

@@ -14,8 +14,9 @@ from uuid import uuid4
 
 from apportion.cluster.controller import Controller, Write
 from apportion.cluster.holdings import Holdings
+from apportion.cluster.options import Options
 from apportion.cluster.records import Keys
-from apportion.cluster.seat import LEAVES, Options, Seat, agree, ask_to_leave
+from apportion.cluster.seat import LEAVES, Seat, agree, ask_to_leave
 from apportion.cluster.session import Session
 from apportion.cluster.share import Answered, Commit, Drain, Ended, Joined, Quiet, Seen, Serve, Share, Stop, Tick
 from apportion.cluster.view import View
@@ -61,9 +62,24 @@ class Driver:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def leave(self) -> None:
-        """Hand all over and go; `run` returns then."""
+        """Hand all over and go; `run` returns then. From any thread."""
         self._is_leaving = True
         self._tell(None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every partition belongs to whom the target names, as far as we see. O(partitions)."""
+        view, target = self.view, self.view.target
+        if target is None or target.is_paused or not target.digest:
+            return False
+        return all(view.is_settled(partition, owner) for partition, owner in enumerate(target.owners))
+
+    def why_not(self, partition: int) -> str:
+        """Say why a partition is not ours now."""
+        if not self.holdings.is_current:
+            return "the store has not confirmed our session in time"
+        owner = self.view.owned(partition).ownership.owner
+        return "nobody owns it" if owner is None else f"{owner} owns it"
 
     async def turn(self) -> None:
         """Wait until something has changed."""
@@ -128,7 +144,7 @@ class Driver:
             elif isinstance(each, Answered):
                 self._step(each)
         self._step(Quiet(partitions=quiet) if quiet else Tick())
-        self._note_turn()
+        self.note_turn()
 
     def _step(self, event: Joined | Seen | Answered | Quiet | Ended | Tick) -> None:
         """Ask the machine, and do what it says."""
@@ -246,9 +262,10 @@ class Driver:
 
     def _turn(self) -> None:
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._note_turn)
+            self._loop.call_soon_threadsafe(self.note_turn)
 
-    def _note_turn(self) -> None:
+    def note_turn(self) -> None:
+        """Wake all who wait in `turn`."""
         self._turned.set()
         self._turned = asyncio.Event()
 

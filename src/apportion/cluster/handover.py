@@ -11,10 +11,9 @@ Source: the transitions were explored exhaustively before (see `models/`), after
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from apportion.cluster.records import Keys, Ownership, encoded
+from apportion.cluster.records import QUARANTINE_DEATHS, Keys, Ownership, encoded
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
-QUARANTINE_DEATHS = 3
 DEADLY_SECONDS = 1.0
 HEALTHY_SECONDS = 60.0
 

@@ -134,10 +134,18 @@ class Holdings(Mapping[int, Holding]):
             tellings = self._tellings
             done, tellings.heard = tellings.heard, set()
             change = GroupChange(gained=tuple(sorted(tellings.gained)), lost=tuple(sorted(tellings.lost)))
-            tellings.heard = tellings.lost
-            tellings.gained, tellings.lost = set(), set()
         self._settle(done)
         return change if change.gained or change.lost else None
+
+    def tell(self, change: GroupChange) -> bool:
+        """Note that the consumer has got a change; False when nothing of it is so any more."""
+        with self._lock:
+            tellings = self._tellings
+            is_so = not tellings.gained.isdisjoint(change.gained) or not tellings.lost.isdisjoint(change.lost)
+            tellings.gained.difference_update(change.gained)
+            tellings.heard |= tellings.lost.intersection(change.lost)
+            tellings.lost.difference_update(change.lost)
+            return is_so
 
     def abandon(self) -> None:
         """End to consume changes: what was told counts as done."""

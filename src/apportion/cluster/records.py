@@ -26,6 +26,7 @@ Mode = Literal["cooperative", "eager"]
 FORMAT = 1
 FORMATS = (FORMAT,)
 MAX_PARTITIONS = 2**18
+QUARANTINE_DEATHS = 3
 NOBODY = 0xFFFF
 MAX_MEMBERS = NOBODY
 Value = TypeVar("Value", "GroupRecord", "MemberRecord", "Ownership")

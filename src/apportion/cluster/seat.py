@@ -5,29 +5,15 @@ time to live and a second; only then it is told that the other one lives.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord, decoded, encoded
+from apportion.cluster.options import Options
+from apportion.cluster.records import GroupRecord, Keys, decoded, encoded
 from apportion.cluster.view import View
 from apportion.errors import DuplicateMember, InvalidInput
 from apportion.stores.api import Absent, Compare, CoordinationStore, Outcome, Put, Unchanged
 
 LEAVES, REPLACED, DRAINED = b"leaves", b"replaced", b"drained"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a member takes part; see `open_group`."""
-
-    group: str
-    record: GroupRecord
-    member_id: str
-    member: MemberRecord
-    is_static: bool = False
-    replaces: bool = False
-    ttl_seconds: float = 10.0
-    drain_seconds: float = 20.0
-    throttle: int | None = None
 
 
 class Seat:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from apportion.cluster.handover import (
     DEADLY_SECONDS,
     HEALTHY_SECONDS,
-    QUARANTINE_DEATHS,
     Act,
     Event,
     HandOver,
@@ -23,6 +22,7 @@ from apportion.cluster.handover import (
     outcome,
     request,
 )
+from apportion.cluster.records import QUARANTINE_DEATHS
 from apportion.cluster.view import Touched, View
 from apportion.stores.api import Compare, Put
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from apportion.cluster.records import Keys, MemberRecord, Ownership, Target, decoded, decoded_target
+from apportion.cluster.records import QUARANTINE_DEATHS, Keys, MemberRecord, Ownership, Target, decoded, decoded_target
 from apportion.stores.api import Change, Item, Put, Scan
 
 
@@ -114,6 +114,13 @@ class View:
     def is_live(self, ownership: Ownership) -> bool:
         """Whether the session that owns something still lives."""
         return ownership.owner is not None and self.session(ownership.owner) == ownership.session
+
+    def is_settled(self, partition: int, wanted: str | None) -> bool:
+        """Whether a partition belongs to a living session of whom it should, or to nobody where it should not."""
+        ownership = self.owned(partition).ownership
+        if wanted is None or ownership.deaths >= QUARANTINE_DEATHS:
+            return ownership.owner is None
+        return ownership.owner == wanted and self.is_live(ownership)
 
     def has_left(self, ownership: Ownership) -> bool:
         """Whether a static member ended the session that owns something by itself, and did not die."""

@@ -1,0 +1,41 @@
+"""Environment: who a member is, where its caller does not say: as Kubernetes' downward API passes it on.
+
+APPORTION_MEMBER_ID   metadata.name; the ordinal name of a StatefulSet's pod makes a good static member
+APPORTION_ZONE        eu/rack1: the fault domain, outermost first
+APPORTION_WEIGHT      2 for a node that takes twice as much
+APPORTION_LABELS      app=mailer,tier=batch
+"""
+
+import socket
+from collections.abc import Mapping
+from uuid import uuid4
+
+from apportion.errors import InvalidInput
+
+
+def member_id(environ: Mapping[str, str]) -> str:
+    """Return the id of this process: the one it was given, or one that no other process has."""
+    return environ.get("APPORTION_MEMBER_ID") or f"{socket.gethostname()}-{uuid4().hex[:8]}"
+
+
+def zone(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the zone of this process, () where it was given none."""
+    return tuple(filter(None, environ.get("APPORTION_ZONE", "").split("/")))
+
+
+def weight(environ: Mapping[str, str]) -> float:
+    """Return the weight of this process, 1.0 where it was given none; `InvalidInput` for what is no number."""
+    said = environ.get("APPORTION_WEIGHT") or "1"
+    try:
+        return float(said)
+    except ValueError as error:
+        raise InvalidInput("APPORTION_WEIGHT", said, "a number", "Write for example 2, or leave it out.") from error
+
+
+def labels(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of this process; `InvalidInput` for what is not written name=value,name=value."""
+    said = environ.get("APPORTION_LABELS", "")
+    pairs = [pair.partition("=") for pair in filter(None, said.split(","))]
+    if not all(name and mark for name, mark, _ in pairs):
+        raise InvalidInput("APPORTION_LABELS", said, "name=value,name=value", "Leave it out where there are none.")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,198 @@
+"""Groups as users open them: processes share partitions, and each partition has one owner.
+
+    async with apportion.open_group("sqlite:///work.db", "mailers", partitions=256) as group:
+        async for change in group.changes():
+            ...
+
+    with apportion.sync.open_group("sqlite:///work.db", "mailers", partitions=256) as group:
+        for change in group.changes():
+            ...
+
+All that must go on in time goes on on the I/O thread: a user's loop that is blocked loses nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from types import TracebackType
+
+from apportion.cluster.holdings import GroupChange, Holding
+from apportion.cluster.membership import Membership
+from apportion.cluster.options import Opening
+from apportion.cluster.signals import leaving_on_sigterm
+from apportion.cluster.view import Present
+from apportion.errors import NotOwner
+from apportion.model.epoch import FencingToken
+from apportion.stores.io_thread import IoThread, io_thread
+
+
+class Group:
+    """What a member knows without waiting; see `AsyncGroup` and `SyncGroup` for the rest."""
+
+    def __init__(self, membership: Membership, thread: IoThread) -> None:
+        self._membership, self._thread = membership, thread
+
+    @property
+    def member_id(self) -> str:
+        """The id of this member."""
+        return self._membership.driver.options.member_id
+
+    @property
+    def owned(self) -> Mapping[int, Holding]:
+        """The partitions that are ours now, live: empty as soon as the session is past its deadline. No I/O."""
+        return self._membership.holdings
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether our session lives and a target is known: what a readiness probe asks."""
+        return self._membership.holdings.is_current and self._membership.driver.view.target is not None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether this member still takes part, or tries to: what a liveness probe asks."""
+        return self._membership.is_running
+
+    def token(self, partition: int | str) -> FencingToken:
+        """Return the token of a partition; `NotOwner` when it is not ours at this moment. No I/O."""
+        return self._membership.token(partition)
+
+    def leave(self) -> None:
+        """Begin to hand all over and leave; changes() ends when that is done. From any thread."""
+        self._membership.driver.leave()
+
+
+class AsyncGroup(Group):
+    """A group for callers on any event loop."""
+
+    async def changes(self) -> AsyncGenerator[GroupChange, None]:
+        """Yield what was gained and lost, until this member has left. One consumer.
+
+        What was lost goes to its next owner once the next change was asked for and no `hold` on it is open: end the
+        work on it before you ask. A change that was not delivered because its consumer was cancelled comes again.
+        """
+        holdings = self._membership.holdings
+        holdings.consume()
+        try:
+            while (change := await self._thread.hop(self._membership.next_change())) is not None:
+                if holdings.tell(change):
+                    yield change
+        finally:
+            holdings.abandon()
+
+    @asynccontextmanager
+    async def hold(self, partition: int | str) -> AsyncIterator[FencingToken]:
+        """Hold a partition within the block: it is not handed over before the block has ended.
+
+        `NotOwner` at once if it is not ours, and in the middle of the block if the session ends, or the drain times
+        out: then what the block awaits is cancelled.
+        """
+        holdings, number = self._membership.holdings, self._membership.number(partition)
+        block = _Block(asyncio.current_task(), asyncio.get_running_loop())
+        token, hold = holdings.enter(number, block.cancel)
+        try:
+            yield token
+        except asyncio.CancelledError:
+            if block.was_cancelled:
+                raise NotOwner(number, "the session ended, or the drain timed out, while it was held") from None
+            raise
+        finally:
+            block.end()
+            holdings.leave(hold)
+
+    async def wait_until_settled(self) -> None:
+        """Wait until every partition of the group belongs to whom it should."""
+        await self._thread.hop(self._membership.until_settled())
+
+    async def members(self) -> dict[str, Present]:
+        """Return who is there, by id."""
+        return await self._thread.hop(self._membership.members())
+
+
+class SyncGroup(Group):
+    """A group for callers without an event loop; not to be called from one."""
+
+    def changes(self) -> Iterator[GroupChange]:
+        """See `AsyncGroup`. Waits for each change without end; Ctrl-C interrupts it."""
+        holdings = self._membership.holdings
+        holdings.consume()
+        try:
+            while (change := self._thread.wait(self._membership.next_change())) is not None:
+                if holdings.tell(change):
+                    yield change
+        finally:
+            holdings.abandon()
+
+    def hold(self, partition: int | str) -> AbstractContextManager[FencingToken]:
+        """See `AsyncGroup`. A thread cannot be cancelled: ask `token` again in long work."""
+        return self._membership.held(partition)
+
+    def wait_until_settled(self) -> None:
+        """See `AsyncGroup`."""
+        self._thread.wait(self._membership.until_settled())
+
+    def members(self) -> dict[str, Present]:
+        """See `AsyncGroup`."""
+        return self._thread.wait(self._membership.members())
+
+
+class AsyncOpening(Opening):
+    """`apportion.open_group(...)`: joins at the beginning of an `async with` block, and leaves at its end."""
+
+    async def __aenter__(self) -> AsyncGroup:
+        """Connect and join. Errors as those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
+        self._thread = io_thread()
+        self._membership = await self._thread.hop(Membership.begin(self.url, self.options))
+        self._signals = leaving_on_sigterm(self._membership.driver.leave)
+        self._signals.__enter__()
+        return AsyncGroup(self._membership, self._thread)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        self._signals.__exit__(None, None, None)
+        await self._thread.hop(self._membership.end())
+
+
+class SyncOpening(Opening):
+    """`apportion.sync.open_group(...)`: joins at the beginning of a `with` block, and leaves at its end."""
+
+    def __enter__(self) -> SyncGroup:
+        """See `AsyncOpening`."""
+        self._thread = io_thread()
+        self._membership = self._thread.wait(Membership.begin(self.url, self.options))
+        self._signals = leaving_on_sigterm(self._membership.driver.leave)
+        self._signals.__enter__()
+        return SyncGroup(self._membership, self._thread)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        self._signals.__exit__(None, None, None)
+        self._thread.wait(self._membership.end())
+
+
+class _Block:
+    """The task inside a `hold` block, so that it can be cancelled from another thread, and only within the block."""
+
+    def __init__(self, task: "asyncio.Task[object] | None", loop: asyncio.AbstractEventLoop) -> None:
+        self._task, self._loop = task, loop
+        self.was_cancelled = False
+
+    def cancel(self) -> None:
+        """Cancel what the block awaits; from any thread."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def end(self) -> None:
+        """Note that the block has ended."""
+        task, self._task = self._task, None
+        if self.was_cancelled and task is not None:
+            task.uncancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self.was_cancelled = True
+            self._task.cancel()
+
+
+open_group = AsyncOpening
+open_group_sync = SyncOpening

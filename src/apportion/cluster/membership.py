@@ -1,0 +1,105 @@
+"""Membership: a driver that runs on the I/O thread for one process, from the first join to the last hand-over."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from apportion.cluster.driver import Driver
+from apportion.cluster.holdings import GroupChange
+from apportion.cluster.options import Options
+from apportion.cluster.view import Present
+from apportion.errors import InvalidInput, NotOwner
+from apportion.model.epoch import FencingToken
+from apportion.stores.api import CoordinationStore, Need
+from apportion.stores.catalog import connect
+from apportion.stores.clock import SystemClock
+
+_NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
+
+
+class Membership:
+    """All of a group that must be awaited, for the loop of the I/O thread."""
+
+    def __init__(self, store: CoordinationStore, options: Options) -> None:
+        self.driver = Driver(store, SystemClock(), options)
+        self.holdings = self.driver.holdings
+        self._store = store
+        self._running = asyncio.ensure_future(self.driver.run())
+        self._running.add_done_callback(lambda _: self.driver.note_turn())
+
+    @classmethod
+    async def begin(cls, url: str, options: Options) -> "Membership":
+        """Connect, join and return; errors are those of `stores.connect`, `DuplicateMember`, `InvalidInput`."""
+        store = await connect(url, needs=_NEEDS)
+        membership = cls(store, options)
+        try:
+            await membership._until_joined()
+        except BaseException:
+            await membership.end()
+            raise
+        return membership
+
+    async def end(self) -> None:
+        """Hand all over and leave; close the store."""
+        self.driver.leave()
+        await asyncio.wait([self._running])
+        await self._store.close()
+        if not self._running.cancelled():
+            self._running.exception()  # told by whoever asked for a change, or by nobody
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it takes part, or tries to."""
+        return not self._running.done()
+
+    async def next_change(self) -> GroupChange | None:
+        """Return the next change; None once we have left. Raises what ended it."""
+        while (change := self.holdings.next_change()) is None:
+            if self._running.done():
+                self._running.result()
+                return None
+            await self.driver.turn()
+        return change
+
+    async def until_settled(self) -> None:
+        """Wait until every partition belongs to whom the target names."""
+        while not self.driver.is_settled:
+            if self._running.done():
+                self._running.result()
+                return
+            await self.driver.turn()
+
+    async def members(self) -> dict[str, Present]:
+        """Return who is there, as this process sees it."""
+        return dict(sorted(self.driver.view.members.items()))
+
+    def number(self, partition: int | str) -> int:
+        """Return a partition by its number, which may be written as a str; `InvalidInput` for none of the group."""
+        count = self.driver.options.record.partitions
+        number = int(partition) if isinstance(partition, str) and partition.isdecimal() else partition
+        if type(number) is not int or not 0 <= number < count:
+            raise InvalidInput("partition", partition, f"one of 0 .. {count - 1}", "Take one of group.owned.")
+        return number
+
+    def token(self, partition: int | str) -> FencingToken:
+        """Return the token of a partition; `NotOwner` when it is not ours at this moment."""
+        number = self.number(partition)
+        held = self.holdings.get(number)
+        if held is None:
+            raise NotOwner(number, self.driver.why_not(number))
+        return held.token
+
+    @contextmanager
+    def held(self, partition: int | str) -> Iterator[FencingToken]:
+        """Hold a partition within the block, from a thread; it cannot be cancelled."""
+        token, hold = self.holdings.enter(self.number(partition))
+        try:
+            yield token
+        finally:
+            self.holdings.leave(hold)
+
+    async def _until_joined(self) -> None:
+        while not self.driver.share.me.session:
+            if self._running.done():
+                self._running.result()
+            await self.driver.turn()

@@ -1,0 +1,119 @@
+"""Options: how a member takes part in a group, checked before anything is done."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from apportion.cluster import environment
+from apportion.cluster.controller import checked_balancer
+from apportion.cluster.records import GroupRecord, MemberRecord, Mode, checked_id, checked_partitions
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.model.topology import Node
+
+TTL = timedelta(seconds=10)
+DRAIN = timedelta(seconds=20)
+GRACE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a member takes part; see `open_group` for the meanings."""
+
+    group: str
+    record: GroupRecord
+    member_id: str
+    member: MemberRecord
+    is_static: bool = False
+    replaces: bool = False
+    ttl_seconds: float = 10.0
+    drain_seconds: float = 20.0
+    throttle: int | None = None
+
+
+class Opening:
+    """A group that is to be joined: the store's URL, and how this process takes part."""
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        partitions: int,
+        member_id: str | None = None,
+        static: bool = False,
+        lease_ttl: timedelta = TTL,
+        drain_timeout: timedelta = DRAIN,
+        rejoin_grace: timedelta | None = None,
+        balancer: str = "optimal",
+        mode: Mode = "cooperative",
+        weight: float | None = None,
+        zone: tuple[str, ...] | None = None,
+        labels: Mapping[str, str] | None = None,
+        replace: bool = False,
+        throttle: int | None = None,
+    ) -> None:
+        """Check all that is said; nothing is opened yet.
+
+        `partitions` are numbered from 0; all members say the same number, mode and balancer. A `static` member keeps
+        its partitions over a restart within `rejoin_grace`, under an id of its own choice. A partition that is lost is
+        given away once its work has ended; after `drain_timeout` the work is cancelled. `lease_ttl` is how long a
+        process that was killed keeps its partitions. `throttle` bounds the planned moves under way. With `replace`, a
+        living member of the same id is asked to leave. What is None is taken from the environment (see `environment`).
+
+        Raises `InvalidInput`, `UnknownOption`.
+        """
+        if mode not in ("cooperative", "eager"):
+            raise UnknownOption("mode", mode, ("cooperative", "eager"))
+        if throttle is not None and (type(throttle) is not int or throttle < 1):
+            raise InvalidInput("throttle", throttle, "an int of at least 1, or None", "It bounds moves under way.")
+        given = environment.member_id(os.environ) if member_id is None else member_id
+        self.url = url
+        self.options = Options(
+            group=checked_id("name of the group", name),
+            record=GroupRecord(
+                partitions=checked_partitions(partitions), mode=mode, balancer=checked_balancer(balancer)
+            ),
+            member_id=checked_id("member_id", given),
+            member=MemberRecord(
+                nonce="",
+                weight=environment.weight(os.environ) if weight is None else weight,
+                zone=tuple(environment.zone(os.environ) if zone is None else zone),
+                labels=_checked_labels(environment.labels(os.environ) if labels is None else labels),
+                grace_seconds=_grace(static, member_id, rejoin_grace),
+            ),
+            is_static=static,
+            replaces=replace,
+            ttl_seconds=_seconds("lease_ttl", lease_ttl),
+            drain_seconds=_seconds("drain_timeout", drain_timeout),
+            throttle=throttle,
+        )
+        member = self.options.member
+        Node(self.options.member_id, zone=member.zone, weight=member.weight)  # refuses what no balancer could take
+
+
+def _grace(static: bool, member_id: str | None, rejoin_grace: timedelta | None) -> float:
+    if not static:
+        if rejoin_grace is None:
+            return 0.0
+        hint = "Give it a member_id that it keeps over restarts, and static=True."
+        raise InvalidInput("rejoin_grace", str(rejoin_grace), "None for a member that is not static", hint)
+    if member_id is None and "APPORTION_MEMBER_ID" not in os.environ:
+        hint = "Pass member_id=, or set APPORTION_MEMBER_ID to the name of the pod."
+        raise InvalidInput("member_id", None, "an id that is the same after a restart", hint)
+    return _seconds("rejoin_grace", GRACE if rejoin_grace is None else rejoin_grace)
+
+
+def _seconds(field: str, length: timedelta) -> float:
+    if not isinstance(length, timedelta) or not 0 < length.total_seconds() <= 7 * 86_400:
+        hint = f"Write {field}=timedelta(seconds=10)."
+        shown = str(length) if isinstance(length, timedelta) else length
+        raise InvalidInput(field, shown, "a timedelta above 0, at most a week", hint)
+    return length.total_seconds()
+
+
+def _checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    for name, value in labels.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidInput("labels", value, "a mapping of str to str", 'Write labels={"tier": "batch"}.')
+    return dict(labels)
