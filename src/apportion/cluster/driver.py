@@ -68,9 +68,9 @@ class Driver:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every partition belongs to whom the target names, as far as we see. O(partitions)."""
+        """Whether every partition belongs to whom a target names that knows of all members. O(partitions)."""
         view, target = self.view, self.view.target
-        if target is None or target.is_paused or not target.digest:
+        if target is None or target.is_paused or not target.digest or not view.knows_all(target):
             return False
         return all(view.is_settled(partition, owner) for partition, owner in enumerate(target.owners))
 

@@ -122,6 +122,12 @@ class View:
             return ownership.owner is None
         return ownership.owner == wanted and self.is_live(ownership)
 
+    def knows_all(self, target: Target) -> bool:
+        """Whether a target was made when all members that may own were there."""
+        named = set(target.owners)
+        new = (each for each, there in self.members.items() if there.session > self.target_revision)
+        return all(each in named or each in self.drains or not self.members[each].record.weight for each in new)
+
     def has_left(self, ownership: Ownership) -> bool:
         """Whether a static member ended the session that owns something by itself, and did not die."""
         static = self.statics.get(ownership.owner or "")
