@@ -10,18 +10,21 @@ NATIVE := native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/
 PURPOSE_demo := demo
 PURPOSE_peers := bench
 REFERENCE ?=
-DEMO_KEYS ?=
-DEMO_TOPOLOGY ?=
+KEYS ?=
+TOPOLOGY ?=
 
 export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
 
-.PHONY: help demo test check live bench soak lock clean
+.PHONY: help demo tour test check live bench soak lock clean
 
 help: ## List these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
 
-demo: .venv/demo.stamp ## Route real keys and plan a change (DEMO_KEYS=file, DEMO_TOPOLOGY=file.toml)
-	@$(BIN)/apportion demo $(if $(DEMO_KEYS),--keys '$(DEMO_KEYS)') $(if $(DEMO_TOPOLOGY),--topology '$(DEMO_TOPOLOGY)')
+demo: .venv/demo.stamp ## Processes share real work; some join, die or sleep; a verifier reads what they did
+	@$(BIN)/apportion demo --exit
+
+tour: .venv/demo.stamp ## Route real keys and plan a change (KEYS=file, TOPOLOGY=file.toml)
+	@$(BIN)/apportion tour $(if $(KEYS),--keys '$(KEYS)') $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
 
 test: check live ## Everything: checks and fast tests, then the tests that kill processes
 

@@ -45,11 +45,11 @@ def test_compare_prints_no_progress_where_nobody_looks(tmp_path):
     assert b"" == run("compare", "--nodes", "a,b", folder=tmp_path).stderr
 
 
-def test_other_keys_and_other_nodes_change_every_figure_of_the_demonstration(tmp_path):
+def test_other_keys_and_other_nodes_change_every_figure_of_the_tour(tmp_path):
     written(tmp_path, "keys", "".join(f"k{number}\n" for number in range(3000)))
     written(tmp_path, "t.toml", "[[node]]\nid='a'\nzone=['x']\n[[node]]\nid='b'\nweight=3\n[[node]]\nid='c'\n")
     shipped, keyed, both = (
-        json.loads(run("demo", "--json", *options, folder=tmp_path).stdout)
+        json.loads(run("tour", "--json", *options, folder=tmp_path).stdout)
         for options in ((), ("--keys", "keys"), ("--keys", "keys", "--topology", "t.toml"))
     )
     assert (69472, 3000, 3000) == (shipped["keys"], keyed["keys"], both["keys"])
@@ -58,8 +58,8 @@ def test_other_keys_and_other_nodes_change_every_figure_of_the_demonstration(tmp
         assert not set(figures[0]) & set(figures[1])
 
 
-def test_the_demonstration_tells_its_story(tmp_path):
-    out = run("demo", folder=tmp_path).stdout.decode()
+def test_the_tour_tells_its_story(tmp_path):
+    out = run("tour", folder=tmp_path).stdout.decode()
     assert "69472 places of the world (GeoNames, CC BY 4.0) on 9 nodes in 3 data centres" in out
     assert "plan: " in out
     assert "uhashring 2" in out

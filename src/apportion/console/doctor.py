@@ -91,7 +91,7 @@ def _dependency(name: str) -> Check:
 
 
 def _peer(name: str) -> Check:
-    found = version(name) if importlib.util.find_spec(name) else "absent (only `apportion demo` compares with it)"
+    found = version(name) if importlib.util.find_spec(name) else "absent (only `apportion tour` compares with it)"
     return Check(name, found)
 
 

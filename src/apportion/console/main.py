@@ -19,12 +19,13 @@ COMMANDS = {
     "apply": "Carry a saved plan out on the saved table or assignment it was made from.",
     "assign": "Say which nodes hold each partition, with the fewest moves.",
     "compare": "Measure all placements on your nodes and keys, side by side.",
-    "demo": "Route real keys and plan a change, in plain words.",
+    "demo": "Let processes share real work, kill some, and prove that nothing was lost.",
     "doctor": "Check that this installation gives the answers of every other one, or that a store is well.",
     "explain": "Say why a node handles a key.",
     "hotkeys": "List the keys that come most often, with proven bounds.",
     "plan": "Show what a change of nodes would move, before it moves.",
     "route": "Print which node handles each key.",
+    "tour": "Route real keys and plan a change, in plain words.",
 }
 TABLE_COMMANDS = {
     "diff": "Show exactly what differs between two saved tables.",
@@ -102,7 +103,7 @@ def application() -> "App":
         result_action="return_value",
     )
     for name, words in COMMANDS.items():
-        module = "demo.command" if name == "demo" else name
+        module = f"{name}.command" if name in ("demo", "tour") else name
         app.command(f"apportion.console.{module}:{name}", name=name, help=words)
     table = App(name="table", help="Save, read and compare tables of ranges and owners.")
     for name, words in TABLE_COMMANDS.items():

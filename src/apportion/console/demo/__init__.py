@@ -1,1 +1,1 @@
-"""The demonstration: real keys, a small cluster, one change."""
+"""The demonstration: processes that share work, and what happens when they join, leave, die and sleep."""

@@ -1,144 +1,139 @@
-"""`apportion demo`: the main job on real keys, in plain words. Every figure is computed while you watch."""
+"""`apportion demo`: the main job, live. Worker processes share real work on one file; they come, go, die and sleep."""
 
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import count
+import subprocess
+import sys
+import tempfile
+from json import dumps, loads
 from pathlib import Path
+from typing import Annotated
 
-from apportion.console.composing import compose, succeed
-from apportion.console.demo.peer import peer_name, peer_routes
-from apportion.console.key_stream import keys_of
-from apportion.console.measures import evenness, fair_bound, movement
-from apportion.console.output import print_columns, print_json
-from apportion.console.topology_file import read_topology
-from apportion.errors import InvalidInput, shown
-from apportion.model.topology import Node, Topology
-from apportion.placement.change import plan
+from cyclopts import Parameter
 
-HERE = Path(__file__).parent
-CITIES = HERE / "cities.txt"
-TOPOLOGY = HERE / "topology.toml"
+from apportion.console.demo.crew import Crew
+from apportion.console.demo.screen import Screen
+from apportion.console.demo.work import PARTITIONS, Ledger, partitioned
+from apportion.errors import InvariantBroken
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """What the change costs under one method."""
-
-    name: str
-    max_over_mean: float
-    moved_ratio: float
-    stray_ratio: float
+WORKERS = tuple(f"worker-{number}" for number in range(1, 6))
+BATCH = 24
+MEANINGS = {
+    "overlaps": "partitions that two worked on at once",
+    "lost": "places that were not counted, or not once",
+    "disturbed": "partitions that were interrupted though they stayed",
+    "stale_writes_refused": "late writes of the sleeper that the guard refused (1 at least)",
+    "moves_vs_minimum": "partitions that moved, over the fewest that had to",
+}
 
 
-def demo(*, keys: Path | None = None, topology: Path | None = None, json: bool = False) -> None:
-    """Route real keys, show the balance, plan a change, and set it beside what others would move.
+def demo(
+    *, json: bool = False, stops: Annotated[bool, Parameter(name="--exit")] = False, selftest: bool = False
+) -> int:
+    """Let processes share real work, disturb them, and have a process of its own read what they did.
 
     Parameters
     ----------
-    keys
-        File with one key a line (default: 69 472 places of the world, from GeoNames, CC BY 4.0).
-    topology
-        Topology file (default: nine nodes of unequal weight in three data centres).
     json
-        Print one JSON object instead.
+        Print nothing but one JSON object, on the last line.
+    stops
+        End when all is verified. Without it, on a terminal, the workers go on until Ctrl-C, to be looked at.
+    selftest
+        Plant two effects that overlap before the log is verified, which must be found.
     """
-    started = time.perf_counter()
-    file = keys or CITIES
-    listed = list(keys_of((), str(file), None))
-    if not listed:
-        raise InvalidInput("--keys", str(file), "a file with at least one key", "Check the file.")
-    old = read_topology(topology or TOPOLOGY)
-    new, words = _changed(old)
-    methods = list(_methods(old, new, listed))
-    if json:
-        print_json("demo", keys=len(listed), change=words, methods=[asdict(method) for method in methods])
+    parts = partitioned()
+    with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder, Screen(is_quiet=json) as screen:
+        crew = Crew(Path(folder), BATCH, screen.look)
+        try:
+            _play(crew, screen, sum(map(len, parts)))
+            if not stops and not json and sys.stdout.isatty():
+                _linger(crew, screen)
+        finally:
+            crew.end()
+        if selftest:
+            _plant(crew.ledger)
+        found = verified(crew.file)
+        passed = all(check["passed"] for check in found.values())
+    _tell(found, passed=passed, as_json=json)
+    return 0 if passed else 1
+
+
+def verified(file: Path) -> dict[str, dict[str, object]]:
+    """Let another process read the log; return its verdict."""
+    command = [sys.executable, "-m", "apportion.console.demo.verify", str(file)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - of ours
+    if done.returncode:
+        raise InvariantBroken(f"the verifier failed: {done.stderr.strip()[-500:]}")
+    verdict: dict[str, dict[str, object]] = loads(done.stdout)
+    return verdict
+
+
+def _play(crew: Crew, screen: Screen, places: int) -> None:
+    names = list(WORKERS)
+    screen.say(f"{len(names)} processes share {PARTITIONS} partitions of {places} places of the world, on one file:")
+    screen.say(f"{crew.url}; each counts places by country. Their lease is 2 s.")
+    for name in names:
+        crew.joins(name)
+    crew.until("five workers share the partitions", lambda: crew.is_settled(*names))
+    crew.until("all partitions are worked on", crew.worked())
+    crew.noted("begins", names)
+
+    names.append("worker-6")
+    screen.say("worker-6 joins")
+    crew.noted("worker-6 joins", names)
+    crew.joins("worker-6")
+    _settle(crew, screen, names)
+
+    names.remove("worker-2")
+    screen.say("worker-2 is drained: it hands over what it has, and stays without work")
+    crew.noted("worker-2 is drained", names)
+    crew.drained("worker-2")
+    _settle(crew, screen, names)
+
+    names.remove("worker-3")
+    screen.say("worker-3 is killed with SIGKILL: nobody is told, its lease must end")
+    crew.noted("worker-3 is killed", names)
+    crew.killed("worker-3")
+    _settle(crew, screen, names)
+
+    names.remove("worker-4")
+    crew.noted("worker-4 is stopped", names)
+    partition = crew.stalled("worker-4")
+    screen.say(f"worker-4 is stopped with SIGSTOP, in the middle of its work on partition {partition}")
+    _settle(crew, screen, names)
+
+    names.append("worker-4")
+    screen.say(f"worker-4 is woken, and tries at once to write to partition {partition}, which is not its own any more")
+    crew.noted("worker-4 is woken", names)
+    crew.woken("worker-4")
+    _settle(crew, screen, names)
+    screen.say("the rest of the work is done")
+    crew.until("all places are counted", lambda: crew.ledger.done() == places)
+    crew.noted("ends", ())
+
+
+def _settle(crew: Crew, screen: Screen, names: list[str]) -> None:
+    took = crew.until("the partitions are shared again", lambda: crew.is_settled(*names))
+    screen.say(f"         settled after {took:.2f} s; the others worked on")
+    crew.until("all partitions are worked on", crew.worked())
+
+
+def _linger(crew: Crew, screen: Screen) -> None:
+    screen.say(f"All work is done; the workers go on until Ctrl-C. Look: apportion group show {crew.url} places")
+    try:
+        crew.until("Ctrl-C", lambda: False)
+    except KeyboardInterrupt:
+        screen.say("they leave")
+
+
+def _plant(ledger: Ledger) -> None:
+    """Write an effect into the log that overlaps another: as if two had worked on a partition at once."""
+    line = next(line for line in ledger.lines() if "places" in line)
+    ledger.log(line | {"holder": "a stranger", "pid": 0, "places": 0})
+
+
+def _tell(found: dict[str, dict[str, object]], *, passed: bool, as_json: bool) -> None:
+    if as_json:
+        print(dumps({"format_version": 1, "passed": passed, "checks": found}))
         return
-    _tell_routing(old, file, listed)
-    _tell_plan(old, new, words, listed)
-    _tell_methods(methods, fair_bound(old, new))
-    print(f"\nDone in {time.perf_counter() - started:.1f} s. On your keys and nodes:")
-    print("  make demo DEMO_KEYS=keys.txt DEMO_TOPOLOGY=nodes.toml")
-    print("  apportion compare --topology nodes.toml --keys keys.txt")
-
-
-def _changed(old: Topology) -> tuple[Topology, str]:
-    """Return the topology after one node joins and one leaves, and that in words."""
-    eligible = [node for node in old if node.weight > 0]
-    if len(eligible) < 2:
-        raise InvalidInput(
-            "--topology", f"{len(eligible)} nodes with a weight above 0", "two or more", "Add nodes to the file."
-        )
-    leaving, heaviest = eligible[1], max(eligible, key=lambda node: node.weight)
-    joining = next(node_id for node_id in map("new-{}".format, count(1)) if node_id not in old)
-    new = old.add(Node(joining, zone=leaving.zone, weight=heaviest.weight)).without(leaving.id)
-    return new, f"{joining} (weight {heaviest.weight:g}) joins and {leaving.id} (weight {leaving.weight:g}) leaves"
-
-
-def _methods(old: Topology, new: Topology, keys: list[bytes]) -> Iterator[Method]:
-    for name in ("slots", "ring"):
-        placement = compose(name, old)
-        yield _method(
-            f"apportion {name}", placement.route_many(keys), succeed(placement, new).route_many(keys), old, new
-        )
-    if peer_name() is not None:
-        yield _method(peer_name() or "", peer_routes(old, keys), peer_routes(new, keys), old, new)
-    # Modulo knows no weights: it is given equal ones.
-    before, after = (compose("modulo", Topology(node.id for node in side if node.weight > 0)) for side in (old, new))
-    yield _method("hash(key) % n", before.route_many(keys), after.route_many(keys), old, new)
-
-
-def _method(name: str, before: Sequence[str], after: Sequence[str], old: Topology, new: Topology) -> Method:
-    moves = movement(before, after, old, new)
-    even = evenness(before, old)
-    return Method(
-        name=name, max_over_mean=even.max_over_mean, moved_ratio=moves.moved_ratio, stray_ratio=moves.stray_ratio
-    )
-
-
-def _tell_routing(topology: Topology, file: Path, keys: list[bytes]) -> None:
-    source = "places of the world (GeoNames, CC BY 4.0)" if file == CITIES else f"keys of {file.name}"
-    zones = {node.zone[0] for node in topology if node.zone}
-    print(f"1. Who handles what: {len(keys)} {source} on {len(topology)} nodes in {len(zones)} data centres.")
-    print("   Keys go to 4 096 hash slots or more, slots to nodes in proportion to weight.\n")
-    placement = compose("slots", topology)
-    owners = placement.route_many(keys)
-    counts = Counter(owners)
-    total = sum(node.weight for node in topology)
-    print_columns(
-        ("   node", "zone", "weight", "keys", "share", "fair share"),
-        [
-            (
-                f"   {node.id}", "/".join(node.zone), f"{node.weight:g}", f"{counts[node.id]}",
-                f"{counts[node.id] / len(keys):.2%}", f"{node.weight / total:.2%}",
-            )
-            for node in topology
-        ],
-    )  # fmt: skip
-    example = keys[len(keys) // 2]
-    print(f"\n   For example, {shown(example.decode(errors='replace'))} is on {placement.route(example)}:")
-    print(f"   {placement.explain(example).why}.")
-
-
-def _tell_plan(old: Topology, new: Topology, words: str, keys: list[bytes]) -> None:
-    placement = compose("slots", old)
-    following = succeed(placement, new)
-    exact, counted = plan(placement, following), plan(placement, following, keys)
-    print(f"\n2. What would move if {words}? The plan, exact over all 2**64 hashes:\n")
-    print(f"   {exact}\n")
-    print(f"   Of the {len(keys)} keys that is {len(counted.changes)} ({counted.moved_ratio:.2%}).")
-    print("   Every other key stays where it is.")
-
-
-def _tell_methods(methods: list[Method], bound: float) -> None:
-    print("\n3. The same change under other methods:\n")
-    rows = [(f"   {m.name}", f"{m.moved_ratio:.2%}", f"{m.stray_ratio:.2%}", f"{m.max_over_mean:.3f}") for m in methods]
-    least = ("   exact shares, least moves", f"{bound:.2%}", "0.00%", "1.000")
-    print_columns(("   method", "keys moved", "of them needlessly", "fullest node / fair"), [*rows, least])
-    if peer_name() is None:
-        print("   (uhashring is not installed; pip install uhashring to see it here)")
-    print("\n   Counted over these keys; a sample of keys lies a little beside the exact shares.")
-    print("   hash(key) % n knows no weights and loads all nodes alike, which the last column holds against it.")
-    slots, modulo = methods[0], methods[-1]
-    print(f"   {modulo.name} would move {modulo.moved_ratio:.0%} of the keys, slots {slots.moved_ratio:.0%}.")
+    print("\nA process of its own has read the log of effects, and nothing else:")
+    for name, check in found.items():
+        print(f"  {'ok  ' if check['passed'] else 'FAIL'}  {name:22}{check['value']!s:>6}   {MEANINGS[name]}")

@@ -1,0 +1,125 @@
+"""The crew of the demonstration: worker processes, what is done to them, and what the store shows of them."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from apportion import sync
+from apportion.cluster.records import Keys
+from apportion.cluster.seat import DRAINED
+from apportion.cluster.view import View
+from apportion.console.demo.work import GROUP, PARTITIONS, Ledger
+from apportion.errors import StoreUnavailable
+from apportion.stores.api import Absent, Compare, Put, Unchanged
+from apportion.stores.clock import SystemClock
+
+PATIENCE_SECONDS = 60.0
+_LOOK_SECONDS = 0.05
+
+
+class Late(Exception):
+    """The demonstration waited for something that did not come."""
+
+
+class Crew:
+    """Five workers and more, on one file."""
+
+    def __init__(self, folder: Path, batch: int, look: "Callable[[View], None]") -> None:
+        self.url = f"sqlite:///{folder / 'group.db'}"
+        self.file = folder / "work.db"
+        self.ledger = Ledger(self.file)
+        self.ledger.make()
+        self.view = View(Keys(group=GROUP), PARTITIONS)
+        self._batch, self._look = batch, look
+        self._workers: dict[str, subprocess.Popen[str]] = {}
+        self._clock = SystemClock()
+
+    def joins(self, name: str) -> None:
+        """Start a worker."""
+        module = "apportion.console.demo.worker"
+        command = [sys.executable, "-m", module, self.url, name, str(self.file), str(self._batch)]
+        self._workers[name] = subprocess.Popen(  # noqa: S603 - of ours
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def noted(self, step: str, members: Sequence[str]) -> None:
+        """Write into the log that the members change, and who should work from now on."""
+        self.ledger.log({"step": step, "members": list(members)})
+
+    def killed(self, name: str) -> None:
+        """End a worker with SIGKILL."""
+        self._workers.pop(name).kill()
+
+    def stalled(self, name: str) -> int:
+        """Stop a worker with SIGSTOP, in the middle of an effect; return on which partition."""
+        worker = self._workers[name]
+        if worker.stdin is None or worker.stdout is None:
+            raise Late("a worker without pipes")
+        worker.stdin.write("stall\n")
+        worker.stdin.flush()
+        partition = int(worker.stdout.readline().split()[-1])
+        worker.send_signal(signal.SIGSTOP)
+        return partition
+
+    def woken(self, name: str) -> None:
+        """Let a stopped worker go on: it tries to write at once."""
+        worker = self._workers[name]
+        worker.send_signal(signal.SIGCONT)
+        if worker.stdin is not None:
+            worker.stdin.write("go on\n")
+            worker.stdin.flush()
+
+    def drained(self, name: str) -> None:
+        """Ask a worker for its partitions, as `apportion group drain` does."""
+        with sync.open_store(self.url) as store:
+            there, key = self.view.members[name], self.view.keys.drain(name)
+            when: list[Compare] = [Absent(key=key), Unchanged(key=self.view.keys.member(name), revision=there.session)]
+            store.commit(when=when, puts=[Put(key=key, value=DRAINED, lease=there.lease)])
+
+    def until(self, what: str, is_so: Callable[[], bool]) -> float:
+        """Look at the group until something is so; return the seconds it took."""
+        began = time.monotonic()
+        with sync.open_store(self.url) as store:
+            while not is_so():
+                if time.monotonic() - began > PATIENCE_SECONDS:
+                    raise Late(f"waited {PATIENCE_SECONDS:g} s for this: {what}")
+                time.sleep(_LOOK_SECONDS)
+                try:
+                    self.view.load(store.scan(self.view.keys.live), self._clock.elapsed())
+                except StoreUnavailable:
+                    continue
+                self._look(self.view)
+        return time.monotonic() - began
+
+    def is_settled(self, *names: str) -> bool:
+        """Whether these members, and no others, share the partitions, and each has done something."""
+        view, target = self.view, self.view.target
+        there = {name for name in view.members if name not in view.drains}
+        if there != set(names) or target is None or target.is_paused or not target.digest:
+            return False
+        return view.knows_all(target) and all(view.is_settled(*each) for each in enumerate(target.owners))
+
+    def worked(self) -> Callable[[], bool]:
+        """Return a question: whether every partition was worked on since now by whom it belongs to now."""
+        start = len(self.ledger.lines())
+
+        def is_so() -> bool:
+            seen = {line["partition"]: line["member"] for line in self.ledger.lines()[start:] if "places" in line}
+            owners = {each: owned.ownership.owner for each, owned in self.view.own.items()}
+            return all(seen.get(partition) == owner for partition, owner in owners.items())
+
+        return is_so
+
+    def end(self) -> None:
+        """Let all workers leave, and wait for them."""
+        for worker in self._workers.values():
+            worker.send_signal(signal.SIGCONT)
+            worker.terminate()
+        for worker in self._workers.values():
+            try:
+                worker.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                worker.kill()

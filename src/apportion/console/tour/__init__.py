@@ -1,0 +1,1 @@
+"""The tour: real keys, a small cluster, one change."""
