@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from apportion import balance, cluster, errors, placement, sim, stores, sync
     from apportion.cluster.facade import open_group
+    from apportion.cluster.leader import leader
     from apportion.errors import ApportionError
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "apportion.cluster.facade": ("open_group",),
+    "apportion.cluster.leader": ("leader",),
     "apportion.errors": ("ApportionError",),
     "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Throttle", "Topology"),
     "apportion.model.codec": ("decode", "encode"),
@@ -61,6 +63,7 @@ __all__ = [
     "group_places",
     "handover",
     "hashers",
+    "leader",
     "open_group",
     "open_store",
     "placement",

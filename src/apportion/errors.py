@@ -179,10 +179,8 @@ class StaleRoute(Outdated):
     """A key was sent where it is no longer handled."""
 
     def __init__(self, item: object, node_id: str, version: object) -> None:
-        super().__init__(
-            f"{shown(item)} is not handled by {shown(node_id)} any more (routed by version {version}).",
-            "Nothing was done. Refresh the followed table and route again.",
-        )
+        problem = f"{shown(item)} is not handled by {shown(node_id)} any more (routed by version {version})."
+        super().__init__(problem, "Nothing was done. Refresh the followed table and route again.")
         self.item, self.node_id, self.version = item, node_id, version
 
 
@@ -190,10 +188,8 @@ class Fenced(Outdated):
     """A write under a token that is older than one already accepted, or that another holder has."""
 
     def __init__(self, resource: str, token: object, newer: object) -> None:
-        super().__init__(
-            f"{resource} was granted to another: token {token} came after {newer} had been accepted.",
-            "Nothing was written. Stop this work; whoever holds the newer token does it.",
-        )
+        problem = f"{resource} was granted to another: token {token} came after {newer} had been accepted."
+        super().__init__(problem, "Nothing was written. Stop this work; whoever holds the newer token does it.")
         self.resource, self.token, self.newer = resource, token, newer
 
 
@@ -201,10 +197,8 @@ class NotOwner(Outdated):
     """A partition that this member does not own now."""
 
     def __init__(self, partition: object, why: str) -> None:
-        super().__init__(
-            f"partition {shown(partition)} is not ours: {why}.",
-            "Nothing was done. Ask group.owned, or wait for group.changes().",
-        )
+        hint = "Nothing was done. Ask group.owned, or wait for group.changes()."
+        super().__init__(f"partition {shown(partition)} is not ours: {why}.", hint)
         self.partition = partition
 
 
@@ -218,10 +212,8 @@ class DuplicateMember(Conflict):
     """A member id whose session lives in another process."""
 
     def __init__(self, member_id: str, session: int) -> None:
-        super().__init__(
-            f"member {shown(member_id)} is there already (session {session}).",
-            "Give each process an id of its own, stop the other one, or take over from it with replace=True.",
-        )
+        hint = "Give each process an id of its own, stop the other one, or take over from it with replace=True."
+        super().__init__(f"member {shown(member_id)} is there already (session {session}).", hint)
         self.member_id, self.session = member_id, session
 
 

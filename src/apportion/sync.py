@@ -5,7 +5,9 @@ Both are thin façades over the one I/O thread of the process; no loop is run in
 
 from apportion.cluster.facade import SyncGroup
 from apportion.cluster.facade import open_group_sync as open_group
+from apportion.cluster.leader import SyncElection
+from apportion.cluster.leader import leader_sync as leader
 from apportion.stores.facade import SyncStore
 from apportion.stores.facade import open_store_sync as open_store
 
-__all__ = ["SyncGroup", "SyncStore", "open_group", "open_store"]
+__all__ = ["SyncElection", "SyncGroup", "SyncStore", "leader", "open_group", "open_store"]

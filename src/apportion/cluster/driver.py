@@ -15,6 +15,7 @@ from uuid import uuid4
 from apportion.cluster.controller import Controller, Write
 from apportion.cluster.holdings import Holdings
 from apportion.cluster.options import Options
+from apportion.cluster.patience import Patience
 from apportion.cluster.records import Keys
 from apportion.cluster.seat import LEAVES, Seat, agree, ask_to_leave
 from apportion.cluster.session import Session
@@ -47,7 +48,11 @@ class Driver:
         self._inbox: list[Change | Answered | Quiet | None] = []
         self._woken, self._turned = asyncio.Event(), asyncio.Event()
         self._asides: set[asyncio.Task[None]] = set()
-        self._draining: dict[int, float] = {}
+        self._patience = Patience(
+            drain_seconds=options.drain_seconds,
+            ttl_seconds=options.ttl_seconds,
+            progress_seconds=options.progress_seconds,
+        )
         self._is_leaving = False
         self._gone_at: float | None = None
 
@@ -87,6 +92,7 @@ class Driver:
 
     async def _live(self) -> None:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
+        self._patience.renew()
         session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
         await session.begin()
         scan = await self._store.scan(self.view.keys.live)
@@ -112,15 +118,14 @@ class Driver:
         patience = self._clock.elapsed() + session.ttl_seconds + 1
         while not session.ended.is_set():
             now = self._clock.elapsed()
-            due = None
+            due = None if seat.session is not None else now + session.ttl_seconds / _LOOKS_PER_TTL
+            if seat.session is None and (self.share.me.session or self._is_leaving):
+                return
+            if seat.session is None and self.holdings.all_quiet:  # nothing of an earlier life goes on
+                await seat.try_to_join(is_patient=now < patience)
             if seat.session is not None and not self.share.me.session:
                 self._step(Joined(session=seat.session))
-            elif seat.session is None and (self.share.me.session or self._is_leaving):
-                return
-            elif seat.session is None:
-                await seat.try_to_join(is_patient=now < patience)
-                due = now + session.ttl_seconds / _LOOKS_PER_TTL
-            elif self._is_leaving and await self._has_left(seat, now):
+            if seat.session is not None and self._is_leaving and await self._has_left(seat, now):
                 return
             if (write := self.controller.look(now)) is not None:
                 self._aside(self._write(write))
@@ -129,11 +134,12 @@ class Driver:
 
     async def _wait(self, due: float | None) -> None:
         """Take what is in the inbox, once there is something, or something is due."""
-        dues = [due, self.share.wakes_at(), self.controller.wakes_at(), self._gone_at, *self._draining.values()]
+        dues = [due, self.share.wakes_at(), self.controller.wakes_at(), self._gone_at]
+        dues += [self._patience.wakes_at(self.holdings.oldest())]
         dues += [self.holdings.deadline] if self.holdings.is_current else []
-        first = min((each for each in dues if each is not None), default=None)
+        first = min(each for each in dues if each is not None)
         with suppress(TimeoutError):
-            async with asyncio.timeout(None if first is None else max(0.0, first - self._clock.elapsed())):
+            async with asyncio.timeout(None if first == float("inf") else max(0.0, first - self._clock.elapsed())):
                 await self._woken.wait()
         self._woken.clear()
         news, self._inbox = self._inbox, []
@@ -143,6 +149,7 @@ class Driver:
                 self._step(Seen(touched=self.view.apply(each, self._clock.elapsed())))
             elif isinstance(each, Answered):
                 self._step(each)
+        self._patience.ended(quiet)
         self._step(Quiet(partitions=quiet) if quiet else Tick())
         self.note_turn()
 
@@ -166,7 +173,7 @@ class Driver:
 
     def _withdraw(self, actions: list[Drain | Stop], now: float) -> None:
         partitions = [action.partition for action in actions]
-        self._draining.update((partition, now + self.options.drain_seconds) for partition in partitions)
+        self._patience.lost(partitions, now)
         self.holdings.withdraw(partitions)
         for action in actions:
             if isinstance(action, Stop):
@@ -175,20 +182,15 @@ class Driver:
             logger.info("%s: %s loses %d: %s", self.options.group, self.options.member_id, action.partition, why)
 
     def _press(self, session: Session, now: float) -> None:
-        """Cancel what does not end in time; when that does not help, end the session."""
+        """Cancel what does not end in time; when that does not help, give up the session."""
         if not self.holdings.is_current:
             self.holdings.cancel()
-        for partition, due in list(self._draining.items()):
-            if self.holdings.is_quiet(partition):
-                del self._draining[partition]
-            elif now >= due + session.ttl_seconds:
-                logger.error(
-                    "%s/%d: forced: its work outlives the drain; guards alone protect it", self.options.group, partition
-                )
-                session.forfeit()
-                del self._draining[partition]
-            elif now >= due:
-                self.holdings.cancel(partition)
+        for partition in self._patience.to_cancel(now):
+            self.holdings.cancel(partition)
+        why = self._patience.verdict(self.holdings.oldest(), now)
+        if why is not None:
+            logger.error("%s: %s gives up its session: %s", self.options.group, self.options.member_id, why)
+            session.forfeit()
 
     async def _has_left(self, seat: Seat, now: float) -> bool:
         """Let go of everything; whether that is done, or has taken too long."""

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from types import TracebackType
 
+from apportion.cluster.handlers import Handler, Handlers
 from apportion.cluster.holdings import GroupChange, Holding
 from apportion.cluster.membership import Membership
 from apportion.cluster.options import Opening
@@ -62,7 +63,11 @@ class Group:
 
 
 class AsyncGroup(Group):
-    """A group for callers on any event loop."""
+    """A group for callers on any event loop. `failing` are the partitions whose handlers fail, and why."""
+
+    def __init__(self, membership: Membership, thread: IoThread) -> None:
+        super().__init__(membership, thread)
+        self.failing: Mapping[int, str] = {}
 
     async def changes(self) -> AsyncGenerator[GroupChange, None]:
         """Yield what was gained and lost, until this member has left. One consumer.
@@ -98,6 +103,15 @@ class AsyncGroup(Group):
         finally:
             block.end()
             holdings.leave(hold)
+
+    async def serve(self, *, on_gained: Handler | None = None, on_lost: Handler | None = None) -> None:
+        """Call handlers with (partition, token) for all that is gained and lost, until this member has left.
+
+        It is the one consumer of changes. See `handlers` for what happens when a handler fails; `failing` says it.
+        """
+        handlers = Handlers(self, on_gained, on_lost)
+        self.failing = handlers.failing
+        await handlers.run()
 
     async def wait_until_settled(self) -> None:
         """Wait until every partition of the group belongs to whom it should."""

@@ -32,6 +32,15 @@ class GroupChange:
     lost: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hold:
+    """Work that was begun on a partition, since when, and how to cancel it."""
+
+    partition: int
+    since: float
+    cancel: Callable[[], None]
+
+
 @dataclass(slots=True)
 class _Tellings:
     """What the consumer of changes has still to hear, and what it has heard and not yet done."""
@@ -51,7 +60,7 @@ class Holdings(Mapping[int, Holding]):
         self._lock = threading.Lock()
         self._held: dict[int, Holding] = {}
         self._open: Counter[int] = Counter()
-        self._cancels: dict[object, tuple[int, Callable[[], None]]] = {}
+        self._holds: dict[object, _Hold] = {}
         self._tellings = _Tellings()
 
     @property
@@ -93,13 +102,14 @@ class Holdings(Mapping[int, Holding]):
     def cancel(self, partition: int | None = None) -> None:
         """Cancel the holds that are open on a partition, or all."""
         with self._lock:
-            cancels = [cancel for each, cancel in self._cancels.values() if partition in (None, each)]
+            cancels = [hold.cancel for hold in self._holds.values() if partition in (None, hold.partition)]
         for cancel in cancels:
             cancel()
 
-    def is_open(self, partition: int) -> bool:
-        """Whether a hold on a partition is open."""
-        return self._open[partition] > 0
+    def oldest(self) -> tuple[float, int] | None:
+        """Return since when the oldest hold is open, and on which partition; None when none is."""
+        with self._lock:
+            return min(((hold.since, hold.partition) for hold in self._holds.values()), default=None)
 
     def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, object]:
         """Begin a hold; `NotOwner` when the partition is not ours now. `leave` ends what is returned with the token."""
@@ -111,13 +121,13 @@ class Holdings(Mapping[int, Holding]):
                 raise NotOwner(partition, "the store has not confirmed our session in time")
             self._open[partition] += 1
             hold = object()
-            self._cancels[hold] = (partition, cancel or _nothing)
+            self._holds[hold] = _Hold(partition=partition, since=self._clock.elapsed(), cancel=cancel or _nothing)
             return held.token, hold
 
     def leave(self, hold: object) -> None:
         """End a hold."""
         with self._lock:
-            partition, _ = self._cancels.pop(hold)
+            partition = self._holds.pop(hold).partition
             self._open[partition] -= 1
         self._settle([partition])
 

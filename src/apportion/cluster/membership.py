@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 
 from apportion.cluster.driver import Driver
 from apportion.cluster.holdings import GroupChange
@@ -32,11 +32,10 @@ class Membership:
         """Connect, join and return; errors are those of `stores.connect`, `DuplicateMember`, `InvalidInput`."""
         store = await connect(url, needs=_NEEDS)
         membership = cls(store, options)
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(membership.end)
             await membership._until_joined()
-        except BaseException:
-            await membership.end()
-            raise
+            undo.pop_all()
         return membership
 
     async def end(self) -> None:

@@ -28,11 +28,23 @@ class Options:
     replaces: bool = False
     ttl_seconds: float = 10.0
     drain_seconds: float = 20.0
+    progress_seconds: float = float("inf")
     throttle: int | None = None
 
 
 class Opening:
-    """A group that is to be joined: the store's URL, and how this process takes part."""
+    """A group that is to be joined: the store's URL, and how this process takes part. All is checked at once.
+
+    `partitions` are numbered from 0; all members say the same number, mode and balancer. A `static` member keeps
+    its partitions over a restart within `rejoin_grace`, under an id of its own choice. A partition that is lost is
+    given away once its work has ended; after `drain_timeout` the work is cancelled. `lease_ttl` is how long a
+    process that was killed keeps its partitions. With a `progress_deadline`, a process in which a hold stays open
+    for longer is taken for stuck, and gives up all it has. `throttle` bounds the planned moves under way. With
+    `replace`, a living member of the same id is asked to leave. What is None is taken from the environment (see
+    `environment`), or is off.
+
+    Raises `InvalidInput`, `UnknownOption`.
+    """
 
     def __init__(
         self,
@@ -45,6 +57,7 @@ class Opening:
         lease_ttl: timedelta = TTL,
         drain_timeout: timedelta = DRAIN,
         rejoin_grace: timedelta | None = None,
+        progress_deadline: timedelta | None = None,
         balancer: str = "optimal",
         mode: Mode = "cooperative",
         weight: float | None = None,
@@ -53,16 +66,6 @@ class Opening:
         replace: bool = False,
         throttle: int | None = None,
     ) -> None:
-        """Check all that is said; nothing is opened yet.
-
-        `partitions` are numbered from 0; all members say the same number, mode and balancer. A `static` member keeps
-        its partitions over a restart within `rejoin_grace`, under an id of its own choice. A partition that is lost is
-        given away once its work has ended; after `drain_timeout` the work is cancelled. `lease_ttl` is how long a
-        process that was killed keeps its partitions. `throttle` bounds the planned moves under way. With `replace`, a
-        living member of the same id is asked to leave. What is None is taken from the environment (see `environment`).
-
-        Raises `InvalidInput`, `UnknownOption`.
-        """
         if mode not in ("cooperative", "eager"):
             raise UnknownOption("mode", mode, ("cooperative", "eager"))
         if throttle is not None and (type(throttle) is not int or throttle < 1):
@@ -86,6 +89,7 @@ class Opening:
             replaces=replace,
             ttl_seconds=_seconds("lease_ttl", lease_ttl),
             drain_seconds=_seconds("drain_timeout", drain_timeout),
+            progress_seconds=_progress(progress_deadline),
             throttle=throttle,
         )
         member = self.options.member
@@ -102,6 +106,10 @@ def _grace(static: bool, member_id: str | None, rejoin_grace: timedelta | None) 
         hint = "Pass member_id=, or set APPORTION_MEMBER_ID to the name of the pod."
         raise InvalidInput("member_id", None, "an id that is the same after a restart", hint)
     return _seconds("rejoin_grace", GRACE if rejoin_grace is None else rejoin_grace)
+
+
+def _progress(progress_deadline: timedelta | None) -> float:
+    return float("inf") if progress_deadline is None else _seconds("progress_deadline", progress_deadline)
 
 
 def _seconds(field: str, length: timedelta) -> float:

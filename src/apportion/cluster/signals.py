@@ -19,6 +19,7 @@ def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
         return
 
     def once(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        """Leave, and let a second signal do what it always does."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         leave()
 

@@ -159,19 +159,26 @@ class View:
         kind, _, name = key.removeprefix(self.keys.live).partition("/")
         if kind == "own":
             self._take_own(int(name), item, now, touched)
-        elif kind == "member":
-            self._take_member(name, item, now, touched)
         elif kind == "target":
             self._take_target(item, touched)
+        else:
+            touched.members |= self._take_member(kind, name, item, now)
+
+    def _take_member(self, kind: str, name: str, item: Item | None, now: float) -> bool:
+        """Take what is about members; whether anything is new."""
+        before = self._about(name)
+        if kind == "member":
+            _set(self.members, name, None if item is None else _present(item, self.members.get(name), now))
         elif kind == "drain":
-            touched.members |= (name in self.drains) is not (item is not None)
             _set(self.drains, name, None if item is None else item.revision)
         elif kind == "static":
-            touched.members = True
             _set(self.statics, name, None if item is None else (decoded(MemberRecord, item.value), item.revision))
-        elif kind == "controller":
-            touched.members = True
+        else:
             self.leading = None if item is None else Leading(holder=item.value.decode(), term=item.revision)
+        return before != self._about(name)
+
+    def _about(self, name: str) -> tuple[object, ...]:
+        return self.members.get(name), self.drains.get(name), self.statics.get(name), self.leading
 
     def _take_own(self, partition: int, item: Item | None, now: float, touched: Touched) -> None:
         old = self.owned(partition)
@@ -183,17 +190,6 @@ class View:
         self.own[partition] = Owned(ownership=ownership, revision=item.revision, since=since)
         touched.partitions.add(partition)
 
-    def _take_member(self, name: str, item: Item | None, now: float, touched: Touched) -> None:
-        old = self.members.get(name)
-        if (None if old is None else old.session) == (None if item is None else item.revision):
-            return
-        touched.members = True
-        if item is None:
-            del self.members[name]
-            return
-        record = decoded(MemberRecord, item.value)
-        self.members[name] = Present(session=item.revision, record=record, lease=item.lease, since=now)
-
     def _take_target(self, item: Item | None, touched: Touched) -> None:
         if self.target_revision == (0 if item is None else item.revision):
             return
@@ -203,8 +199,14 @@ class View:
         touched.target = True
 
 
-def _set(values: "dict[str, Value]", name: str, value: "Value | None") -> None:
+def _set(values: dict[str, Value], name: str, value: Value | None) -> None:
     if value is None:
         values.pop(name, None)
     else:
         values[name] = value
+
+
+def _present(item: Item, old: Present | None, now: float) -> Present:
+    if old is not None and old.session == item.revision:
+        return old
+    return Present(session=item.revision, record=decoded(MemberRecord, item.value), lease=item.lease, since=now)

@@ -107,6 +107,7 @@ class Crew:
         start = len(self.ledger.lines())
 
         def is_so() -> bool:
+            """Whether it is so by now."""
             seen = {line["partition"]: line["member"] for line in self.ledger.lines()[start:] if "places" in line}
             owners = {each: owned.ownership.owner for each, owned in self.view.own.items()}
             return all(seen.get(partition) == owner for partition, owner in owners.items())

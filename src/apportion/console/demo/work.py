@@ -12,6 +12,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from apportion.cluster.guards import SqlGuard
@@ -55,9 +56,9 @@ class Ledger:
 
     def count(self, token: FencingToken, partition: int, countries: Sequence[str], batch: int) -> tuple[int, int]:
         """Count the next places of a partition; return from which on, and how many. `Fenced` under an old token."""
-        start, some = 0, Counter[str]()
         self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._connection.execute, "ROLLBACK")
             self._guard.check(self._connection, token)
             row = self._connection.execute("SELECT done FROM progress WHERE partition = ?", (partition,)).fetchone()
             start = row[0] if row else 0
@@ -66,9 +67,7 @@ class Ledger:
             self._connection.execute("INSERT OR REPLACE INTO progress VALUES (?, ?)", (partition, done))
             add = "INSERT INTO countries VALUES (?, ?) ON CONFLICT DO UPDATE SET places = places + excluded.places"
             self._connection.executemany(add, some.items())
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
+            undo.pop_all()
         return start, some.total()
 
     def log(self, line: dict[str, object]) -> None:

@@ -1,0 +1,114 @@
+"""Leader election: of all that stand for it, one is the leader, and knows it.
+
+A leader is the owner of a group's one partition, so that it has all that owners have: a session, a drain, a token that
+a guard can refuse. The token's epoch grows with every leader.
+
+    async with apportion.leader("sqlite:///work.db", "nightly-report") as election:
+        token = await election.wait_until_elected()
+        while election.is_leader:
+            ...
+"""
+
+from datetime import timedelta
+from types import TracebackType
+
+from apportion.cluster.facade import AsyncGroup, AsyncOpening, SyncGroup, SyncOpening
+from apportion.cluster.options import TTL
+from apportion.model.epoch import FencingToken
+
+_ONE = 0
+
+
+class AsyncElection:
+    """A candidacy, for callers on any event loop."""
+
+    def __init__(self, group: AsyncGroup) -> None:
+        self._group = group
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process is the leader at this moment, by its own clock. No I/O."""
+        return _ONE in self._group.owned
+
+    @property
+    def token(self) -> FencingToken:
+        """The leader's token, to show where it writes; `NotOwner` when this process is not the leader. No I/O."""
+        return self._group.token(_ONE)
+
+    async def wait_until_elected(self) -> FencingToken:
+        """Wait until this process is the leader; return its token."""
+        changes = self._group.changes()
+        try:
+            while not self.is_leader:
+                await anext(changes)
+        finally:
+            await changes.aclose()
+        return self.token
+
+    def resign(self) -> None:
+        """Let another be the leader, and stand no more. From any thread."""
+        self._group.leave()
+
+
+class SyncElection:
+    """A candidacy, for callers without an event loop."""
+
+    def __init__(self, group: SyncGroup) -> None:
+        self._group = group
+
+    @property
+    def is_leader(self) -> bool:
+        """See `AsyncElection`."""
+        return _ONE in self._group.owned
+
+    @property
+    def token(self) -> FencingToken:
+        """See `AsyncElection`."""
+        return self._group.token(_ONE)
+
+    def wait_until_elected(self) -> FencingToken:
+        """See `AsyncElection`."""
+        changes = self._group.changes()
+        while not self.is_leader:
+            next(changes)
+        return self.token
+
+    def resign(self) -> None:
+        """See `AsyncElection`."""
+        self._group.leave()
+
+
+class Leader:
+    """`apportion.leader(...)`: stands for leader within an `async with` block, and resigns at its end."""
+
+    def __init__(self, url: str, name: str, *, member_id: str | None = None, lease_ttl: timedelta = TTL) -> None:
+        """Check all that is said; nothing is opened yet. The names are those of groups. Errors as `open_group`."""
+        self._opening = AsyncOpening(url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl)
+
+    async def __aenter__(self) -> AsyncElection:
+        return AsyncElection(await self._opening.__aenter__())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        await self._opening.__aexit__(kind, error, place)
+
+
+class SyncLeader:
+    """`apportion.sync.leader(...)`: stands for leader within a `with` block, and resigns at its end."""
+
+    def __init__(self, url: str, name: str, *, member_id: str | None = None, lease_ttl: timedelta = TTL) -> None:
+        """See `Leader`."""
+        self._opening = SyncOpening(url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl)
+
+    def __enter__(self) -> SyncElection:
+        return SyncElection(self._opening.__enter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        self._opening.__exit__(kind, error, place)
+
+
+leader = Leader
+leader_sync = SyncLeader
