@@ -1,0 +1,139 @@
+"""Holdings: what may be worked on now, and when the work on what was lost has ended."""
+
+import pytest
+
+from apportion.cluster.holdings import GroupChange, Holdings
+from apportion.errors import InvalidInput, NotOwner
+from apportion.model.epoch import FencingToken
+
+
+class Clock:
+    now = 0.0
+
+    def elapsed(self):
+        return self.now
+
+
+def token(partition, epoch=1):
+    return FencingToken(resource=f"g/{partition}", holder="me", incarnation=1, epoch=epoch)
+
+
+@pytest.fixture
+def quiet():
+    return []
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def holdings(clock, quiet):
+    made = Holdings(clock, quiet=lambda partitions: quiet.extend(sorted(partitions)), told=lambda: None)
+    made.deadline = 10.0
+    made.grant({1: token(1), 2: token(2)})
+    return made
+
+
+def test_nothing_is_ours_past_the_deadline_and_all_is_again_when_it_was_confirmed_late(holdings, clock):
+    held = holdings[1]
+    clock.now = 10.0
+    assert ([], 0, None) == (list(holdings), len(holdings), holdings.get(1))
+    with pytest.raises(NotOwner, match="not confirmed"):
+        holdings.enter(1)
+    holdings.deadline = 20.0
+    assert held is holdings[1]
+
+
+def test_a_partition_that_is_not_ours_cannot_be_held(holdings):
+    with pytest.raises(NotOwner, match="partition 3 is not ours"):
+        holdings.enter(3)
+
+
+def test_what_is_lost_is_quiet_at_once_when_nobody_works_on_it(holdings, quiet):
+    holdings.withdraw([1])
+    assert ([1], [2]) == (quiet, list(holdings))
+
+
+def test_what_is_lost_is_quiet_when_the_last_hold_on_it_has_ended(holdings, quiet):
+    (_, first), (_, second) = holdings.enter(1), holdings.enter(1)
+    holdings.withdraw([1])
+    holdings.leave(first)
+    assert [] == quiet
+    holdings.leave(second)
+    assert [1] == quiet
+    with pytest.raises(NotOwner):
+        holdings.enter(1)
+
+
+def test_what_is_lost_is_quiet_when_the_consumer_has_asked_for_the_next_change(holdings, quiet):
+    holdings.consume()
+    gained = holdings.next_change()
+    assert GroupChange(gained=(1, 2), lost=()) == gained
+    assert holdings.tell(gained)
+    holdings.withdraw([1])
+    lost = holdings.next_change()
+    assert GroupChange(gained=(), lost=(1,)) == lost
+    assert [] == quiet
+    holdings.tell(lost)
+    assert [] == quiet
+    assert None is holdings.next_change()
+    assert [1] == quiet
+
+
+def test_a_change_that_was_not_delivered_comes_again(holdings, quiet):
+    holdings.consume()
+    holdings.tell(holdings.next_change())
+    holdings.withdraw([2])
+    assert holdings.next_change() == holdings.next_change() == GroupChange(gained=(), lost=(2,))
+    assert [] == quiet
+
+
+def test_a_consumer_never_hears_of_what_came_and_went(holdings, quiet):
+    holdings.consume()
+    holdings.withdraw([1])
+    assert ([1], GroupChange(gained=(2,), lost=())) == (quiet, holdings.next_change())
+
+
+def test_a_consumer_that_goes_away_stands_in_nobodys_way(holdings, quiet):
+    holdings.consume()
+    holdings.tell(holdings.next_change())
+    holdings.withdraw([1])
+    holdings.tell(holdings.next_change())
+    holdings.abandon()
+    assert [1] == quiet
+
+
+def test_there_is_one_consumer(holdings):
+    holdings.consume()
+    with pytest.raises(InvalidInput, match=r"consumer of changes\(\)"):
+        holdings.consume()
+    holdings.abandon()
+    holdings.consume()
+
+
+def test_untouched_partitions_keep_their_very_holding(holdings):
+    held = holdings[2]
+    holdings.withdraw([1])
+    holdings.grant({3: token(3)})
+    assert held is holdings[2]
+
+
+def test_only_holds_on_the_partition_are_cancelled(holdings):
+    cancelled = []
+    holdings.enter(1, lambda: cancelled.append(1))
+    holdings.enter(2, lambda: cancelled.append(2))
+    holdings.cancel(2)
+    assert [2] == cancelled
+    holdings.cancel()
+    assert [2, 1, 2] == cancelled
+
+
+def test_the_oldest_hold_is_known(holdings, clock):
+    assert None is holdings.oldest()
+    clock.now = 3.0
+    holdings.enter(2)
+    clock.now = 4.0
+    holdings.enter(1)
+    assert (3.0, 2) == holdings.oldest()
