@@ -1,0 +1,1 @@
+"""Groups: members that share partitions of work, who owns which, and guards that refuse those who no longer do."""
