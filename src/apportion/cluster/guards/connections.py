@@ -1,0 +1,146 @@
+"""Connections that users have: whose they are, whether what they run is a transaction, and how to run a statement.
+
+Promises: no database library is imported here; a connection of one exists only where somebody else imported it.
+Refuses: connections that would commit the check before the write, and those of libraries it does not know, by name.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeGuard
+
+from apportion.errors import InvalidInput, UnknownOption
+
+_KNOWN = ("psycopg.Connection", "sqlalchemy.Connection", "sqlite3.Connection")
+_KNOWN_TO_ASYNCIO = ("psycopg.AsyncConnection", "sqlalchemy.ext.asyncio.AsyncConnection")
+_DIALECTS = ("postgresql", "sqlite")
+_NAMED = re.compile(r":(\w+)")
+
+
+class Executes(Protocol):
+    """The part that the connections of sqlite3, psycopg and SQLAlchemy have in common."""
+
+    def execute(self, statement: Any, values: Any = ..., /) -> Any:  # noqa: ANN401 - three libraries' types
+        """Run one statement."""
+        ...
+
+
+class Rows(Protocol):
+    """What a statement returned: a foreign library's values, whose types the statement knows."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows."""
+        ...
+
+
+class RunsSync(Protocol):
+    """The part of SQLAlchemy's connection for asyncio that is used."""
+
+    async def run_sync(self, function: Callable[..., None], /, *values: object) -> None:
+        """Call a function with the connection that does not await."""
+        ...
+
+
+def run(connection: Executes, statement: str, values: Mapping[str, str]) -> Rows:
+    """Run a statement, whose values are named as in `:name`, whatever rows or cursors the connection makes."""
+    rows: Rows
+    if _is(connection, "sqlalchemy", "Connection"):
+        rows = connection.execute(sys.modules["sqlalchemy"].text(statement), values)
+    elif _is(connection, "psycopg", "Connection"):
+        rows = _psycopg_cursor(connection, "Cursor").execute(_percent(statement), values)
+    else:
+        rows = _sqlite_cursor(connection).execute(statement, values)
+    return rows
+
+
+async def run_async(connection: Executes, statement: str, values: Mapping[str, str]) -> list[Any]:
+    """Run a statement that returns rows on a connection of psycopg's for asyncio."""
+    cursor = _psycopg_cursor(connection, "AsyncCursor")
+    await cursor.execute(_percent(statement), values)
+    rows: list[Any] = await cursor.fetchall()
+    return rows
+
+
+def is_sqlalchemy_async(connection: object) -> TypeGuard[RunsSync]:
+    """Say whether it is SQLAlchemy's for asyncio."""
+    return _is(connection, "sqlalchemy.ext.asyncio", "AsyncConnection")
+
+
+def require_transaction(connection: Any) -> None:  # noqa: ANN401 - three libraries' types
+    """Raise unless the next statement will be part of a transaction that goes on after it."""
+    if _is(connection, "sqlalchemy", "Connection"):
+        _require_of_sqlalchemy(connection)
+    elif _is(connection, "sqlite3", "Connection"):
+        _require_of_sqlite(connection, 'Run "BEGIN IMMEDIATE" first, or leave isolation_level at its default.')
+    elif _is(connection, "psycopg", "Connection"):
+        _require_of_psycopg(connection)
+    else:
+        raise _unknown(connection, _KNOWN)
+
+
+def require_transaction_async(connection: Any) -> None:  # noqa: ANN401 - a library's type
+    """Raise unless it is psycopg's for asyncio, and the next statement will be part of a transaction."""
+    if not _is(connection, "psycopg", "AsyncConnection"):
+        raise _unknown(connection, _KNOWN_TO_ASYNCIO)
+    _require_of_psycopg(connection)
+
+
+def require_known(connection: object) -> None:
+    """Raise for a connection that is none of the known libraries'."""
+    if not any(_is(connection, *known.rsplit(".", 1)) for known in _KNOWN):
+        raise _unknown(connection, _KNOWN)
+
+
+def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library's type
+    dialect, hint = connection.dialect.name, "Use engine.begin(), of an engine without isolation_level='AUTOCOMMIT'."
+    if dialect not in _DIALECTS:
+        raise UnknownOption("dialect", dialect, _DIALECTS)
+    if not connection.in_transaction():
+        connection.begin()  # what its first statement would do; some engines are told only now to begin
+    if dialect == "sqlite":
+        _require_of_sqlite(connection.connection.driver_connection, hint)
+    elif connection.connection.dbapi_connection.autocommit:
+        raise _autocommit(connection, hint)
+
+
+def _require_of_sqlite(connection: Any, hint: str) -> None:  # noqa: ANN401 - a library's type
+    """Before Python 3.12 `isolation_level` alone said whether a write begins a transaction; now `autocommit` may."""
+    begins = connection.isolation_level is not None and getattr(connection, "autocommit", None) is not True
+    if not (connection.in_transaction or begins):
+        raise _autocommit(connection, hint)
+
+
+def _require_of_psycopg(connection: Any) -> None:  # noqa: ANN401 - a library's type
+    """In a pipeline the status is that of requests not yet answered, which is no proof: refused too."""
+    status = sys.modules["psycopg"].pq.TransactionStatus
+    if connection.autocommit and connection.info.transaction_status not in (status.INTRANS, status.INERROR):
+        raise _autocommit(connection, "Put both into connection.transaction(), outside of a pipeline.")
+
+
+def _psycopg_cursor(connection: object, kind: str) -> Any:  # noqa: ANN401 - a library's type
+    """Make a cursor with psycopg's own placeholders and plain rows, whatever the connection's own are."""
+    psycopg = sys.modules["psycopg"]
+    return getattr(psycopg, kind)(connection, row_factory=sys.modules["psycopg.rows"].tuple_row)
+
+
+def _sqlite_cursor(connection: Any) -> Any:  # noqa: ANN401 - a library's type
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return cursor
+
+
+def _percent(statement: str) -> str:
+    return _NAMED.sub(r"%(\1)s", statement)
+
+
+def _is(connection: object, module: str, kind: str) -> bool:
+    return isinstance(connection, getattr(sys.modules.get(module), kind, ()))
+
+
+def _unknown(connection: object, known: tuple[str, ...]) -> UnknownOption:
+    return UnknownOption("connection", f"{type(connection).__module__}.{type(connection).__qualname__}", known)
+
+
+def _autocommit(connection: object, hint: str) -> InvalidInput:
+    expected = "one in a transaction: in autocommit mode the check would be over before the write"
+    return InvalidInput("connection", connection, expected, f"Nothing was written. {hint}")

@@ -1,0 +1,110 @@
+"""The guard of Redis: the check and the user's own script run as one, in one round trip.
+
+    guard.run(client, token, "return redis.call('RPUSH', KEYS[1], ARGV[1])", ["{mailers/17}:sent"], ["ann@example.org"])
+
+Promises: a script runs only under a token that the rule accepts, and nobody's command comes between. What it returns is
+returned; a refusal (`Fenced`) has run nothing. An error in the middle of a script leaves what it wrote before, as Redis
+always does, and the fence where the token put it.
+Refuses: to remember more than Redis does. A server that restarts or a replica that is promoted may have lost writes it
+acknowledged, the fence among them: then an older token passes until a newer one writes.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from apportion.cluster.guards.noted import note
+from apportion.cluster.guards.rule import POSITION_CHARACTERS, from_text, to_text
+from apportion.errors import Fenced, InvalidInput
+from apportion.model.epoch import FencingToken
+
+Argument = str | bytes | int | float
+
+_AROUND = f"""
+local fence, mine = table.remove(KEYS, 1), table.remove(ARGV, 1)
+local kept = redis.call('GET', fence)
+if kept then
+  local old, new = string.sub(kept, 1, {POSITION_CHARACTERS}), string.sub(mine, 1, {POSITION_CHARACTERS})
+  if old > new or (old == new and kept ~= mine) then return {{0, kept}} end
+end
+redis.call('SET', fence, mine)
+local function write()
+%s
+end
+local result = write()
+if type(result) == 'table' and result.err then return result end
+return {{1, result}}
+"""
+_SET = "return redis.call('SET', KEYS[1], ARGV[1])"
+
+
+class Commands(Protocol):
+    """The part of a Redis client that is used: `redis.Redis`, `redis.RedisCluster` and their twins for asyncio."""
+
+    def execute_command(self, *words: Any) -> Any:  # noqa: ANN401 - a library's types
+        """Send a command."""
+        ...
+
+
+def fence_key(resource: str) -> str:
+    """Return the key that keeps a resource's fence, in the slot of the hash tag `{resource}`.
+
+    >>> fence_key("mailers/17")
+    'apportion:fence:{mailers/17}'
+    """
+    return f"apportion:fence:{{{resource}}}"
+
+
+class RedisGuard:
+    """Checks tokens in keys of Redis. On a Cluster the fence must be in the slot of the keys that are written.
+
+    So give those the tag `{resource}`; or, where they have another, `fence_key=`: a function from resource to key.
+    """
+
+    def __init__(self, fence_key: Callable[[str], str] = fence_key) -> None:
+        self._fence_key = fence_key
+
+    def run(
+        self, client: Commands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
+        args: Sequence[Argument] = (),
+    ) -> Any:  # noqa: ANN401 - what the script returns  # fmt: skip
+        """Run a script in Lua under `token`, and return what it returns, or raise `Fenced`."""
+        return _result(client.execute_command(*self._call(token, script, keys, args)), token)
+
+    async def run_async(
+        self, client: Commands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
+        args: Sequence[Argument] = (),
+    ) -> Any:  # noqa: ANN401 - what the script returns  # fmt: skip
+        """Do the same with a client of `redis.asyncio`."""
+        reply = client.execute_command(*self._call(token, script, keys, args))
+        return _result(await reply if isinstance(reply, Awaitable) else reply, token)
+
+    def set(self, client: Commands, token: FencingToken, key: str | bytes, value: Argument) -> None:
+        """Write one value under `token`, or raise `Fenced`."""
+        self.run(client, token, _SET, [key], [value])
+
+    async def set_async(self, client: Commands, token: FencingToken, key: str | bytes, value: Argument) -> None:
+        """Do the same with a client of `redis.asyncio`."""
+        await self.run_async(client, token, _SET, [key], [value])
+
+    def _call(
+        self, token: FencingToken, script: str, keys: Sequence[str | bytes], args: Sequence[Argument]
+    ) -> tuple[Any, ...]:
+        note(token)
+        for field, given in (("keys", keys), ("args", args)):
+            if isinstance(given, str | bytes):
+                raise InvalidInput(field, given, "a list", "Put the only one into a list.")
+        return "EVAL", _AROUND % script, 1 + len(keys), self._fence_key(token.resource), *keys, to_text(token), *args
+
+
+def _result(reply: object, token: FencingToken) -> object:
+    """Tell a refusal from what the script returned; nothing at all ends an array of Lua, so it may be absent."""
+    if not isinstance(reply, list):
+        if isinstance(reply, Coroutine):
+            reply.close()
+        expected = "what a client returns that answers at once"
+        raise InvalidInput("reply", reply, expected, "Pass no pipeline; use the _async methods with redis.asyncio.")
+    is_accepted, *result = reply
+    if not is_accepted:
+        text = result[0]
+        raise Fenced(token.resource, token, from_text(text.decode() if isinstance(text, bytes) else text))
+    return result[0] if result else None

@@ -1,0 +1,102 @@
+"""The guard of a database: one statement in the user's transaction, so that its row lock orders check and write.
+
+    with engine.begin() as connection:
+        guard.check(connection, token)
+        connection.execute(...)
+
+Promises: in committed transactions the tokens of a resource never go back, whatever the isolation level; a newer token
+waits for the transaction that was let in before. A refusal (`Fenced`) has written nothing and leaves the transaction as
+usable as it was: roll back, as `with` does, or go on with another resource. Errors of the driver reach the caller
+unchanged, and then the check has let nothing in.
+Refuses: autocommit mode; to make its table silently. PostgreSQL 9.5 and SQLite 3.35, or newer.
+Cost: one round trip and one written row; a second round trip when it refuses, to say what is newer.
+Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://www.sqlite.org/lang_upsert.html
+"""
+
+import re
+from typing import Final
+
+from apportion.cluster.guards.connections import (
+    Executes,
+    is_sqlalchemy_async,
+    require_known,
+    require_transaction,
+    require_transaction_async,
+    run,
+    run_async,
+)
+from apportion.cluster.guards.noted import note
+from apportion.cluster.guards.rule import position
+from apportion.errors import Fenced, InvalidInput
+from apportion.model.epoch import FencingToken
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
+
+# The text of positions is as long for all tokens and digits stand under digits, so every collation sorts it alike.
+_DDL = """CREATE TABLE IF NOT EXISTS {table} (
+    resource TEXT PRIMARY KEY NOT NULL,
+    position TEXT NOT NULL,
+    holder TEXT NOT NULL
+)"""
+_CHECK = """INSERT INTO {table} AS kept (resource, position, holder) VALUES (:resource, :position, :holder)
+ON CONFLICT (resource) DO UPDATE SET position = excluded.position, holder = excluded.holder
+WHERE kept.position < excluded.position OR (kept.position = excluded.position AND kept.holder = excluded.holder)
+RETURNING position"""
+_KEPT = "SELECT position, holder FROM {table} WHERE resource = :resource"
+
+
+class SqlGuard:
+    """Checks tokens in a table of SQLite or PostgreSQL, on connections of sqlite3, psycopg or SQLAlchemy."""
+
+    def __init__(self, table: str = "apportion_fences") -> None:
+        """Name the table, with its schema if it has one: letters, digits, underscores."""
+        if not isinstance(table, str) or not _NAME.fullmatch(table):
+            expected = "letters, digits and underscores, at most 63, with or without a schema before a dot"
+            raise InvalidInput("table", table, expected, "Pick a plain name; it is quoted, so its case counts.")
+        self.table = table
+        self._quoted = ".".join(f'"{part}"' for part in table.split("."))
+        self._check, self._kept = _CHECK.format(table=self._quoted), _KEPT.format(table=self._quoted)
+
+    @property
+    def ddl(self) -> str:
+        """The statement that makes the table, for a migration."""
+        return _DDL.format(table=self._quoted)
+
+    def create(self, connection: Executes) -> None:
+        """Make the table where it is absent, in the caller's transaction if there is one."""
+        require_known(connection)
+        run(connection, self.ddl, {})
+
+    def check(self, connection: Executes, token: FencingToken) -> None:
+        """Let the transaction write under `token`, or raise `Fenced`; check first, then write, then commit."""
+        note(token)
+        require_transaction(connection)
+        if not run(connection, self._check, _values(token)).fetchall():
+            raise _fenced(token, run(connection, self._kept, {"resource": token.resource}).fetchall())
+
+    async def check_async(self, connection: Executes, token: FencingToken) -> None:
+        """Do the same on an `AsyncConnection` of psycopg or SQLAlchemy."""
+        note(token)
+        if is_sqlalchemy_async(connection):
+            await connection.run_sync(self.check, token)
+            return
+        require_transaction_async(connection)
+        if not await run_async(connection, self._check, _values(token)):
+            raise _fenced(token, await run_async(connection, self._kept, {"resource": token.resource}))
+
+
+def _values(token: FencingToken) -> dict[str, str]:
+    return {"resource": token.resource, "position": position(token), "holder": token.holder}
+
+
+def _fenced(token: FencingToken, rows: list[tuple[str | bytes, str | bytes]]) -> Fenced:
+    """Say what is newer; a row that is kept is seen by the one whom it refused."""
+    [(place, holder)] = [tuple(_text(value) for value in row) for row in rows]
+    incarnation, epoch = map(int, place.split(":"))
+    newer = FencingToken(resource=token.resource, holder=holder, incarnation=incarnation, epoch=epoch)
+    return Fenced(token.resource, token, newer)
+
+
+def _text(value: str | bytes) -> str:
+    """Read what a connection with `text_factory = bytes` gives too."""
+    return value.decode() if isinstance(value, bytes) else value
