@@ -53,6 +53,11 @@ class Group:
         """Whether this member still takes part, or tries to: what a liveness probe asks."""
         return self._membership.is_running
 
+    @property
+    def unguarded(self) -> frozenset[int]:
+        """The partitions on which work has ended without that any guard had seen their token: see `guards`."""
+        return frozenset(self._membership.holdings.unguarded)
+
     def token(self, partition: int | str) -> FencingToken:
         """Return the token of a partition; `NotOwner` when it is not ours at this moment. No I/O."""
         return self._membership.token(partition)

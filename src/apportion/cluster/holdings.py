@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from apportion.cluster.guards import checked
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
@@ -37,6 +38,7 @@ class _Hold:
     """Work that was begun on a partition, since when, and how to cancel it."""
 
     partition: int
+    resource: str
     since: float
     cancel: Callable[[], None]
 
@@ -52,7 +54,10 @@ class _Tellings:
 
 
 class Holdings(Mapping[int, Holding]):
-    """The partitions that are ours now. Empty once the deadline has passed."""
+    """The partitions that are ours now. Empty once the deadline has passed.
+
+    `unguarded` are those on which work has ended without that any guard had seen their token.
+    """
 
     def __init__(self, clock: Clock, *, quiet: Callable[[frozenset[int]], None], told: Callable[[], None]) -> None:
         self.deadline = float("-inf")
@@ -62,6 +67,7 @@ class Holdings(Mapping[int, Holding]):
         self._open: Counter[int] = Counter()
         self._holds: dict[object, _Hold] = {}
         self._tellings = _Tellings()
+        self.unguarded: set[int] = set()
 
     @property
     def is_current(self) -> bool:
@@ -121,13 +127,21 @@ class Holdings(Mapping[int, Holding]):
                 raise NotOwner(partition, "the store has not confirmed our session in time")
             self._open[partition] += 1
             hold = object()
-            self._holds[hold] = _Hold(partition=partition, since=self._clock.elapsed(), cancel=cancel or _nothing)
+            self._holds[hold] = _Hold(
+                partition=partition,
+                resource=held.token.resource,
+                since=self._clock.elapsed(),
+                cancel=cancel or _nothing,
+            )
             return held.token, hold
 
     def leave(self, hold: object) -> None:
         """End a hold."""
         with self._lock:
-            partition = self._holds.pop(hold).partition
+            ended = self._holds.pop(hold)
+            partition = ended.partition
+            if not checked(ended.resource):
+                self.unguarded.add(partition)
             self._open[partition] -= 1
         self._settle([partition])
 

@@ -1,6 +1,7 @@
 """Membership: a driver that runs on the I/O thread for one process, from the first join to the last hand-over."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
@@ -14,6 +15,7 @@ from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.catalog import connect
 from apportion.stores.clock import SystemClock
 
+logger = logging.getLogger("apportion.group")
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 
 
@@ -42,6 +44,9 @@ class Membership:
         """Hand all over and leave; close the store."""
         self.driver.leave()
         await asyncio.wait([self._running])
+        if self.holdings.unguarded:
+            which = ", ".join(map(str, sorted(self.holdings.unguarded)))
+            logger.warning("%s: no guard saw a token of partitions %s", self.driver.options.group, which)
         await self._store.close()
         if not self._running.cancelled():
             self._running.exception()  # told by whoever asked for a change, or by nobody
