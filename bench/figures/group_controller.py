@@ -1,0 +1,88 @@
+"""One controller of 1 000 simulated members and 100 000 partitions: to plan, and to write what was planned.
+
+The members are records in a view, no processes; the store that is written to is a file of SQLite.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from apportion.cluster.controller import Controller, Write
+from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, encoded
+from apportion.cluster.view import View
+from apportion.stores import Absent, Committed, Item, Put, Scan, Unchanged, connect
+from bench.goal import at_most
+from bench.row import Row
+
+MEMBERS, PARTITIONS = 1_000, 100_000
+PLAN, PUBLISH = at_most(300, "ms"), at_most(2, "s")
+
+
+def rows() -> list[Row]:
+    """Plan for one member less, and write the target."""
+    plan, write = _planned()
+    publish = asyncio.run(_published(write))
+    what = f"controller, {MEMBERS} simulated members, {PARTITIONS} partitions"
+    return [
+        Row(
+            name=f"{what}: plan after one left",
+            value=plan,
+            shown=f"{plan:.0f} ms",
+            goal=str(PLAN),
+            met=PLAN.is_met(plan),
+        ),
+        Row(
+            name=f"{what}: write the target, SQLite",
+            value=publish,
+            shown=f"{1000 * publish:.0f} ms, {len(write.put.value) / 1000:.0f} kB",
+            goal=str(PUBLISH),
+            met=PUBLISH.is_met(publish),
+        ),
+    ]
+
+
+def _planned() -> tuple[float, Write]:
+    keys, group = Keys(group="bench"), GroupRecord(partitions=PARTITIONS)
+    view = View(keys, PARTITIONS)
+    ids = [f"worker-{number:04}" for number in range(MEMBERS)]
+    items = {keys.member(each): encoded(MemberRecord(nonce=each)) for each in ids}
+    items[keys.controller] = b"worker-0000 1"
+    _load(view, items)
+    controller = Controller(view, group, ids[0])
+    first = controller.look(0.0)
+    if first is None or first.target is None:
+        raise RuntimeError("the controller planned nothing")
+    items[keys.target] = first.put.value
+    for partition, owner in enumerate(first.target.owners):
+        session = ids.index(owner) + 1 if owner in ids[:1] else 1
+        items[keys.own(partition)] = encoded(Ownership(owner=owner, session=session, epoch=1))
+    controller.answered(True, 0.0)
+    del items[keys.member(ids[-1])]
+    _load(view, items)
+    began = perf_counter()
+    write = controller.look(0.0)
+    took = 1000 * (perf_counter() - began)
+    if write is None:
+        raise RuntimeError("the controller planned nothing")
+    return took, write
+
+
+def _load(view: View, items: dict[str, bytes]) -> None:
+    at = {key: number for number, key in enumerate(items, start=1)}
+    there = tuple(Item(key=key, value=value, revision=at[key], lease=1) for key, value in items.items())
+    view.load(Scan(items=there, revision=len(there), incarnation=1), 0.0)
+
+
+async def _published(write: Write) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        store = await connect(f"sqlite:///{Path(folder) / 'bench.db'}")
+        made = await store.commit(when=[Absent(key=write.put.key)], puts=[Put(key=write.put.key, value=b"")])
+        if not isinstance(made, Committed):
+            raise TypeError("the store refused the first target")
+        began = perf_counter()
+        at_target = Unchanged(key=write.put.key, revision=made.revision)
+        await store.commit(when=[at_target], puts=[write.put])
+        took = perf_counter() - began
+        await store.close()
+        return took

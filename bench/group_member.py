@@ -1,0 +1,40 @@
+"""`echo URL | python -m bench.group_member NAME PARTITIONS TTL MODE THROTTLE`: one member of a group, as a process.
+
+It says each partition that it gains and loses, and when, in elapsed seconds of the machine: `+ 17 123.456`. SIGTERM
+lets it leave.
+"""
+
+import asyncio
+import sys
+from datetime import timedelta
+from typing import Literal, cast
+
+import apportion
+from apportion.stores.clock import SystemClock
+
+GROUP = "bench"
+
+
+async def main(url: str, arguments: list[str]) -> None:
+    """Take part until SIGTERM."""
+    clock = SystemClock()
+    name, partitions, ttl, mode, throttle = arguments
+    async with apportion.open_group(
+        url,
+        GROUP,
+        partitions=int(partitions),
+        member_id=name,
+        lease_ttl=timedelta(seconds=float(ttl)),
+        mode=cast("Literal['cooperative', 'eager']", mode),
+        throttle=int(throttle) or None,
+    ) as group:
+        async for change in group.changes():
+            now = clock.elapsed()
+            since = {partition: held.since for partition, held in group.owned.items()}
+            lines = [f"- {partition} {now:.6f}" for partition in change.lost]
+            lines += [f"+ {partition} {since.get(partition, now):.6f}" for partition in change.gained]
+            print("\n".join(lines), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.stdin.readline().strip(), sys.argv[1:]))
