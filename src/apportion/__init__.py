@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from apportion import balance, cluster, errors, placement, sim, stores, sync
     from apportion.cluster.facade import open_group
     from apportion.cluster.leader import leader
+    from apportion.cluster.tables_facade import follow, publish
     from apportion.errors import ApportionError
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "apportion.cluster.facade": ("open_group",),
     "apportion.cluster.leader": ("leader",),
+    "apportion.cluster.tables_facade": ("follow", "publish"),
     "apportion.errors": ("ApportionError",),
     "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Throttle", "Topology"),
     "apportion.model.codec": ("decode", "encode"),
@@ -59,6 +61,7 @@ __all__ = [
     "decode",
     "encode",
     "errors",
+    "follow",
     "group_keys",
     "group_places",
     "handover",
@@ -68,6 +71,7 @@ __all__ = [
     "open_store",
     "placement",
     "plan",
+    "publish",
     "sim",
     "stores",
     "sync",

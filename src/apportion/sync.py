@@ -7,7 +7,20 @@ from apportion.cluster.facade import SyncGroup
 from apportion.cluster.facade import open_group_sync as open_group
 from apportion.cluster.leader import SyncElection
 from apportion.cluster.leader import leader_sync as leader
+from apportion.cluster.tables_facade import SyncFollower
+from apportion.cluster.tables_facade import follow_sync as follow
+from apportion.cluster.tables_facade import publish_sync as publish
 from apportion.stores.facade import SyncStore
 from apportion.stores.facade import open_store_sync as open_store
 
-__all__ = ["SyncElection", "SyncGroup", "SyncStore", "leader", "open_group", "open_store"]
+__all__ = [
+    "SyncElection",
+    "SyncFollower",
+    "SyncGroup",
+    "SyncStore",
+    "follow",
+    "leader",
+    "open_group",
+    "open_store",
+    "publish",
+]

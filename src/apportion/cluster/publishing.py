@@ -1,0 +1,255 @@
+"""Publishing: a table under a name in a store, version after version, for any number of clients that follow it.
+
+Chunks go first, in commits that each still find the old head; the last commit puts the new head, with what is left of
+the chunks, and deletes what no head needs any more. All of them compare the head that the publisher read, and whatever
+the caller adds: two publishers never interleave, and one that lost its term publishes nothing.
+
+Promises: at every moment a reader finds a whole version. A publisher that dies anywhere leaves the old version, or the
+new one, and chunks that a later publish clears away.
+Refuses: to overwrite what another published meanwhile, and a table where an assignment is followed.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
+from uuid import uuid4
+
+from apportion.cluster.deltas import Routing
+from apportion.cluster.tables import (
+    Head,
+    Keys,
+    Link,
+    Version,
+    decode_head,
+    encode_head,
+    follow_up,
+    kind_of,
+    resolved,
+    routed,
+)
+from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, StoreUnavailable
+from apportion.model.epoch import Epoch
+from apportion.stores.api import (
+    Absent,
+    Capabilities,
+    Committed,
+    Compare,
+    CoordinationStore,
+    Outcome,
+    Put,
+    Refused,
+    Unchanged,
+    Unknown,
+)
+
+_TRIES = 3
+_SPACE_BYTES = 80  # of a namespace and its slash, at most, with some to spare
+_PERHAPS = "It may have been published, or may yet be. Publish again: what is there already is not published twice."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What a publish led to: the version and its epoch, and how large the chunks of that version are."""
+
+    version: Version
+    epoch: Epoch
+    size_bytes: int
+    is_snapshot: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    """What a publisher knows of its name: the head and its value, and which revision wrote each key."""
+
+    incarnation: int
+    head: Head | None
+    value: Routing | None
+    revisions: dict[str, int]
+
+
+class Publisher:
+    """Publishes under one name. It remembers what it published, so that the next version costs no read.
+
+    Its calls are made one after another, by one event loop. After a restore of the store make another one, as sessions
+    do: one that goes on over a handle on which others have scanned the new life says the old one.
+    """
+
+    def __init__(self, store: CoordinationStore, name: str) -> None:
+        self._store = store
+        self._keys = Keys(name)
+        self._known: _Known | None = None
+
+    async def publish(self, value: Routing, *, when: Sequence[Compare] = ()) -> Published:
+        """Make `value` the next version, if every compare of `when` holds too; one that is the newest stays as it is.
+
+        `StaleEpoch` when another published meanwhile, `Conflict` when a compare did not hold: nothing was published.
+        `InvalidInput` for a table where an assignment was published or the other way round, `BadSnapshot` for one above
+        16 MiB. Errors of the store as those of its calls; `StoreUnavailable` says when it may have been published.
+        """
+        value = routed(value)
+        attempts: set[str] = set()
+        unsure, refused_from = False, None
+        if self._known is not None and self._is_newest(self._known.head, value):
+            self._known = None  # it was; another may have published since
+        for _ in range(_TRIES):
+            known = await self._read(unsure=unsure)
+            links = () if known.head is None else known.head.links
+            ours = [link for link in links if link.nonce in attempts]
+            if ours or (refused_from is None and self._is_newest(known.head, value)):
+                self._known = known
+                return _published(known.incarnation, links, (ours or links)[-1], value)
+            if refused_from is not None:
+                raise self._refusal(refused_from, known, unsure=unsure)
+            nonce = uuid4().hex[:12]
+            attempts.add(nonce)
+            outcome = await self._attempt(known, value, when, nonce)
+            if isinstance(outcome, Committed) and self._known is not None and self._known.head is not None:
+                links = self._known.head.links
+                return _published(known.incarnation, links, links[-1], value)
+            unsure |= isinstance(outcome, Unknown)
+            refused_from = known if isinstance(outcome, Refused) else None
+        raise StoreUnavailable("the store", f"it did not answer {_TRIES} times", _PERHAPS)
+
+    async def _read(self, *, unsure: bool) -> _Known:
+        """Return what is known, once; it is learnt again after anything but a success."""
+        known, self._known = self._known, None
+        if known is not None:
+            return known
+        try:
+            scan = await self._store.scan(self._keys.prefix)
+        except StoreUnavailable as error:
+            if not unsure:
+                raise
+            raise StoreUnavailable(error.store, error.reason, _PERHAPS) from error
+        chunks = {item.key: item.value for item in scan.items}
+        head = decode_head(chunks[self._keys.head]) if self._keys.head in chunks else None
+        revisions = {item.key: item.revision for item in scan.items}
+        value = None if head is None else self._value(head, chunks)
+        return _Known(incarnation=scan.incarnation, head=head, value=value, revisions=revisions)
+
+    def _value(self, head: Head, chunks: dict[str, bytes]) -> Routing | None:
+        """Return the newest value; None when its chunks are damaged, which the next snapshot mends."""
+        try:
+            return resolved(head, self._keys, chunks)
+        except BadSnapshot:
+            return None
+
+    def _is_newest(self, head: Head | None, value: Routing) -> bool:
+        if head is None:
+            return False
+        if head.kind != kind_of(value):
+            hint = "Publish under another name: who follows this one asks for other things."
+            raise InvalidInput(f"kind of {self._keys.name}", kind_of(value), f"{head.kind}, as published before", hint)
+        return head.epoch == value.epoch
+
+    async def _attempt(self, known: _Known, value: Routing, when: Sequence[Compare], nonce: str) -> Outcome:
+        """Write the chunks and the head of the next version; whatever is not committed has no effect on readers."""
+        limits = self._store.capabilities()
+        part_bytes = max(1, min(limits.max_value_bytes, limits.max_commit_bytes // 2))
+        life = known.incarnation
+        head, chunks = follow_up(known.head, known.value, value, incarnation=life, nonce=nonce, part_bytes=part_bytes)
+        revision = known.revisions.get(self._keys.head)
+        old_head = Absent(key=self._keys.head) if not revision else Unchanged(key=self._keys.head, revision=revision)
+        always: list[Compare] = [old_head, *when]
+        pointer = Put(key=self._keys.head, value=encode_head(head))
+        room = _room(limits, always, pointer)
+        named = zip(self._keys.parts(head.links[-1]), chunks, strict=True)
+        *early, last = _batches([Put(key=key, value=chunk) for key, chunk in named], room)
+        revisions = dict(known.revisions)
+        for batch in early:
+            outcome = await self._store.commit(when=[*always, *_absent(batch)], puts=batch)
+            if not isinstance(outcome, Committed):
+                return outcome
+            revisions |= {put.key: outcome.revision for put in batch}
+        old = self._unneeded(known, head, room.less(map(_put_bytes, last)))
+        unchanged = [Unchanged(key=key, revision=known.revisions[key]) for key in old]
+        when = [*always, *_absent(last), *unchanged]
+        outcome = await self._store.commit(when=when, puts=[*last, pointer], deletes=old)
+        if isinstance(outcome, Committed):
+            revisions |= {put.key: outcome.revision for put in (*last, pointer)}
+            kept = {key: revision for key, revision in revisions.items() if key not in old}
+            self._known = _Known(incarnation=life, head=head, value=value, revisions=kept)
+        return outcome
+
+    def _unneeded(self, known: _Known, head: Head, room: "_Room") -> list[str]:
+        """Return the keys that no reader of the new head needs, as many as there is room to delete.
+
+        Only a commit that replaces the head deletes. So none of them has been deleted while the head is as it was read.
+        """
+        needed = {self._keys.head, *(key for link in head.links for key in self._keys.parts(link))}
+        old = sorted(known.revisions.keys() - needed)
+        return old[: room.takes(2 * _key_bytes(key) for key in old)]
+
+    def _refusal(self, before: _Known, now: _Known, *, unsure: bool) -> Exception:
+        if unsure:
+            return StoreUnavailable("the store", "a reply was lost, and then another publisher was first", _PERHAPS)
+        if before.revisions.get(self._keys.head) != now.revisions.get(self._keys.head):
+            return StaleEpoch(_said(before), _said(now))
+        return Conflict(
+            f"table {self._keys.name} was not published: a compare of `when` did not hold.",
+            "Nothing was published. Read what it compares again; a leader that lost its term stops publishing.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What a commit takes beside the new head and what all commits compare."""
+
+    operations: int
+    size_bytes: int
+
+    def takes(self, sizes: Iterable[int]) -> int:
+        """Return how many operations of these sizes, from the first on, fit."""
+        sums = takewhile(lambda total: total <= self.size_bytes, accumulate(sizes))
+        return min(max(0, self.operations), sum(1 for _ in sums))
+
+    def less(self, sizes: Iterable[int]) -> "_Room":
+        """Return what is left after operations of these sizes."""
+        taken = list(sizes)
+        return _Room(self.operations - len(taken), self.size_bytes - sum(taken))
+
+
+def _room(limits: Capabilities, always: Sequence[Compare], pointer: Put) -> _Room:
+    compared = sum(_key_bytes(compare.key) for compare in always)
+    return _Room(limits.max_operations - len(always), limits.max_commit_bytes - compared - _put_bytes(pointer))
+
+
+def _batches(puts: list[Put], room: _Room) -> Iterator[list[Put]]:
+    """Yield the puts in groups that fit into a commit. One that fits into none is left for the store to refuse."""
+    while puts:
+        count = max(1, room.takes(map(_put_bytes, puts)))
+        yield puts[:count]
+        puts = puts[count:]
+
+
+def _absent(puts: Iterable[Put]) -> list[Compare]:
+    return [Absent(key=put.key) for put in puts]
+
+
+def _put_bytes(put: Put) -> int:
+    return len(put.value) + 2 * _key_bytes(put.key)  # compared, and written
+
+
+def _key_bytes(key: str) -> int:
+    return len(key.encode()) + _SPACE_BYTES
+
+
+def _published(incarnation: int, links: Sequence[Link], link: Link, value: Routing) -> Published:
+    """Return what is said of one of these links, which leads to a value."""
+    return Published(
+        version=Version(incarnation=incarnation, number=link.version),
+        epoch=value.epoch,
+        size_bytes=link.size_bytes,
+        is_snapshot=link == links[0],
+    )
+
+
+def _said(known: _Known) -> str:
+    return (
+        "none, for nothing was published" if known.head is None else f"{known.head.epoch}, version {known.head.version}"
+    )
+
+
+async def publish(store: CoordinationStore, name: str, value: Routing, *, when: Sequence[Compare] = ()) -> Published:
+    """Publish once; see `Publisher`, which whoever publishes often keeps."""
+    return await Publisher(store, name).publish(value, when=when)

@@ -1,0 +1,207 @@
+"""Published tables: how one lies in a store under its name, and what of it makes which version.
+
+    table/<name>/head                         the pointer: the newest version, and the links that it is made of
+    table/<name>/<version>.<nonce>/<part>     the chunks of a link: written once, never changed, deleted when unneeded
+
+The first link of a head is a snapshot, each other one the delta of a version from the one before. Chunks are written
+first and the head last, so what a head names is there; a scan shows all of it at one revision. The nonce keeps apart
+what two publishers make of one number: the chunks of the one that lost, or died, are named by no head.
+
+Promises: versions are numbers that grow by one; a value that is not of the announced epoch is never returned.
+Refuses: to read a head that a later release wrote.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from apportion.cluster.deltas import Routing, applied, delta, of_snapshot, snapshot
+from apportion.errors import BadSnapshot, InvalidInput
+from apportion.model.assignment import Assignment
+from apportion.model.epoch import Epoch
+from apportion.model.shapes import epoch, integer, items, members, refuse, text
+from apportion.model.table import Table
+from apportion.model.topology import check_name
+
+MAX_DELTAS = 32
+"""How many deltas a new reader applies to the snapshot at most."""
+
+MAX_NAME_BYTES = 200
+_FORMAT_VERSION = 1
+_KINDS = ("assignment", "table")
+_AGAIN = "Publish the table again; it becomes the next version."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Version:
+    """Which version of a name: its number, within one life of the store. Later lives come after earlier ones.
+
+    >>> Version(incarnation=1, number=9) < Version(incarnation=2, number=3), str(Version(incarnation=2, number=3))
+    (True, '2:3')
+    """
+
+    incarnation: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.incarnation}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The chunks of one version: a snapshot, or the delta from the version before."""
+
+    version: int
+    nonce: str
+    parts: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The newest version: in which life of the store it was published, its kind and epoch, and what it is made of."""
+
+    incarnation: int
+    kind: str
+    epoch: Epoch
+    links: tuple[Link, ...]
+
+    @property
+    def version(self) -> int:
+        """The number of the newest version."""
+        return self.links[-1].version
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one name.
+
+    >>> Keys("orders").parts(Link(version=7, nonce="5bb0ed41", parts=2, size_bytes=9))[1]
+    'table/orders/7.5bb0ed41/1'
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        check_name("table name", self.name)
+        if "/" in self.name or len(self.name.encode()) > MAX_NAME_BYTES:
+            expected = f"at most {MAX_NAME_BYTES} bytes without a slash"
+            raise InvalidInput("table name", self.name, expected, "Write it with '.' or '-' instead, or shorten it.")
+
+    @property
+    def prefix(self) -> str:
+        """What all keys of this name, and of no other, begin with."""
+        return f"table/{self.name}/"
+
+    @property
+    def head(self) -> str:
+        """The pointer."""
+        return f"{self.prefix}head"
+
+    def parts(self, link: Link) -> list[str]:
+        """Return the keys of a link's chunks, in their order."""
+        return [f"{self.prefix}{link.version}.{link.nonce}/{part}" for part in range(link.parts)]
+
+
+def routed(value: Routing) -> Routing:
+    """Return what clients route by: a table as it is, of an assignment the partitions and their owners.
+
+    Sizes, rule, home, certificate and who is down concern whoever makes the next assignment, and are left out.
+    """
+    if isinstance(value, Assignment):
+        return Assignment(topology=value.topology, rows=value.rows, names=value.names)
+    if isinstance(value, Table):
+        return value
+    hint = "Of a placement publish its table(), or the assignment of its slots."
+    raise InvalidInput("what to publish", value, "a Table or an Assignment", hint)
+
+
+def follow_up(
+    head: Head | None, was: Routing | None, now: Routing, *, incarnation: int, nonce: str, part_bytes: int
+) -> tuple[Head, list[bytes]]:
+    """Return the head of the next version and the chunks of its last link.
+
+    That is a delta as long as it and those before it are smaller than their snapshot, and not too many.
+    """
+    payload = None
+    if head is not None and was is not None and len(head.links) <= MAX_DELTAS:
+        base, *deltas = head.links
+        payload = delta(was, now)
+        if payload is not None and len(payload) + sum(link.size_bytes for link in deltas) >= base.size_bytes:
+            payload = None
+    before = () if head is None or payload is None else head.links
+    payload = snapshot(now) if payload is None else payload
+    chunks = [payload[start : start + part_bytes] for start in range(0, len(payload), part_bytes)]
+    number = 1 if head is None else head.version + 1
+    link = Link(version=number, nonce=nonce, parts=len(chunks), size_bytes=len(payload))
+    return Head(incarnation=incarnation, kind=kind_of(now), epoch=now.epoch, links=(*before, link)), chunks
+
+
+def resolved(head: Head, keys: Keys, chunks: Mapping[str, bytes], *, at: tuple[Link, Routing] | None = None) -> Routing:
+    """Return the value that a head announces: from its snapshot on, or from the value of one of its links.
+
+    Raises `BadSnapshot` when a chunk is missing or damaged, or when the value is not of the announced epoch.
+    """
+    if at is not None and at[0] in head.links:
+        value, links = at[1], head.links[head.links.index(at[0]) + 1 :]
+    else:
+        value, links = of_snapshot(_payload(head.links[0], keys, chunks), is_table=head.kind == "table"), head.links[1:]
+    for link in links:
+        value = applied(value, _payload(link, keys, chunks))
+    if value.epoch != head.epoch:
+        raise BadSnapshot(f"epoch of table {keys.name}", str(value.epoch), f"{head.epoch}, as announced", _AGAIN)
+    return value
+
+
+def kind_of(value: Routing) -> str:
+    """Return the word for a table or an assignment."""
+    return "table" if isinstance(value, Table) else "assignment"
+
+
+def encode_head(head: Head) -> bytes:
+    """Return a head as bytes, some 40 for each link."""
+    form = {
+        "format_version": _FORMAT_VERSION,
+        "incarnation": head.incarnation,
+        "kind": head.kind,
+        "epoch": [head.epoch.number, head.epoch.digest],
+        "links": [[link.version, link.nonce, link.parts, link.size_bytes] for link in head.links],
+    }
+    return json.dumps(form, separators=(",", ":")).encode()
+
+
+def decode_head(data: bytes) -> Head:
+    """Return the head of such bytes; `BadSnapshot` for others, and for those of a later release."""
+    try:
+        form = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        hint = "Restore the store from a copy, or publish under another name."
+        raise BadSnapshot("head of a table", data, "the JSON that apportion writes", hint) from error
+    found = form.get("format_version") if isinstance(form, dict) else None
+    if found != _FORMAT_VERSION:
+        raise BadSnapshot("format_version of a table's head", found, f"{_FORMAT_VERSION}", "Upgrade this client.")
+    _, incarnation, kind, number, listed = members(form, "format_version", "incarnation", "kind", "epoch", "links")
+    links = tuple(_link(items(link, 4)) for link in items(listed))
+    if text(kind) not in _KINDS or not links:
+        refuse(kind, "the kind of a table, and its links")
+    for before, after in pairwise(links):
+        if after.version != before.version + 1:
+            refuse(after.version, f"the version after {before.version}")
+    return Head(incarnation=integer(incarnation), kind=text(kind), epoch=epoch(number), links=links)
+
+
+def _link(form: list[object]) -> Link:
+    version, parts, size_bytes = integer(form[0]), integer(form[2]), integer(form[3])
+    if min(version, parts, size_bytes) < 1:
+        refuse(str(form), "a link of at least one chunk")
+    return Link(version=version, nonce=text(form[1]), parts=parts, size_bytes=size_bytes)
+
+
+def _payload(link: Link, keys: Keys, chunks: Mapping[str, bytes]) -> bytes:
+    """Return the chunks of a link as one; their keys are looked for only if there can be so many."""
+    names = keys.parts(link) if link.parts <= len(chunks) else []
+    payload = b"".join(chunks.get(name, b"") for name in names)
+    if len(payload) != link.size_bytes:
+        raise BadSnapshot(f"chunks of version {link.version}", len(payload), f"{link.size_bytes} bytes", _AGAIN)
+    return payload

@@ -1,0 +1,279 @@
+"""Publishing: a crash, a lost reply or another publisher at any of its commits leaves a whole version to be read."""
+
+import asyncio
+
+import pytest
+
+from apportion import Assignment, Topology
+from apportion.cluster.publishing import Publisher, publish
+from apportion.errors import Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
+from apportion.stores import Absent, Put, Unchanged
+from tests.cluster.tables_sample import (
+    HOWS,
+    KEYS,
+    NAME,
+    SMALL,
+    Died,
+    Failing,
+    handle,
+    many,
+    memory,
+    read,
+    ring,
+    same,
+    unneeded,
+)
+
+OLD, NEW, NEXT = many(1), many(2), many(3)
+COMMITS = 3  # of each of these values within SMALL
+
+
+def test_a_value_of_many_chunks_is_published_within_the_limits_of_the_store():
+    async def main():
+        shared = memory()
+        store = Failing(handle(shared), limits=SMALL)  # holds each commit against the limits
+        publisher = Publisher(store, NAME)
+        for number, value in enumerate((OLD, NEW, NEXT, ring("a", "b")), start=1):
+            if number == 4:
+                store = Failing(handle(shared), limits=SMALL)
+                with pytest.raises(InvalidInput, match="kind of orders is 'table', expected assignment"):
+                    await Publisher(store, NAME).publish(value)
+                continue
+            published = await publisher.publish(value)
+            assert (number, value.epoch) == (published.version.number, published.epoch)
+            shown = await read(store)
+            assert number == shown[0]
+            assert same(value, shown[1])
+        assert store.commits == 0
+        return shared
+
+    shared = asyncio.run(main())
+    assert max(len(entry.records) for entry in shared.ledger.history) <= SMALL["max_operations"]
+    assert len(shared.ledger.history) >= 3 * COMMITS
+
+
+def test_what_is_there_already_is_not_published_again():
+    async def main():
+        shared = memory()
+        first = await publish(handle(shared), NAME, OLD)
+        revision = shared.ledger.revision
+        assert first == await publish(handle(shared), NAME, OLD)
+        publisher = Publisher(handle(shared), NAME)
+        assert first == await publisher.publish(OLD) == await publisher.publish(OLD)
+        assert revision == shared.ledger.revision
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("at", range(1, COMMITS + 1))
+@pytest.mark.parametrize("is_first", [True, False])
+def test_whatever_becomes_of_a_commit_one_whole_version_is_there_and_the_next_publish_works(how, at, is_first):
+    async def main():
+        shared = memory()
+        if not is_first:
+            await publish(Failing(handle(shared), limits=SMALL), NAME, OLD)
+        before = await read(handle(shared))
+        failing = Failing(handle(shared), at=at, how=how, limits=SMALL)
+        publisher, done = Publisher(failing, NAME), None
+        try:
+            done = await publisher.publish(NEW)
+        except (StoreUnavailable, Conflict, Died) as error:
+            said = error
+        assert failing.commits >= at
+        after = await read(handle(shared))
+        is_new = after is not None and same(NEW, after[1])
+        if done is not None:
+            assert is_new
+            assert after[0] == done.version.number
+        elif how != "dies after" or at < COMMITS:
+            assert before == after, said
+        if how in ("request lost", "reply lost", "late"):
+            assert done is not None, said
+        number = 1 + (0 if after is None else after[0])
+        for again in (publisher, Publisher(Failing(handle(shared), limits=SMALL), NAME)):
+            published = await again.publish(NEXT)
+            shown = await read(handle(shared))
+            assert number == shown[0] == published.version.number
+            assert same(NEXT, shown[1])
+        for value in (OLD, NEW, OLD, NEW):
+            await publish(handle(shared), NAME, value)
+        assert set() == await unneeded(handle(shared))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("at", range(1, COMMITS + 1))
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_publishers_one_wins_and_the_other_is_told(at, is_first):
+    async def main():
+        shared = memory()
+        if not is_first:
+            await publish(Failing(handle(shared), limits=SMALL), NAME, OLD)
+
+        async def other():
+            await publish(Failing(handle(shared), limits=SMALL), NAME, NEXT)
+
+        failing = Failing(handle(shared), at=at, before=other, limits=SMALL)
+        with pytest.raises(StaleEpoch) as told:
+            await publish(failing, NAME, NEW)
+        number, value = await read(handle(shared))
+        assert (1 if is_first else 2) == number
+        assert same(NEXT, value)
+        assert f"{NEXT.epoch}, version {number}" == told.value.current
+        await publish(handle(shared), NAME, NEW)
+        assert set() == await unneeded(handle(shared))
+
+    asyncio.run(main())
+
+
+def test_the_loser_publishes_after_the_winner_when_it_asks_again():
+    async def main():
+        shared = memory()
+        one, other = Publisher(handle(shared), NAME), Publisher(handle(shared), NAME)
+        await one.publish(OLD)
+        await other.publish(NEW)
+        with pytest.raises(StaleEpoch):
+            await one.publish(NEXT)
+        assert 3 == (await one.publish(NEXT)).version.number
+
+    asyncio.run(main())
+
+
+def test_what_was_the_newest_is_published_again_after_another():
+    async def main():
+        shared = memory()
+        one = Publisher(handle(shared), NAME)
+        await one.publish(OLD)
+        await publish(handle(shared), NAME, NEW)
+        assert 3 == (await one.publish(OLD)).version.number
+        assert same(OLD, (await read(handle(shared)))[1])
+
+    asyncio.run(main())
+
+
+def test_a_publish_whose_reply_was_lost_is_known_again_under_the_version_after_it():
+    rows = list(NEW.rows)
+    rows[0] = ((rows[0][0] + 1) % 5,)
+    after = Assignment(topology=NEW.topology, rows=tuple(rows))
+
+    class Overtaken(Failing):
+        async def _fail(self, request):
+            outcome = await super()._fail(request)
+            assert not (await publish(handle(shared), NAME, after)).is_snapshot
+            return outcome
+
+    async def main():
+        published = await publish(Overtaken(handle(shared), at=COMMITS, how="reply lost", limits=SMALL), NAME, NEW)
+        assert (1, NEW.epoch, True) == (published.version.number, published.epoch, published.is_snapshot)
+        assert 2 == (await read(handle(shared)))[0]
+
+    shared = memory()
+    asyncio.run(main())
+
+
+def test_a_leader_that_lost_its_term_publishes_nothing():
+    async def main():
+        shared = memory()
+        store = handle(shared)
+        term = await store.commit(when=[Absent(key="leader")], puts=[Put(key="leader", value=b"ann")])
+        held = Unchanged(key="leader", revision=term.revision)
+        publisher = Publisher(Failing(store, limits=SMALL), NAME)
+        await publisher.publish(OLD, when=[held])
+        await store.commit(when=[held], puts=[Put(key="leader", value=b"bob")])
+        revision = store._memory.ledger.revision
+        with pytest.raises(Conflict, match="lost its term"):
+            await publisher.publish(NEW, when=[held])
+        assert revision == shared.ledger.revision
+        assert same(OLD, (await read(store))[1])
+
+    asyncio.run(main())
+
+
+def test_a_store_that_never_replies_is_not_said_to_have_done_nothing():
+    class Mute(Failing):
+        async def commit(self, *, when, puts=(), deletes=()):
+            self.commits += 1
+            return await self._fail({"when": when, "puts": puts, "deletes": deletes})
+
+    async def main():
+        store = Mute(handle(memory()), how="request lost")
+        with pytest.raises(StoreUnavailable, match="may have been published"):
+            await publish(store, NAME, OLD)
+        assert 3 == store.commits
+
+    asyncio.run(main())
+
+
+def test_a_store_that_goes_away_after_a_lost_reply_is_not_said_to_have_done_nothing():
+    class Away(Failing):
+        async def scan(self, prefix):
+            if self.commits:
+                raise StoreUnavailable("the store", "no connection")
+            return await self._inner.scan(prefix)
+
+    async def main():
+        shared = memory()
+        with pytest.raises(StoreUnavailable, match="may have been published"):
+            await publish(Away(handle(shared), at=1, how="reply lost"), NAME, OLD)
+        assert same(OLD, (await read(handle(shared)))[1])
+
+    asyncio.run(main())
+
+
+def test_damaged_chunks_are_mended_by_the_next_publish():
+    async def main():
+        shared = memory()
+        store = handle(shared)
+        await publish(store, NAME, OLD)
+        [item] = [item for item in (await store.scan(KEYS.prefix)).items if item.key != KEYS.head]
+        await store.commit(
+            when=[Unchanged(key=item.key, revision=item.revision)], puts=[Put(key=item.key, value=b"junk")]
+        )
+        published = await publish(store, NAME, NEW)
+        assert published.is_snapshot
+        assert same(NEW, (await read(store))[1])
+
+    asyncio.run(main())
+
+
+def test_a_publisher_goes_on_from_what_a_restored_store_holds():
+    async def main():
+        shared = memory()
+        publisher = Publisher(handle(shared), NAME)
+        await publisher.publish(OLD)
+        copy = memory()
+        copy.ledger.records = dict(shared.ledger.records)
+        copy.ledger.revision, copy.ledger.incarnation = shared.ledger.revision, 2
+        await publisher.publish(NEW)
+        shared.ledger = copy.ledger
+        with pytest.raises(StoreWentBack):
+            await publisher.publish(NEXT)
+        published = await publisher.publish(NEXT)
+        assert "2:2" == str(published.version)
+        assert same(NEXT, (await read(handle(shared)))[1])
+
+    asyncio.run(main())
+
+
+def test_an_assignment_of_which_nobody_owns_anything_is_published_and_one_of_nothing_cannot_be_made():
+    async def main():
+        store = handle(memory())
+        await publish(store, NAME, Assignment(topology=Topology(["a"]), rows=((), ())))
+        assert ((), ()) == tuple((await read(store))[1].rows)
+
+    asyncio.run(main())
+    with pytest.raises(InvalidInput):
+        Assignment(topology=Topology(["a"]), rows=())
+
+
+def test_a_table_above_the_cap_is_refused_before_anything_is_written():
+    async def main():
+        shared = memory()
+        names = tuple(f"{place:0255d}" for place in range(40_000))
+        large = Assignment(topology=Topology(["a"]), rows=((0,),) * len(names), names=names)
+        with pytest.raises(InvalidInput, match="16777216"):
+            await publish(handle(shared), NAME, large)
+        assert 0 == shared.ledger.revision
+
+    asyncio.run(main())
