@@ -16,6 +16,7 @@ from apportion.cluster.controller import Controller, Write
 from apportion.cluster.holdings import Holdings
 from apportion.cluster.options import Options
 from apportion.cluster.patience import Patience
+from apportion.cluster.publication import publish_owners
 from apportion.cluster.records import Keys
 from apportion.cluster.seat import LEAVES, Seat, agree, ask_to_leave
 from apportion.cluster.session import Session
@@ -98,9 +99,9 @@ class Driver:
         scan = await self._store.scan(self.view.keys.live)
         self._inbox.clear()
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
-        parts = [
-            asyncio.ensure_future(part) for part in (session.keep(), self._watch(scan.revision), self._serve(session))
-        ]
+        publishing = publish_owners(self._store, self.view, self.controller, self.turn)
+        running = (session.keep(), self._watch(scan.revision), self._serve(session), publishing)
+        parts = [asyncio.ensure_future(part) for part in running]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:

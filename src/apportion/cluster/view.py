@@ -54,7 +54,7 @@ _UNSEEN = Owned(ownership=NOBODY_OWNS, revision=0, since=0.0)
 
 
 class View:
-    """All that is under `live/<group>/`, read."""
+    """All that is under `live/<group>/`, read. `moves` grows with every ownership record that is taken."""
 
     def __init__(self, keys: Keys, partitions: int) -> None:
         self.keys = keys
@@ -68,6 +68,7 @@ class View:
         self.target: Target | None = None
         self.target_revision = 0
         self.own: dict[int, Owned] = {}
+        self.moves = 0
         self._wanted: dict[str, frozenset[int]] = {}
 
     def load(self, scan: Scan, now: float) -> Touched:
@@ -188,6 +189,7 @@ class View:
         is_same = (ownership.owner, ownership.session) == (old.ownership.owner, old.ownership.session)
         since = old.since if is_same and old.revision else now
         self.own[partition] = Owned(ownership=ownership, revision=item.revision, since=since)
+        self.moves += 1
         touched.partitions.add(partition)
 
     def _take_target(self, item: Item | None, touched: Touched) -> None:
