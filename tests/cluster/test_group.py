@@ -1,0 +1,234 @@
+"""Groups as users open them, on a file of SQLite: joining, holding, handing over, leaving, and bad input."""
+
+import asyncio
+import logging
+import threading
+from datetime import timedelta
+
+import pytest
+
+import apportion
+from apportion import sync
+from apportion.errors import DuplicateMember, InvalidInput, NotOwner, NotPromised, UnknownOption
+
+TTL = timedelta(seconds=1)
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'group.db'}"
+
+
+def opened(url, member_id, *, partitions=8, **options):
+    return apportion.open_group(url, "g", partitions=partitions, member_id=member_id, lease_ttl=TTL, **options)
+
+
+def run(work):
+    async def bounded():
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+async def until(is_so):
+    while not is_so():
+        await asyncio.sleep(0.01)
+
+
+def test_a_lone_member_owns_everything_and_a_second_one_half(url):
+    async def main():
+        async with opened(url, "a") as first:
+            await first.wait_until_settled()
+            assert list(range(8)) == list(first.owned)
+            kept = dict(first.owned)
+            async with opened(url, "b") as second:
+                await second.wait_until_settled()
+                await until(lambda: len(first.owned) == 4)
+                assert set(range(8)) == {*first.owned, *second.owned}
+                assert all(first.owned[partition] is kept[partition] for partition in first.owned)
+                assert ["a", "b"] == list(await first.members())
+            await until(lambda: len(first.owned) == 8)
+            moved = [each for each in range(8) if first.owned[each] is not kept[each]]
+            assert all(first.owned[each].token > kept[each].token for each in moved)
+            assert 4 == len(moved)
+
+    run(main())
+
+
+def test_a_partition_is_handed_over_when_the_last_hold_on_it_has_ended(url):
+    async def main():
+        async with opened(url, "a") as first:
+            await first.wait_until_settled()
+            async with first.hold(0), first.hold(1), first.hold(2), first.hold(3):
+                async with first.hold(4), first.hold(5), first.hold(6), first.hold(7):
+                    second = opened(url, "b")
+                    entering = asyncio.ensure_future(second.__aenter__())
+                    await until(lambda: len(first.owned) == 4)
+                    given = sorted(set(range(8)) - set(first.owned))
+                    group = await entering
+                    assert [] == list(group.owned)
+                    with pytest.raises(NotOwner, match="is not ours"):
+                        async with first.hold(given[0]):
+                            pass
+            await until(lambda: sorted(group.owned) == given)
+            await second.__aexit__(None, None, None)
+
+    run(main())
+
+
+def test_what_was_lost_goes_on_when_the_consumer_asks_again(url):
+    async def main():
+        async with opened(url, "a") as first:
+            changes = first.changes()
+            assert tuple(range(8)) == (await anext(changes)).gained
+            async with opened(url, "b") as second:
+                asking = asyncio.ensure_future(anext(changes))
+                lost = (await asking).lost
+                assert (4, []) == (len(lost), list(second.owned))
+                asking = asyncio.ensure_future(anext(changes))
+                await until(lambda: tuple(second.owned) == lost)
+            assert lost == (await asking).gained
+            await changes.aclose()
+
+    run(main())
+
+
+def test_work_that_outlives_its_drain_is_cancelled(url):
+    async def main():
+        async with opened(url, "a", drain_timeout=timedelta(seconds=0.3)) as first:
+            await first.wait_until_settled()
+
+            async def endless(partition):
+                async with first.hold(partition):
+                    await asyncio.Event().wait()
+
+            working = [asyncio.ensure_future(endless(partition)) for partition in range(8)]
+            async with opened(url, "b") as second:
+                await until(lambda: len(second.owned) == 4)
+                done = [task for task in working if task.done()]
+                assert [NotOwner] * 4 == [type(task.exception()) for task in done]
+            for task in working:
+                task.cancel()
+            await asyncio.wait(working)
+
+    run(main())
+
+
+def test_handlers_are_called_until_they_succeed_and_one_at_a_time(url):
+    async def main():
+        calls, failures = [], {3}
+
+        async def gained(partition, token):
+            calls.append(("gained", partition, token.epoch))
+            if partition in failures:
+                failures.clear()
+                raise OSError("not yet")
+
+        async def lost(partition, token):
+            calls.append(("lost", partition, token.epoch))
+
+        async with opened(url, "a") as group:
+            serving = asyncio.ensure_future(group.serve(on_gained=gained, on_lost=lost))
+            await until(lambda: len(calls) == 9)
+            await until(lambda: not group.failing)
+            group.leave()
+            await serving
+        assert [("gained", 3, 1)] * 2 == [call for call in calls if call[:2] == ("gained", 3)]
+        assert {("lost", partition, 1) for partition in range(8)} == set(calls[9:])
+
+    run(main())
+
+
+def test_the_sync_twin_does_the_same(url):
+    with sync.open_group(url, "g", partitions=4, member_id="a", lease_ttl=TTL) as group:
+        group.wait_until_settled()
+        with group.hold(2) as token:
+            assert ("g/2", token) == (token.resource, group.token("2"))
+        assert (True, True, frozenset({2})) == (group.is_ready, group.is_alive, group.unguarded)
+        changes = group.changes()
+        assert (0, 1, 2, 3) == next(changes).gained
+        threading.Timer(0.1, group.leave).start()
+        assert (0, 1, 2, 3) == next(changes).lost
+        assert [] == list(changes)
+        assert not group.is_alive
+
+
+def test_work_without_a_guard_is_told_when_the_group_is_left(url, caplog):
+    with caplog.at_level(logging.WARNING, "apportion.group"), sync.open_group(url, "g", partitions=2) as group:
+        group.wait_until_settled()
+        with group.hold(1):
+            pass
+    assert "g: no guard saw a token of partitions 1" in caplog.text
+
+
+def test_a_leader_is_followed_by_another_with_a_higher_token(url):
+    with sync.leader(url, "boss", member_id="a", lease_ttl=TTL) as first:
+        before = first.wait_until_elected()
+        with sync.leader(url, "boss", member_id="b", lease_ttl=TTL) as second:
+            assert (True, False) == (first.is_leader, second.is_leader)
+            with pytest.raises(NotOwner):
+                _ = second.token
+            first.resign()
+            assert second.wait_until_elected() > before
+            assert not first.is_leader
+
+
+def test_one_consumer_of_changes(url):
+    with sync.open_group(url, "g", partitions=2) as group:
+        changes = group.changes()
+        next(changes)
+        with pytest.raises(InvalidInput, match=r"consumer of changes\(\)"):
+            next(group.changes())
+
+
+def test_an_id_whose_session_lives_elsewhere_is_refused(url):
+    with sync.open_group(url, "g", partitions=2, member_id="a", lease_ttl=TTL) as group:
+        with pytest.raises(DuplicateMember, match="'a' is there already"):
+            sync.open_group(url, "g", partitions=2, member_id="a", lease_ttl=TTL).__enter__()
+        assert group.is_alive
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "field"),
+    [
+        ({"partitions": 0}, InvalidInput, "partitions"),
+        ({"partitions": 2**18 + 1}, InvalidInput, "partitions"),
+        ({"partitions": True}, InvalidInput, "partitions"),
+        ({"mode": "greedy"}, UnknownOption, "mode"),
+        ({"balancer": "optimum"}, UnknownOption, "balancer"),
+        ({"member_id": "a\nb"}, InvalidInput, "member_id"),
+        ({"member_id": "a/b"}, InvalidInput, "member_id"),
+        ({"lease_ttl": 10}, InvalidInput, "lease_ttl"),
+        ({"lease_ttl": timedelta(0)}, InvalidInput, "lease_ttl"),
+        ({"progress_deadline": timedelta(0)}, InvalidInput, "progress_deadline"),
+        ({"rejoin_grace": timedelta(1)}, InvalidInput, "rejoin_grace"),
+        ({"static": True, "member_id": None}, InvalidInput, "member_id"),
+        ({"throttle": 0}, InvalidInput, "throttle"),
+        ({"labels": {"a": 1}}, InvalidInput, "labels"),
+        ({"weight": -1.0}, InvalidInput, "weight"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_opened(options, error, field):
+    with pytest.raises(error) as raised:
+        apportion.open_group("sqlite:///never.db", "g", **({"partitions": 4, "member_id": "a"} | options))
+    assert field in raised.value.field
+
+
+def test_who_says_otherwise_than_the_group_is_refused(url):
+    with sync.open_group(url, "g", partitions=4, member_id="a"):
+        with pytest.raises(InvalidInput, match="partitions of group g is 5, expected 4, as it was made"):
+            sync.open_group(url, "g", partitions=5, member_id="b").__enter__()
+        with pytest.raises(InvalidInput, match="mode of group g is 'eager'"):
+            sync.open_group(url, "g", partitions=4, mode="eager", member_id="b").__enter__()
+
+
+def test_a_lease_that_the_store_cannot_keep_is_refused(url):
+    with pytest.raises(InvalidInput, match="ttl"):
+        sync.open_group(url, "g", partitions=4, lease_ttl=timedelta(milliseconds=1)).__enter__()
+
+
+def test_redis_is_refused_for_what_it_cannot_promise():
+    with pytest.raises((NotPromised, apportion.ApportionError)):
+        sync.open_group("redis://127.0.0.1:1/0", "g", partitions=4).__enter__()
