@@ -34,6 +34,7 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing/api.py
 	$(BIN)/mypy bench
+	$(BIN)/mypy models
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
 	@native/lint
 	$(BIN)/pytest -q -n auto -m 'not live and not slow'
@@ -45,9 +46,10 @@ live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask re
 bench: .venv/dev.stamp .venv/engines.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
 	$(BIN)/python -m bench $(if $(REFERENCE),--reference)
 
-soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies for SOAK_MINUTES=5, going on where the last soak stopped (SOAK_SEED= to repeat); lost writes
+soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies for SOAK_MINUTES=5, going on where the last soak stopped (SOAK_SEED= to repeat); lost writes; hand-overs
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 	$(BIN)/python -m tests.durability --rounds $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+	$(BIN)/python -m models --full
 
 lock: .venv/dev.stamp ## Resolve the pinned versions again
 	$(PIP) install uv

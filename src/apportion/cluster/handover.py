@@ -109,7 +109,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """One partition at one member: the phase, and the highest epoch that this session has served (0: none)."""
+    """One partition at one member: the phase, and the highest epoch that this session has served or given (0: none).
+
+    What it only meant to give counts too: that commit may land late, while it serves again.
+    """
 
     phase: Phase = Phase.IDLE
     served: int = 0
@@ -120,13 +123,13 @@ class HandOver:
         return (self, None) if event is None else self.step(event, epoch=known.record.epoch)
 
     def step(self, event: Event, *, epoch: int = 0) -> "tuple[HandOver, Act | None]":
-        """Take one event; return what becomes of it, and what to do. `epoch` is what would be served.
+        """Take one event; return what becomes of it, and what to do. `epoch` is what would be served or given.
 
         >>> HandOver().step(Event.WANTED_FREE)[1]
         <Act.CLAIM: 1>
         """
         act, phase = TRANSITIONS.get((self.phase, event), (None, self.phase))
-        served = epoch if act is Act.SERVE else 0 if event is Event.OVER else self.served
+        served = epoch if act in (Act.SERVE, Act.GIVE) else 0 if event is Event.OVER else self.served
         return HandOver(phase=phase, served=served), act
 
 

@@ -1,0 +1,100 @@
+"""`python -m models`: explore the hand-over within bounds; `--full` within those of `make soak`.
+
+Exit status: 0, or 1 when a promise was broken or a state is stuck; then the shortest story of it is printed.
+"""
+
+import resource
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from models.explorer import Explorer, Report
+from models.story import story
+from models.terms import State as Seats
+from models.terms import Terms
+from models.world import Bounds, State, World
+
+
+class Setting(NamedTuple):
+    """One exploration."""
+
+    bounds: Bounds
+    poison: bool = False
+    guarded: bool = True
+
+
+SMALL = (Setting(Bounds(3, 0, 0)), Setting(Bounds(1, 1, 1)), Setting(Bounds(0, 3, 0), poison=True))
+FULL = (Setting(Bounds(3, 1, 1)), Setting(Bounds(0, 4, 0), poison=True))
+SMALL_LIVES, FULL_LIVES = 3, 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Explore what was asked for; return the exit status."""
+    parser = ArgumentParser(
+        prog="python -m models", description="Explore every history of the hand-over, within bounds."
+    )
+    parser.add_argument("--full", action="store_true", help="the bounds of `make soak`: millions of states, minutes")
+    parser.add_argument("--bounds", type=_bounds, metavar="FLIPS,ENDS,RESTARTS[,EPOCHS]", help="these bounds alone")
+    parser.add_argument("--poison", action="store_true", help="with --bounds: owners may have died of the partition")
+    parser.add_argument("--no-guard", action="store_true", help="with --bounds: what is written to refuses nothing")
+    parser.add_argument("--terms", type=int, metavar="LIVES", help="who is the controller, in so many lives, alone")
+    options = parser.parse_args(arguments)
+    settings: tuple[Setting, ...] = FULL if options.full else SMALL
+    if options.bounds is not None:
+        settings = (Setting(options.bounds, options.poison, not options.no_guard),)
+    elif options.poison or options.no_guard:
+        parser.error("--poison and --no-guard go with --bounds")
+    if options.terms is not None:
+        return _explored_terms(options.terms)
+    codes = [_explored(each) for each in settings]
+    if options.bounds is None:
+        codes.append(_explored_terms(FULL_LIVES if options.full else SMALL_LIVES))
+    return max(codes)
+
+
+def _bounds(text: str) -> Bounds:
+    numbers = [int(each) for each in text.split(",") if each.isdigit()]
+    if len(numbers) != text.count(",") + 1 or len(numbers) not in (3, 4):
+        raise ArgumentTypeError(f"{text!r}: expected three or four numbers, for example 3,1,1 or 3,1,1,12")
+    return Bounds(*numbers)
+
+
+def _explored(setting: Setting) -> int:
+    world = World(setting.bounds, poison=setting.poison, guarded=setting.guarded)
+    report = Explorer(world).run()
+    print(_line(setting, report, is_cut=world.is_cut))
+    for line in story(world, report.trace):
+        print(line)
+    if report.broken:
+        print(f"      {report.broken}")
+    sys.stdout.flush()
+    return 1 if report.broken else 0
+
+
+def _explored_terms(lives: int) -> int:
+    report = Explorer(Terms(lives)).run()
+    print(f"terms of {lives} lives; {_found(report)}")
+    for number, step in enumerate(report.trace, 1):
+        print(f"{number:4}  {step.kind}")
+    if report.broken:
+        print(f"      {report.broken}")
+    return 1 if report.broken else 0
+
+
+def _line(setting: Setting, report: Report[State], *, is_cut: bool) -> str:
+    names = ["flips", "lease ends", "restarts", "epochs"]
+    said = ", ".join(f"{count} {name}" for name, count in zip(names, setting.bounds, strict=True))
+    said += (", poison" if setting.poison else "") + ("" if setting.guarded else ", no guard")
+    return f"{said}; {_found(report)}; epochs up to {report.highest}" + (", cut there" if is_cut else "")
+
+
+def _found(report: Report[State] | Report[Seats]) -> str:
+    violations = int(bool(report.broken) and not report.stuck)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    counts = f"{report.states} states, {report.transitions} transitions, depth {report.depth}"
+    return f"{counts}; {violations} violations, {report.stuck} stuck; {report.seconds:.1f} s, {memory} MiB"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

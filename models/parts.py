@@ -1,0 +1,108 @@
+"""Parts: what a state of the world is made of; small values, each known to the explorer by a number."""
+
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+from apportion.cluster.handover import Act, HandOver, Me
+from apportion.cluster.records import Keys, Ownership
+
+IDS = ("a", "b")
+KEYS = Keys(group="g")
+PARTITION = 0
+OWN = KEYS.own(PARTITION)
+MEMBERS = {KEYS.member(name): index for index, name in enumerate(IDS)}
+Part = TypeVar("Part", bound=Hashable)
+
+
+class Store(NamedTuple):
+    """What the store holds: also what a member knows, once that is no longer so.
+
+    `version` stands for the revision that wrote the record: it counts the writes of that key, which is all that a
+    compare can see of it. A session is the revision of a member record; it is negative once its lease has ended.
+    """
+
+    record: Ownership
+    version: int
+    sessions: tuple[int, ...]
+    target: str
+
+    def session(self, name: str | None) -> int | None:
+        """Return the session of a member that is there, else None."""
+        there = 0 if name is None else self.sessions[IDS.index(name)]
+        return there if there > 0 else None
+
+    def with_session(self, index: int, session: int) -> "Store":
+        """Return the same with another session of one member."""
+        sessions = list(self.sessions)
+        sessions[index] = session
+        return self._replace(sessions=tuple(sessions))
+
+
+class Token(NamedTuple):
+    """Under what something is written: an epoch, and whose session was granted it."""
+
+    epoch: int
+    session: int
+
+
+class Request(NamedTuple):
+    """A commit on its way: what it must find (None: absent), and the ownership record that it writes."""
+
+    act: Act
+    when: tuple[tuple[str, int | None], ...]
+    record: Ownership
+
+
+class Landed(NamedTuple):
+    """A commit that the store has answered, and whose reply is on its way; `version` 0: it was refused."""
+
+    request: Request
+    version: int
+
+
+class Process(NamedTuple):
+    """A process: its session as far as it knows, its machine, and what goes on around that.
+
+    `hold` is the token of what it has begun and not ended; `view` what it knew when it last looked, kept as long as it
+    may act on it again; `waits` the commit whose reply it waits for.
+    """
+
+    me: Me | None = None
+    machine: HandOver = HandOver()
+    hold: Token | None = None
+    view: Store | None = None
+    waits: Request | Landed | None = None
+
+
+def of_process(process: Process) -> tuple[int, int]:
+    """Return the epochs that a process may serve or write under yet without news, and whose session it writes under."""
+    waits = process.waits.request if isinstance(process.waits, Landed) else process.waits
+    epochs = {process.view and process.view.record.epoch, waits and waits.record.epoch}
+    hold = process.hold or Token(0, 0)
+    return sum(1 << each for each in {*epochs, hold.epoch} if each), hold.session
+
+
+def of_store(store: Store) -> tuple[int, int]:
+    """Return the epoch that a store grants."""
+    return 1 << store.record.epoch, 0
+
+
+class Numbers(Generic[Part]):
+    """Values and their numbers: each value once, in the order in which they came; under `facts` what follows of each.
+
+    Facts are the epochs that it names, as bits, and the session that it writes under (0: none).
+    """
+
+    def __init__(self, first: Part, about: Callable[[Part], tuple[int, int]] = lambda _: (0, 0)) -> None:
+        self.of: list[Part] = [first]
+        self.facts = [about(first)]
+        self._about = about
+        self._number: dict[Part, int] = {first: 0}
+
+    def __call__(self, value: Part) -> int:
+        """Return the number of a value."""
+        number = self._number.setdefault(value, len(self.of))
+        if number == len(self.of):
+            self.of.append(value)
+            self.facts.append(self._about(value))
+        return number

@@ -1,0 +1,187 @@
+"""Bugs in what is shipped that the explorer must find; each says within which bounds, and what tells of it."""
+
+from dataclasses import dataclass
+
+from tests.sim.zoo.bugs import Bug
+
+
+@dataclass(frozen=True)
+class Mutant(Bug):
+    """A bug that the explorer finds within `bounds`, by the promise that it breaks."""
+
+    bounds: str = "1,1,0"
+    by: str = ""
+    poison: bool = False
+    terms: int = 0
+
+    @property
+    def options(self) -> list[str]:
+        """What the explorer is called with."""
+        if self.terms:
+            return ["--terms", str(self.terms)]
+        return ["--bounds", self.bounds, *["--poison"] * self.poison]
+
+
+HANDOVER = "cluster/handover.py"
+MUTANTS = (
+    Mutant(
+        "no fence: tokens do not grow",
+        "model/epoch.py",
+        "    incarnation: int\n    epoch: int\n",
+        "    incarnation: int\n    epoch: int = field(compare=False)\n",
+        by="OwnerWrites",
+    ),
+    Mutant(
+        "no fence: a takeover has the epoch of the one before",
+        HANDOVER,
+        "    return replace(nobody, owner=me.id, session=me.session)",
+        "    return replace(nobody, owner=me.id, session=me.session, epoch=nobody.epoch - (act is Act.TAKE_OVER))",
+        by="EpochMonotone",
+    ),
+    Mutant(
+        "takeover without lease compare",
+        HANDOVER,
+        "    if not known.is_wanted or (not is_free and known.session == record.session):",
+        "    if not known.is_wanted:",
+        by="NoLiveOverlap",
+    ),
+    Mutant(
+        "adopt old epoch",
+        HANDOVER,
+        "    if (record.owner, record.session) != (me.id, me.session):",
+        "    if record.owner != me.id:",
+        by="Stops",
+    ),
+    Mutant(
+        "transfer without compare",
+        HANDOVER,
+        "    owner, receiver = known.record.owner, known.receiver\n",
+        "    if act is Act.GIVE:\n        del when[own]\n    owner, receiver = known.record.owner, known.receiver\n",
+        by="EpochMonotone",
+    ),
+    Mutant(
+        "a claim without compare",
+        HANDOVER,
+        "    owner, receiver = known.record.owner, known.receiver\n",
+        "    if act is Act.CLAIM:\n        del when[own]\n    owner, receiver = known.record.owner, known.receiver\n",
+        by="EpochMonotone",
+    ),
+    Mutant(
+        "a commit of a session that is over counts",
+        HANDOVER,
+        "        keys.member(me.id): Unchanged(key=keys.member(me.id), revision=me.session),\n",
+        "",
+        by="GrantLives",
+    ),
+    Mutant(
+        "grant before drain",
+        HANDOVER,
+        "(Phase.SERVING, Event.UNWANTED_USED): (Act.DRAIN, Phase.DRAINING)",
+        "(Phase.SERVING, Event.UNWANTED_USED): (Act.GIVE, Phase.GIVING)",
+        by="NoLiveOverlap",
+    ),
+    Mutant(
+        "drained before what was begun has ended",
+        HANDOVER,
+        "(Phase.SERVING, Event.UNWANTED_USED): (Act.DRAIN, Phase.DRAINING)",
+        "(Phase.SERVING, Event.UNWANTED_USED): (Act.DRAIN, Phase.IDLE)",
+        by="NoLiveOverlap",
+    ),
+    Mutant(
+        "resume without bump",
+        HANDOVER,
+        "(Phase.IDLE, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING)",
+        "(Phase.IDLE, Event.WANTED_USED): (Act.SERVE, Phase.SERVING)",
+        bounds="2,0,0",
+        by="TokenUnique",
+    ),
+    Mutant(
+        "resume what was on its way to another",
+        HANDOVER,
+        "act in (Act.SERVE, Act.GIVE)",
+        "act is Act.SERVE",
+        bounds="3,0,0",
+        by="NoLiveOverlap",
+    ),
+    Mutant(
+        "resume before the old hold has ended",
+        HANDOVER,
+        "    (Phase.DRAINING, Event.QUIET): (None, Phase.IDLE),\n",
+        "    (Phase.DRAINING, Event.QUIET): (None, Phase.IDLE),\n"
+        "    (Phase.DRAINING, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING),\n",
+        bounds="2,0,0",
+        by="HoldsApart",
+    ),
+    Mutant(
+        "a new session resumes before the old hold has ended",
+        HANDOVER,
+        "    (Phase.SERVING, Event.OVER): (Act.STOP, Phase.DRAINING),\n",
+        "    (Phase.SERVING, Event.OVER): (Act.STOP, Phase.IDLE),\n",
+        by="HoldsApart",
+    ),
+    Mutant(
+        "no on-paper release",
+        HANDOVER,
+        "    (Phase.IDLE, Event.UNWANTED_GRANTED): (Act.GIVE, Phase.GIVING),\n",
+        "",
+        by="Converge",
+    ),
+    Mutant(
+        "one owner too many may die of it",
+        HANDOVER,
+        "_deaths(known) >= QUARANTINE_DEATHS else",
+        "_deaths(known) > QUARANTINE_DEATHS else",
+        bounds="0,3,0",
+        by="Quarantine",
+        poison=True,
+    ),
+    Mutant(
+        "the last death is not counted",
+        HANDOVER,
+        "nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=_deaths(known))",
+        "nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=record.deaths)",
+        bounds="0,1,0",
+        by="Deaths",
+        poison=True,
+    ),
+    Mutant(
+        "a renumbering forgets whose it is",
+        HANDOVER,
+        "    return replace(nobody, owner=me.id, session=me.session)",
+        "    return nobody if act is Act.RENUMBER else replace(nobody, owner=me.id, session=me.session)",
+        bounds="3,0,0",
+        by="NoLiveOverlap",
+    ),
+    Mutant(
+        "term reuse",
+        "stores/ledger.py",
+        "        self.revision += 1\n        records",
+        "        self.revision = 1 + max((each.revision for each in self.records.values()), default=0)\n"
+        "        records",
+        terms=3,
+        by="TermUnique",
+    ),
+    Mutant(
+        "revoke by another: the id of a lease is given again",
+        "stores/ledger.py",
+        "        lease, self.next_lease = self.next_lease, self.next_lease + 1\n",
+        "        lease = 1 + max(self.leases, default=0)\n",
+        terms=3,
+        by="OwnLease",
+    ),
+    Mutant(
+        "a term that has ended is good for a write",
+        "stores/ledger.py",
+        "            if expected != (None if record is None else record.revision):",
+        "            if (expected is None) != (record is None):",
+        terms=3,
+        by="OneWriter",
+    ),
+    Mutant(
+        "a transfer to a session that is over counts",
+        HANDOVER,
+        "    if act is Act.GIVE and receiver is not None:",
+        "    if act is Act.CLAIM and receiver is not None:",
+        by="GrantLives",
+    ),
+)
