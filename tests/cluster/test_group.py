@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import pytest
@@ -61,17 +62,17 @@ def test_a_partition_is_handed_over_when_the_last_hold_on_it_has_ended(url):
     async def main():
         async with opened(url, "a") as first:
             await first.wait_until_settled()
-            async with first.hold(0), first.hold(1), first.hold(2), first.hold(3):
-                async with first.hold(4), first.hold(5), first.hold(6), first.hold(7):
-                    second = opened(url, "b")
-                    entering = asyncio.ensure_future(second.__aenter__())
-                    await until(lambda: len(first.owned) == 4)
-                    given = sorted(set(range(8)) - set(first.owned))
-                    group = await entering
-                    assert [] == list(group.owned)
-                    with pytest.raises(NotOwner, match="is not ours"):
-                        async with first.hold(given[0]):
-                            pass
+            async with AsyncExitStack() as holds:
+                for partition in range(8):
+                    await holds.enter_async_context(first.hold(partition))
+                second = opened(url, "b")
+                entering = asyncio.ensure_future(second.__aenter__())
+                await until(lambda: len(first.owned) == 4)
+                given = sorted(set(range(8)) - set(first.owned))
+                group = await entering
+                assert [] == list(group.owned)
+                with pytest.raises(NotOwner, match="is not ours"):
+                    await holds.enter_async_context(first.hold(given[0]))
             await until(lambda: sorted(group.owned) == given)
             await second.__aexit__(None, None, None)
 

@@ -27,6 +27,7 @@ from apportion.cluster.view import Touched, View
 from apportion.stores.api import Compare, Put
 
 AGAIN_SECONDS = 0.1
+SUSPECT_SECONDS = 1.0
 _AT_HOME = (Act.SERVE, Act.DRAIN, Act.STOP)  # all others are commits
 
 
@@ -130,6 +131,11 @@ class _Batches:
             return self.halves.popleft()
         return tuple(self.fresh.popleft() for _ in range(min(width, len(self.fresh))))
 
+    def put_back(self, moves: tuple[Move, ...]) -> None:
+        """Let some wait for the commit after this one."""
+        if moves:
+            self.halves.appendleft(moves)
+
 
 class Share:
     """The partitions of a group as one member sees them. `width` is how many moves fit in a commit, `ways` how many
@@ -215,13 +221,16 @@ class Share:
         is_suspect = record.deaths >= QUARANTINE_DEATHS - 1 and record.owner != self.me.id
         session = view.session(wanted)
         lasted = now - owned.since
+        must_wait = is_suspect and wanted == self.me.id and self._has_suspect()
+        if must_wait:
+            self._again[partition] = now + SUSPECT_SECONDS
         if self.phase(partition) is Phase.SERVING and record.deaths and lasted < HEALTHY_SECONDS:
             self._again[partition] = owned.since + HEALTHY_SECONDS
         return Known(
             record=record,
             revision=owned.revision,
             session=view.session(record.owner),
-            is_wanted=wanted == self.me.id and not (is_suspect and self._has_suspect()),
+            is_wanted=wanted == self.me.id and not must_wait,
             receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
             is_deadly=lasted >= DEADLY_SECONDS and not view.has_left(record),
             is_proven=record.deaths > 0 and lasted >= HEALTHY_SECONDS,
@@ -299,9 +308,15 @@ class Share:
     def _commits(self) -> Iterator[Commit]:
         batches = self._batches
         while len(batches.sent) < self._ways and (moves := batches.next(self._width)):
-            requests = [self._request(move) for move in moves]
-            when = {compare.key: compare for compares, _ in requests for compare in compares}
+            when: dict[str, Compare] = {}
+            puts: list[Put] = []
+            for move in moves:
+                compares, put = self._request(move)
+                if any(when.get(compare.key, compare) != compare for compare in compares):
+                    break  # they rest upon different lives of one member
+                when.update((compare.key, compare) for compare in compares)
+                puts.append(put)
+            batches.put_back(moves[len(puts) :])
             batches.last += 1
-            batches.sent[batches.last] = moves
-            puts = tuple(put for _, put in requests)
-            yield Commit(batch=batches.last, moves=moves, when=tuple(when.values()), puts=puts)
+            batches.sent[batches.last] = moves[: len(puts)]
+            yield Commit(batch=batches.last, moves=moves[: len(puts)], when=tuple(when.values()), puts=tuple(puts))

@@ -1,0 +1,209 @@
+"""A member's share: what goes into one commit, what a refusal costs, and how a poison is kept from the innocent."""
+
+import pytest
+
+from apportion.cluster.handover import DEADLY_SECONDS, HEALTHY_SECONDS, Act, Phase
+from apportion.cluster.records import Keys, MemberRecord, Ownership, Target, decoded, encoded, encoded_target
+from apportion.cluster.share import (
+    AGAIN_SECONDS,
+    SUSPECT_SECONDS,
+    Answered,
+    Drain,
+    Ended,
+    Joined,
+    Quiet,
+    Seen,
+    Serve,
+    Share,
+    Stop,
+    Tick,
+)
+from apportion.cluster.view import View
+from apportion.stores.api import Absent, Item, Scan, Unchanged
+
+KEYS = Keys(group="g")
+
+
+class Stage:
+    """A view that tests write into, and the share of member a."""
+
+    def __init__(self, partitions=4, *, width=10):
+        self.view = View(KEYS, partitions)
+        self.share = Share(self.view, "a", width=width)
+        self.items, self.revision = {}, 0
+        self.put(KEYS.member("a"), MemberRecord(nonce="a"))
+        self.step(Joined(session=1))
+
+    def put(self, key, record, now=0.0):
+        self.revision += 1
+        value = encoded_target(record) if isinstance(record, Target) else encoded(record)
+        self.items[key] = Item(key=key, value=value, revision=self.revision)
+        return self.load(now)
+
+    def drop(self, key, now=0.0):
+        self.revision += 1
+        del self.items[key]
+        return self.load(now)
+
+    def load(self, now):
+        touched = self.view.load(Scan(items=tuple(self.items.values()), revision=self.revision, incarnation=1), now)
+        return self.step(Seen(touched=touched), now)
+
+    def want(self, *owners, now=0.0):
+        generation = 1 if self.view.target is None else self.view.target.generation + 1
+        return self.put(KEYS.target, Target(generation=generation, digest="d", owners=owners), now)
+
+    def step(self, event, now=0.0):
+        return self.share.step(event, now)
+
+    def done(self, commit, now=0.0):
+        """Let a commit happen."""
+        self.revision += 1
+        for put in commit.puts:
+            self.items[put.key] = Item(key=put.key, value=put.value, revision=self.revision)
+        return self.step(Answered(batch=commit.batch, revision=self.revision), now)
+
+    def refused(self, commit, now=0.0):
+        return self.step(Answered(batch=commit.batch, is_refused=True), now)
+
+
+def moves(action):
+    return [(move.act, move.partition) for move in action.moves]
+
+
+def test_what_is_free_is_claimed_in_one_commit_and_then_served():
+    stage = Stage()
+    [commit] = stage.want("a", "a", "b", "a")
+    assert [(Act.CLAIM, 0), (Act.CLAIM, 1), (Act.CLAIM, 3)] == moves(commit)
+    assert {KEYS.own(0), KEYS.own(1), KEYS.own(3), KEYS.member("a")} == {compare.key for compare in commit.when}
+    assert Unchanged(key=KEYS.member("a"), revision=1) in commit.when
+    assert [Serve(partition=partition, epoch=1) for partition in (0, 1, 3)] == list(stage.done(commit))
+
+
+def test_a_commit_takes_as_many_moves_as_fit_and_the_rest_follow():
+    stage = Stage(partitions=5, width=2)
+    commits = stage.want(*"aaaaa")
+    assert [2, 2, 1] == [len(commit.moves) for commit in commits]
+
+
+def test_a_refused_batch_goes_in_halves_and_one_stale_move_holds_up_no_other():
+    stage = Stage()
+    [commit] = stage.want(*"aaaa")
+    first, second = stage.refused(commit)
+    assert [[0, 1], [2, 3]] == [[move.partition for move in half.moves] for half in (first, second)]
+    assert 2 == len(stage.done(first))
+    left, right = stage.refused(second)
+    assert [Serve(partition=2, epoch=1)] == list(stage.done(left))
+    assert () == stage.refused(right)
+    assert AGAIN_SECONDS == stage.share.wakes_at()
+    [again] = stage.step(Tick(), AGAIN_SECONDS)
+    assert [(Act.CLAIM, 3)] == moves(again)
+
+
+def test_a_lost_reply_is_settled_by_what_the_watch_shows():
+    stage = Stage(partitions=1)
+    [commit] = stage.want("a")
+    assert () == stage.step(Answered(batch=commit.batch))
+    actions = stage.put(KEYS.own(0), decoded(Ownership, commit.puts[0].value))
+    assert [Serve(partition=0, epoch=1)] == list(actions)
+
+
+def test_what_is_wanted_elsewhere_is_drained_first_and_then_given_to_its_session():
+    stage = Stage(partitions=2)
+    [commit] = stage.want("a", "a")
+    stage.done(commit)
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
+    assert [Drain(partition=1)] == list(stage.want("a", "b"))
+    [give] = stage.step(Quiet(partitions=frozenset({1})))
+    given = decoded(Ownership, give.puts[0].value)
+    assert ("b", stage.view.session("b"), 2, 0) == (given.owner, given.session, given.epoch, given.deaths)
+    assert Unchanged(key=KEYS.member("b"), revision=stage.view.session("b")) in give.when
+
+
+def test_moves_that_rest_upon_different_lives_of_a_member_go_apart():
+    stage = Stage(partitions=2, width=10)
+    [commit] = stage.want("a", "a")
+    stage.done(commit)
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b1"))
+    stage.share._ways = 0
+    stage.want("b", "b")
+    stage.step(Quiet(partitions=frozenset({0})))
+    stage.drop(KEYS.member("b"))
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b2"))
+    stage.share._ways = 4
+    first, second = stage.step(Quiet(partitions=frozenset({1})))
+    assert [[0], [1]] == [[move.partition for move in commit.moves] for commit in (first, second)]
+
+
+def test_nothing_is_resumed_under_the_epoch_that_was_let_go():
+    stage = Stage(partitions=1)
+    [commit] = stage.want("a")
+    stage.done(commit)
+    stage.want("b")
+    [give] = stage.step(Quiet(partitions=frozenset({0})))
+    stage.step(Answered(batch=give.batch))
+    [commit] = stage.want("a")
+    assert [(Act.RENUMBER, 0)] == moves(commit)
+    assert [Serve(partition=0, epoch=2)] == list(stage.done(commit))
+
+
+def test_an_ended_session_stops_all_and_hears_no_more_of_its_commits():
+    stage = Stage(partitions=2)
+    [commit] = stage.want("a", "b")
+    stage.done(commit)
+    [late] = stage.want("a", "a")
+    assert [Stop(partition=0)] == list(stage.step(Ended()))
+    assert () == stage.done(late)
+    assert Phase.IDLE is stage.share.phase(1)
+
+
+def orphan(stage, partition, deaths=0, now=0.0):
+    """Let member c own a partition and die."""
+    stage.put(KEYS.member("c"), MemberRecord(nonce="c"), now)
+    own = Ownership(owner="c", session=stage.revision, epoch=1, deaths=deaths)
+    stage.put(KEYS.own(partition), own, now)
+
+
+@pytest.mark.parametrize(("lasted", "deaths"), [(DEADLY_SECONDS / 2, 0), (DEADLY_SECONDS, 1)])
+def test_a_death_counts_when_the_owner_had_served_for_a_while(lasted, deaths):
+    stage = Stage(partitions=1)
+    orphan(stage, 0)
+    stage.drop(KEYS.member("c"), lasted)
+    [commit] = stage.want("a", now=lasted)
+    assert [(Act.TAKE_OVER, 0)] == moves(commit)
+    assert {Absent(key=KEYS.member("c"))} <= set(commit.when)
+    assert deaths == decoded(Ownership, commit.puts[0].value).deaths
+
+
+def test_the_third_death_buries_a_partition_and_nobody_claims_it():
+    stage = Stage(partitions=1)
+    orphan(stage, 0, deaths=2)
+    stage.drop(KEYS.member("c"), 5.0)
+    [commit] = stage.want("a", now=5.0)
+    assert [(Act.BURY, 0)] == moves(commit)
+    assert Ownership(owner=None, session=0, epoch=2, deaths=3) == decoded(Ownership, commit.puts[0].value)
+    assert () == stage.done(commit, 5.0)
+    assert () == stage.step(Tick(), 99.0)
+
+
+def test_of_two_that_may_be_deadly_a_member_takes_one():
+    stage = Stage(partitions=3)
+    for partition in range(2):
+        stage.put(KEYS.own(partition), Ownership(epoch=3, deaths=2))
+    [commit] = stage.want(*"aaa")
+    assert [(Act.CLAIM, 0), (Act.CLAIM, 2)] == moves(commit)
+
+
+def test_a_partition_that_is_served_for_long_is_absolved_and_the_next_suspect_taken():
+    stage = Stage(partitions=2)
+    for partition in range(2):
+        stage.put(KEYS.own(partition), Ownership(epoch=3, deaths=2))
+    [commit] = stage.want("a", "a")
+    stage.done(commit)
+    assert SUSPECT_SECONDS == stage.share.wakes_at()
+    [commit] = stage.step(Tick(), HEALTHY_SECONDS)
+    assert [(Act.ABSOLVE, 0)] == moves(commit)
+    assert Ownership(owner="a", session=1, epoch=4, deaths=0) == decoded(Ownership, commit.puts[0].value)
+    stage.done(commit, HEALTHY_SECONDS)
+    [commit] = stage.step(Tick(), HEALTHY_SECONDS + SUSPECT_SECONDS)
+    assert [(Act.CLAIM, 1)] == moves(commit)
