@@ -21,6 +21,7 @@ from apportion.cluster.records import Keys
 from apportion.cluster.seat import LEAVES, Seat, agree, ask_to_leave
 from apportion.cluster.session import Session
 from apportion.cluster.share import Answered, Commit, Drain, Ended, Joined, Quiet, Seen, Serve, Share, Stop, Tick
+from apportion.cluster.statistics import Statistics
 from apportion.cluster.view import View
 from apportion.errors import Compacted, LeaseLost, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
@@ -44,6 +45,7 @@ class Driver:
         self.share = Share(self.view, options.member_id, width=width)
         self.controller = Controller(self.view, options.record, options.member_id, throttle=options.throttle)
         self.holdings = Holdings(clock, quiet=self._quiet, told=self._turn)
+        self.statistics = Statistics()
         self._store, self._clock = store, clock
         self._loop = asyncio.get_running_loop()
         self._inbox: list[Change | Answered | Quiet | None] = []
@@ -96,6 +98,7 @@ class Driver:
         self._patience.renew()
         session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
         await session.begin()
+        self.statistics.sessions += 1
         scan = await self._store.scan(self.view.keys.live)
         self._inbox.clear()
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
@@ -168,6 +171,7 @@ class Driver:
                 lost.append(action)
         if gained:
             self.holdings.grant(gained)
+            self.statistics.gained += len(gained)
             logger.info("%s: %s gained %s", self.options.group, self.options.member_id, _listed(gained))
         if lost:
             self._withdraw(lost, now)
@@ -176,6 +180,7 @@ class Driver:
         partitions = [action.partition for action in actions]
         self._patience.lost(partitions, now)
         self.holdings.withdraw(partitions)
+        self.statistics.loses(partitions, now)
         for action in actions:
             if isinstance(action, Stop):
                 self.holdings.cancel(action.partition)
@@ -217,6 +222,8 @@ class Driver:
     async def _commit(self, commit: Commit) -> None:
         outcome = await self._committed(commit)
         revision = outcome.revision if isinstance(outcome, Committed) else None
+        if revision is not None:
+            self.statistics.moved(commit.moves, self.view, self._clock.elapsed())
         self._hear(Answered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))
 
     async def _write(self, write: Write) -> None:

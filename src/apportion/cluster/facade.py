@@ -21,6 +21,7 @@ from apportion.cluster.holdings import GroupChange, Holding
 from apportion.cluster.membership import Membership
 from apportion.cluster.options import Opening
 from apportion.cluster.signals import leaving_on_sigterm
+from apportion.cluster.statistics import Sight, Statistics, sight
 from apportion.cluster.view import Present
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
@@ -37,6 +38,26 @@ class Group:
     def member_id(self) -> str:
         """The id of this member."""
         return self._membership.driver.options.member_id
+
+    @property
+    def name(self) -> str:
+        """The name of the group."""
+        return self._membership.driver.options.group
+
+    @property
+    def statistics(self) -> Statistics:
+        """What this member has counted since it began. No I/O."""
+        return self._membership.driver.statistics
+
+    @property
+    def seconds_left(self) -> float:
+        """How long until this member must stop, if its session is not renewed; below 0 once it had to. No I/O."""
+        return self._membership.holdings.seconds_left
+
+    def sight(self) -> Sight:
+        """Return what this member sees of its group. No I/O; O(partitions)."""
+        driver = self._membership.driver
+        return sight(driver.view, owned=len(self.owned), is_controller=driver.controller.term is not None)
 
     @property
     def owned(self) -> Mapping[int, Holding]:

@@ -74,6 +74,11 @@ class Holdings(Mapping[int, Holding]):
         """Whether the session's deadline lies ahead."""
         return self._clock.elapsed() < self.deadline
 
+    @property
+    def seconds_left(self) -> float:
+        """How long until the session's deadline."""
+        return self.deadline - self._clock.elapsed()
+
     def __getitem__(self, partition: int) -> Holding:
         held = self._held[partition]
         if not self.is_current:

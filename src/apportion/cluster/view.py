@@ -49,12 +49,16 @@ class Touched:
 
 
 Value = TypeVar("Value")
+_KEPT_SESSIONS = 4_096
 NOBODY_OWNS = Ownership()
 _UNSEEN = Owned(ownership=NOBODY_OWNS, revision=0, since=0.0)
 
 
 class View:
-    """All that is under `live/<group>/`, read. `moves` grows with every ownership record that is taken."""
+    """All that is under `live/<group>/`, read.
+
+    `moves` grows with every ownership record that is taken, `gone` says when sessions ended.
+    """
 
     def __init__(self, keys: Keys, partitions: int) -> None:
         self.keys = keys
@@ -69,6 +73,7 @@ class View:
         self.target_revision = 0
         self.own: dict[int, Owned] = {}
         self.moves = 0
+        self.gone: dict[int, float] = {}
         self._wanted: dict[str, frozenset[int]] = {}
 
     def load(self, scan: Scan, now: float) -> Touched:
@@ -169,6 +174,7 @@ class View:
         """Take what is about members; whether anything is new."""
         before = self._about(name)
         if kind == "member":
+            self._note_gone(name, now)
             _set(self.members, name, None if item is None else _present(item, self.members.get(name), now))
         elif kind == "drain":
             _set(self.drains, name, None if item is None else item.revision)
@@ -177,6 +183,12 @@ class View:
         else:
             self.leading = None if item is None else Leading(holder=item.value.decode(), term=item.revision)
         return before != self._about(name)
+
+    def _note_gone(self, name: str, now: float) -> None:
+        if name in self.members:
+            self.gone[self.members[name].session] = now
+        while len(self.gone) > _KEPT_SESSIONS:
+            del self.gone[next(iter(self.gone))]
 
     def _about(self, name: str) -> tuple[object, ...]:
         return self.members.get(name), self.drains.get(name), self.statics.get(name), self.leading

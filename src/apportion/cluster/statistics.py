@@ -1,0 +1,77 @@
+"""Statistics: what a member has counted of its group since it began, and what it sees of it now; for metrics."""
+
+from dataclasses import dataclass, field
+
+from apportion.cluster.handover import Act
+from apportion.cluster.records import QUARANTINE_DEATHS
+from apportion.cluster.share import Move
+from apportion.cluster.view import View
+
+
+@dataclass(slots=True)
+class Durations:
+    """How many there were, and how many seconds together."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one more."""
+        self.count += 1
+        self.seconds += seconds
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counts of one member. A hand-over lasts from the loss of a partition to the commit that gives it away, an orphan
+    from the end of its owner's session, as we saw it, to the commit that makes it ours.
+    """
+
+    gained: int = 0
+    lost: int = 0
+    sessions: int = 0
+    handovers: Durations = field(default_factory=Durations)
+    orphans: Durations = field(default_factory=Durations)
+    _lost_at: dict[int, float] = field(default_factory=dict)
+
+    def loses(self, partitions: list[int], now: float) -> None:
+        """Count partitions that we lose."""
+        self.lost += len(partitions)
+        self._lost_at.update((partition, now) for partition in partitions)
+
+    def moved(self, moves: tuple[Move, ...], view: View, now: float) -> None:
+        """Count moves that happened."""
+        for move in moves:
+            if move.act is Act.GIVE and move.partition in self._lost_at:
+                self.handovers.add(now - self._lost_at.pop(move.partition))
+            elif move.act is Act.TAKE_OVER:
+                self.orphans.add(now - view.gone.get(move.known.record.session, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What a member sees of its group: drifting are the partitions that do not belong to whom the target names."""
+
+    members: int
+    owned: int
+    generation: int
+    drifting: int
+    orphaned: int
+    quarantined: int
+    is_controller: bool
+
+
+def sight(view: View, *, owned: int, is_controller: bool) -> Sight:
+    """Return what a member sees now. O(partitions)."""
+    target = view.target
+    wanted = (None,) * view.partitions if target is None or target.is_paused else target.owners
+    records = [view.owned(partition).ownership for partition in range(view.partitions)]
+    return Sight(
+        members=len(view.members),
+        owned=owned,
+        generation=0 if target is None else target.generation,
+        drifting=sum(not view.is_settled(*each) for each in enumerate(wanted)),
+        orphaned=sum(not view.is_live(record) for record in records),
+        quarantined=sum(record.deaths >= QUARANTINE_DEATHS for record in records),
+        is_controller=is_controller,
+    )
