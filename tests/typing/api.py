@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import assert_type
 from uuid import UUID
 
@@ -28,11 +29,15 @@ from apportion import (
     errors,
     handover,
     hashers,
+    leader,
+    open_group,
     placement,
     plan,
+    sync,
 )
 from apportion.model import Copy, Drop, Lead, Schedule
 from apportion.model.assignment import PreferenceLists
+from apportion.model.epoch import FencingToken
 
 
 def topologies() -> Topology:
@@ -211,3 +216,39 @@ def failures(ring: Ring) -> str:
     except ApportionError as error:
         return error.problem + error.hint
     return ""
+
+
+async def groups(url: str) -> None:
+    async with open_group(
+        url,
+        "mailers",
+        partitions=256,
+        member_id="worker-1",
+        static=False,
+        lease_ttl=timedelta(seconds=10),
+        drain_timeout=timedelta(seconds=20),
+        rejoin_grace=None,
+        progress_deadline=None,
+        balancer="optimal",
+        mode="cooperative",
+        weight=1.0,
+        zone=(),
+        labels={},
+    ) as group:
+        async for change in group.changes():
+            assert_type(change.gained, tuple[int, ...])
+            assert_type(change.lost, tuple[int, ...])
+        assert_type(group.owned[17].token, FencingToken)
+        async with group.hold(17) as token:
+            assert_type(token, FencingToken)
+        await group.wait_until_settled()
+    async with leader(url, "boss") as election:
+        assert_type(await election.wait_until_elected(), FencingToken)
+
+
+def groups_without_a_loop(url: str) -> None:
+    with sync.open_group(url, "mailers", partitions=256) as group:
+        for change in group.changes():
+            assert_type(change.lost, tuple[int, ...])
+        with group.hold("17") as token:
+            assert_type(token, FencingToken)

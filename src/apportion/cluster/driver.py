@@ -31,6 +31,7 @@ from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, 
 logger = logging.getLogger("apportion.group")
 _OVER = (Compacted, LeaseLost, StoreUnavailable, StoreWentBack)
 _PAUSE_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 2.0
 _LOOKS_PER_TTL = 20
 
 
@@ -62,12 +63,15 @@ class Driver:
     async def run(self) -> None:
         """Live, again and again; returns when it has left, raises what no new life can mend."""
         await agree(self._store, self.options.group, self.options.record)
+        pause = _PAUSE_SECONDS
         while not self._is_leaving:
+            lives = self.statistics.sessions
             try:
                 await self._live()
             except _OVER as error:
                 logger.warning("%s: the session of %s is over: %s", self.options.group, self.options.member_id, error)
-                await asyncio.sleep(_PAUSE_SECONDS)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if lives == self.statistics.sessions else _PAUSE_SECONDS
+                await asyncio.sleep(pause)
 
     def leave(self) -> None:
         """Hand all over and go; `run` returns then. From any thread."""
