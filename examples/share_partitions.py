@@ -1,4 +1,4 @@
-"""Two members share partitions on one file; one leaves, and the other goes on. Pass a URL to try it on another store."""
+"""Two members share partitions on one file; one leaves, the other goes on. Pass a URL to try it on another store."""
 
 import sys
 import tempfile
