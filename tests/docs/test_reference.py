@@ -5,7 +5,7 @@ import re
 import pytest
 
 from apportion import errors, hashers
-from apportion.console.main import COMMANDS, STORE_COMMANDS, TABLE_COMMANDS, application
+from apportion.console.main import COMMANDS, GROUP_COMMANDS, STORE_COMMANDS, TABLE_COMMANDS, application
 from apportion.placement import get, names
 from tests.docs.blocks import ROOT
 from tests.docs.catalog_table import PAGE, page_with_table
@@ -18,6 +18,7 @@ ALL_COMMANDS = [
     *((name,) for name in COMMANDS),
     *(("table", name) for name in TABLE_COMMANDS),
     *(("store", name) for name in STORE_COMMANDS),
+    *(("group", name) for name in GROUP_COMMANDS),
 ]
 
 

@@ -32,6 +32,19 @@ TABLE_COMMANDS = {
     "export": "Save every answer of a placement as ranges and owners.",
     "import": "Read ranges made elsewhere from CSV.",
 }
+GROUP_COMMANDS = {
+    "drain": "Ask a member for all its partitions, and wait until it has none.",
+    "explain": "Say who owns a partition, what it waits for, and how it came there (also: why).",
+    "forget": "Forget a static member that will not come back.",
+    "ls": "List the groups of a store.",
+    "plan": "Show what members that join, leave or drain would move.",
+    "release": "Let a partition be owned again that was quarantined.",
+    "resize": "Give a group that nobody is in another number of partitions.",
+    "run": "Join, and run a command for each partition that is owned.",
+    "show": "Show members, target, and what is not as it should be.",
+    "watch": "Tell each change as it happens, and why.",
+}
+ALIASES = {"explain": ("why",)}
 STORE_COMMANDS = {
     "grants": "Print the statements that give a user what a member needs.",
     "restored": "Say that a store was restored from a copy, so that members join anew.",
@@ -109,6 +122,11 @@ def application() -> "App":
     for name, words in TABLE_COMMANDS.items():
         table.command(f"apportion.console.table:{name}_table", name=name, help=words)
     app.command(table)
+    group = App(name="group", help="Look at groups, and tell their members what to do.")
+    for name, words in GROUP_COMMANDS.items():
+        names = (name, *ALIASES.get(name, ()))
+        group.command(f"apportion.console.group:{name}_group", name=names, help=words)
+    app.command(group)
     store = App(name="store", help="Look after a store: its schema, its rights, and its restores.")
     for name, words in STORE_COMMANDS.items():
         store.command(f"apportion.console.store:{name}_store", name=name, help=words)

@@ -1,0 +1,270 @@
+"""`apportion group`: what an operator sees of a group, and does to it, without being one of its members."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from apportion.console import group_acts as acts
+from apportion.console import group_report as report
+from apportion.console.edits import Edits
+from apportion.console.group_plan import change_of, print_change, print_change_json
+from apportion.console.group_run import Joining, run
+from apportion.console.group_state import Found, opened, read, read_all, shown_url
+from apportion.console.group_steps import remarks, standing
+from apportion.console.group_story import Line
+from apportion.console.output import print_json
+from apportion.console.plan import PENDING
+from apportion.stores.api import CoordinationStore
+
+Reply = TypeVar("Reply")
+Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
+
+
+def ls_group(url: str, /, *, json: bool = False) -> None:
+    """List the groups of a store.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    json
+        Print one JSON object instead.
+    """
+
+    report.print_groups(shown_url(url), _asked(url, read_all), json=json)
+
+
+def show_group(
+    url: str, name: str, /, *, every: Annotated[bool, Parameter(name="--all")] = False, json: bool = False
+) -> None:
+    """Show members, target, and what is not as it should be.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    every
+        Show every partition, not only those that are not as they should be.
+    json
+        Print one JSON object instead, with every partition.
+    """
+    found = _asked(url, lambda store: read(store, name))
+    if json:
+        report.print_group_json(found)
+    else:
+        report.print_group(found, every=every)
+
+
+def watch_group(url: str, name: str, /, *, json: bool = False) -> None:
+    """Tell each change as it happens: who lost what to whom, and why. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    json
+        Print one JSON object a line instead.
+    """
+
+    with suppress(KeyboardInterrupt):  # how it is ended
+        _asked(url, lambda store: _tell(store, name, json=json))
+
+
+def drain_group(url: str, name: str, member: str, /, *, wait: bool = True, json: bool = False) -> None:
+    """Ask a member for all its partitions, and wait until it has none. It stays, and gets none until it starts anew.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    member
+        Id of the member.
+    wait
+        Wait until it owns nothing; a request that is not waited for stands all the same.
+    json
+        Print one JSON object instead.
+    """
+
+    left = _asked(url, lambda store: _drained(store, url, name, member, wait=wait, json=json))
+    if json:
+        print_json("group drain", group=name, member=member, owned=left)
+    else:
+        print(f"group drain: {member} " + (f"is asked for {left} partitions" if not wait else "owns nothing now"))
+
+
+def explain_group(url: str, name: str, partition: int, /, *, json: bool = False) -> None:
+    """Say who owns a partition, which step it waits for, and how it came there.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    partition
+        Number of the partition.
+    json
+        Print one JSON object instead.
+    """
+
+    found, history = _asked(url, lambda store: _explained(store, name, partition))
+    explain = report.explanation_json if json else report.print_explanation
+    explain(found, standing(found, partition), history)
+
+
+def forget_group(url: str, name: str, member: str, /, *, json: bool = False) -> None:
+    """Forget a static member that will not come back, so that others get its partitions at once.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    member
+        Id of the member.
+    json
+        Print one JSON object instead.
+    """
+
+    _asked(url, lambda store: acts.forget(store, name, member, shown_url(url)))
+    if json:
+        print_json("group forget", group=name, member=member)
+    else:
+        print(f"group forget: {name} waits for {member} no longer")
+
+
+def release_group(url: str, name: str, partition: int, /, *, json: bool = False) -> None:
+    """Let a partition be owned again that was quarantined, because its owners died while they served it.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    partition
+        Number of the partition.
+    json
+        Print one JSON object instead.
+    """
+
+    deaths = _asked(url, lambda store: acts.release(store, name, partition, shown_url(url))).deaths
+    if json:
+        print_json("group release", group=name, partition=partition, deaths_before=deaths)
+    else:
+        done = f"{deaths} deaths are forgiven" if deaths else "no owner has died of it: nothing to do"
+        print(f"group release: partition {partition} of {name}: {done}")
+
+
+def resize_group(url: str, name: str, partitions: int, /, *, json: bool = False) -> None:
+    """Give a group that nobody is in another number of partitions. Epochs go on, and never back.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    partitions
+        How many it is to have; its members say this number from now on.
+    json
+        Print one JSON object instead.
+    """
+
+    before = _asked(url, lambda store: acts.resize(store, name, partitions, shown_url(url))).record.partitions
+    if json:
+        print_json("group resize", group=name, before=before, after=partitions)
+    else:
+        print(f"group resize: {name} has {partitions} partitions now; it had {before}")
+
+
+def plan_group(
+    url: str,
+    name: str,
+    /,
+    *,
+    edits: Edits = Edits(),  # noqa: B008 - a frozen value
+    json: bool = False,
+) -> int:
+    """Show what members that join, leave or drain would move. Exit code 0: nothing, 2: changes, 1: an error.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    json
+        Print one JSON object instead.
+    """
+    change = change_of(_asked(url, lambda store: read(store, name)), edits)
+    (print_change_json if json else print_change)(change)
+    return PENDING if change.moves else 0
+
+
+def run_group(
+    url: str,
+    name: str,
+    /,
+    *command: Command,
+    joining: Joining,
+    json: bool = False,
+) -> None:
+    """Join, and run a command for each partition that is owned. SIGTERM or Ctrl-C: hand all over and leave.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    command
+        The command, after --, with its arguments.
+    json
+        Report as JSON, an object a line; reports go to standard error.
+    """
+    run(url, name, command, joining, json=json)
+
+
+def _asked(url: str, ask: Callable[[CoordinationStore], Coroutine[None, None, Reply]]) -> Reply:
+    """Connect to a store, and return what was asked of it."""
+
+    async def _answer() -> Reply:
+        async with opened(url) as store:
+            return await ask(store)
+
+    return asyncio.run(_answer())
+
+
+async def _tell(store: CoordinationStore, name: str, *, json: bool) -> None:
+    async for line in acts.told(store, name):
+        report.print_line(name, line, json=json)
+
+
+async def _drained(store: CoordinationStore, url: str, name: str, member: str, *, wait: bool, json: bool) -> int:
+    """Ask a member for its partitions, tell how many it still owns, and return how many that are."""
+    found = await acts.drain(store, name, member, shown_url(url))
+    left = len(found.owned_by(member))
+    if not wait:
+        return left
+    async for now, left in acts.left_over(store, name, member):
+        if not json:
+            print(f"{member} owns {left} of {found.record.partitions} partitions", flush=True)
+            for remark in remarks(now) if left else ():
+                print(f"note: {remark}", flush=True)
+    return left
+
+
+async def _explained(store: CoordinationStore, name: str, partition: int) -> tuple[Found, tuple[Line, ...]]:
+    found = await read(store, name)
+    return found, await acts.history(store, found, found.checked_partition(partition))

@@ -1,0 +1,147 @@
+"""A group as its store shows it, to somebody who does not take part: read once, or watched by the caller.
+
+Promises: nothing is joined, and no store is made where none is. Names that are not there are errors with the nearest.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from apportion.cluster.records import QUARANTINE_DEATHS, GroupRecord, Keys, checked_id, decoded
+from apportion.cluster.view import View
+from apportion.errors import InvalidInput, StoreUnavailable, UnknownOption
+from apportion.stores.api import Committed, CoordinationStore, Need, Outcome, Refused
+from apportion.stores.catalog import administration, connect, schemes
+from apportion.stores.clock import SystemClock
+from apportion.stores.url import parse
+
+_NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
+_INSPECT_SECONDS = 5.0
+_GROUPS = "group/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A group that was found: its record, the revision that wrote it, and all that is alive of it."""
+
+    name: str
+    record: GroupRecord
+    record_revision: int
+    view: View
+
+    @property
+    def unsettled(self) -> tuple[int, ...]:
+        """The partitions that do not belong to whom the target names; all, when there is no target. O(partitions)."""
+        view, target = self.view, self.view.target
+        every = range(self.record.partitions)
+        if target is None or target.is_paused:
+            return tuple(every)
+        return tuple(each for each in every if not view.is_settled(each, self.wanted(each)))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the target knows of all members, and every partition belongs to whom it names."""
+        target = self.view.target
+        return bool(target and target.digest and self.view.knows_all(target)) and not self.unsettled
+
+    def wanted(self, partition: int) -> str | None:
+        """Return whom the target names now, None for nobody."""
+        target = self.view.target
+        if target is None or target.is_paused or partition >= len(target.owners):
+            return None
+        return target.owners[partition]
+
+    @property
+    def loads(self) -> tuple[Counter[str | None], Counter[str | None]]:
+        """How many partitions each member owns, and should own. O(partitions)."""
+        view, every = self.view, range(self.record.partitions)
+        owned = (each.ownership.owner for each in view.own.values() if view.is_live(each.ownership))
+        return Counter(owned), Counter(map(self.wanted, every))
+
+    def owned_by(self, member_id: str) -> tuple[int, ...]:
+        """Return the partitions that a member owns in its present session. O(partitions)."""
+        own = self.view.own
+        return tuple(
+            each
+            for each in sorted(own)
+            if own[each].ownership.owner == member_id and self.view.is_live(own[each].ownership)
+        )
+
+    def is_quarantined(self, partition: int) -> bool:
+        """Whether too many owners died of a partition, so that nobody may own it."""
+        ownership = self.view.owned(partition).ownership
+        return ownership.owner is None and ownership.deaths >= QUARANTINE_DEATHS
+
+    def checked_partition(self, partition: int) -> int:
+        """Return a partition of this group; `InvalidInput` for any other number."""
+        if not 0 <= partition < self.record.partitions:
+            hint = f"Group {self.name} has {self.record.partitions} partitions, numbered from 0."
+            raise InvalidInput("partition", partition, f"one of 0 .. {self.record.partitions - 1}", hint)
+        return partition
+
+    def checked_member(self, member_id: str) -> str:
+        """Return the id of a member that is there; `UnknownOption` names the nearest."""
+        return _known("member", member_id, self.view.members, f"Nobody is in group {self.name} now.")
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[CoordinationStore]:
+    """Connect to the store of a URL; `InvalidInput` where no group can be yet, for there is no store."""
+    try:
+        async with asyncio.timeout(_INSPECT_SECONDS):
+            findings = await administration(url).inspect()
+    except TimeoutError:
+        raise StoreUnavailable(shown_url(url), f"no answer within {_INSPECT_SECONDS:g} s") from None
+    for each in findings:
+        if each.verdict == "absent":
+            raise InvalidInput("store", shown_url(url), f"one that is there ({each.found})", "Is the URL right?")
+    store = await connect(url, needs=_NEEDS)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def read(store: CoordinationStore, name: str) -> Found:
+    """Read a group whole; `UnknownOption` names the nearest one."""
+    keys = Keys(group=checked_id("name of the group", name))
+    items = (await store.scan(keys.record)).items
+    item = next((each for each in items if each.key == keys.record), None)
+    if item is None:
+        known = [each.key.removeprefix(_GROUPS) for each in (await store.scan(_GROUPS)).items]
+        _known("group", name, known, "This store holds no group; its first member makes it.")
+        return await read(store, name)  # made in between
+    record = decoded(GroupRecord, item.value)
+    view = View(keys, record.partitions)
+    view.load(await store.scan(keys.live), SystemClock().elapsed())
+    return Found(name=name, record=record, record_revision=item.revision, view=view)
+
+
+async def read_all(store: CoordinationStore) -> list[Found]:
+    """Read every group of a store."""
+    names = [each.key.removeprefix(_GROUPS) for each in (await store.scan(_GROUPS)).items]
+    return [await read(store, name) for name in names]
+
+
+def happened(outcome: Outcome, store: str) -> bool:
+    """Whether a commit happened, and not was refused for what had changed; `StoreUnavailable` when nobody knows."""
+    if isinstance(outcome, Committed | Refused):
+        return isinstance(outcome, Committed)
+    hint = "It may have happened, or may yet: look with apportion group show before you try again."
+    raise StoreUnavailable(store, f"no answer to a commit ({outcome.reason})", hint)
+
+
+def shown_url(url: str) -> str:
+    """Return a URL as it may be shown: without user and password."""
+    return str(parse(url, schemes=schemes()))
+
+
+def _known(what: str, name: str, known: Iterable[str], none: str) -> str:
+    names = sorted(known)
+    if not names:
+        raise InvalidInput(what, name, f"a {what} that is there", none)
+    if name not in names:
+        raise UnknownOption(what, name, names)
+    return name

@@ -1,0 +1,173 @@
+"""The story of a group: every change of its store as a line that says who lost what to whom, and why.
+
+Promises: it tells of each commit what it did, in the order in which the store did it; partitions that went the same way
+in one commit share a line. Refuses: to guess. What was before the history that the store keeps is called unknown.
+"""
+
+from dataclasses import dataclass, field
+
+from apportion.cluster.records import Ownership, decoded, decoded_target, partition_of
+from apportion.cluster.seat import DRAINED, LEAVES, REPLACED
+from apportion.cluster.view import View
+from apportion.stores.api import Change, Event, Item
+
+_ASKED = {
+    LEAVES: "it leaves",
+    DRAINED: "an operator drains it",
+    REPLACED: "a newcomer of the same id asked for its place",
+}
+MAX_LISTED = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing that changed: a member, a drain, a static, the controller, the target, or a move.
+
+    Of a move: which partitions, from whom to whom (None: nobody), and why.
+    """
+
+    revision: int
+    kind: str
+    text: str
+    partitions: tuple[int, ...] = ()
+    source: str | None = None
+    target: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How partitions went in one commit."""
+
+    source: str | None
+    target: str | None
+    why: str
+
+
+@dataclass(slots=True)
+class Story:
+    """Follows one group; `view` is what was known before the first change, and goes along.
+
+    What happened at `unknown_until` and before is not known.
+    """
+
+    view: View
+    asked: dict[str, bytes] = field(default_factory=dict)
+    unknown_until: int = 0
+    _endings: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, view: View, items: tuple[Item, ...]) -> "Story":
+        """Begin at what a scan showed."""
+        prefix = view.keys.drain("")
+        asked = {each.key.removeprefix(prefix): each.value for each in items if each.key.startswith(prefix)}
+        return cls(view, asked)
+
+    def tell(self, change: Change) -> list[Line]:
+        """Return the lines of one change, and take it into the view."""
+        lines: list[Line] = []
+        ways: dict[_Way, list[int]] = {}
+        for event in change.events:
+            kind, _, name = event.key.removeprefix(self.view.keys.live).partition("/")
+            if kind == "own" and event.value is not None:
+                partition = partition_of(self.view.keys, event.key)
+                ways.setdefault(self._way(partition, decoded(Ownership, event.value)), []).append(partition)
+            elif text := self._text(kind, name, event, change):
+                lines.append(Line(revision=change.revision, kind=kind, text=text))
+        self.view.apply(change, 0.0)
+        return [*lines, *(_moved(change.revision, way, partitions) for way, partitions in ways.items())]
+
+    def _text(self, kind: str, name: str, event: Event, change: Change) -> str:
+        if kind == "member":
+            return self._member(name, event, change)
+        if kind == "drain":
+            return self._drain(name, event)
+        if kind == "static" and event.value is None:
+            return f"static member {name} is forgotten"
+        if kind == "controller":
+            return self._controller(event, change.revision)
+        if kind == "target" and event.value is not None:
+            return self._target(event.value)
+        return ""
+
+    def _member(self, name: str, event: Event, change: Change) -> str:
+        if event.value is not None:
+            self._endings.pop(name, None)
+            return f"{name} joined (session {change.revision})"
+        self._endings[name] = "it left" if self._has_left(name, change) else "its lease ended"
+        there = self.view.members.get(name)
+        session = "" if there is None else f" (session {there.session})"
+        return f"{name} is gone{session}: {self._endings[name]}"
+
+    def _has_left(self, name: str, change: Change) -> bool:
+        """Whether a member took its record away itself: a lease that ends takes the request to leave with it."""
+        keys, touched = self.view.keys, {each.key for each in change.events}
+        return keys.static(name) in touched or (name in self.asked and keys.drain(name) not in touched)
+
+    def _drain(self, name: str, event: Event) -> str:
+        if event.value is None:
+            self.asked.pop(name, None)
+            return ""
+        self.asked[name] = event.value
+        return f"{name} is asked for all its partitions: {_ASKED.get(event.value, 'somebody asked it')}"
+
+    def _controller(self, event: Event, revision: int) -> str:
+        if event.value is None:
+            before = self.view.leading
+            return f"no controller: {'it' if before is None else before.holder.split()[0]} is gone"
+        return f"{event.value.decode().split()[0]} is controller (term {revision})"
+
+    def _target(self, value: bytes) -> str:
+        target, before = decoded_target(value), self.view.target
+        if target.is_paused:
+            return f"target {target.generation}: paused, all members let go of everything first (eager mode)"
+        old = () if before is None else before.owners
+        moves = sum(each != owner for each, owner in zip(old, target.owners, strict=False))
+        moves += abs(len(target.owners) - len(old))
+        step = "" if target.digest else ", a step to the next one"
+        return f"target {target.generation}: {moves} of {len(target.owners)} partitions change owner{step}"
+
+    def _way(self, partition: int, new: Ownership) -> _Way:
+        owned = self.view.owned(partition)
+        old = owned.ownership
+        if new.epoch > old.epoch + 1:
+            return _Way(source=None, target=new.owner, why="who owned it before is not kept")
+        return _Way(source=old.owner, target=new.owner, why=self._why(old, new))
+
+    def _why(self, old: Ownership, new: Ownership) -> str:
+        if new.epoch == old.epoch:
+            return "its deaths are forgiven: it was served for 60 s, or released"
+        if old.owner is None:
+            return "claim: nobody owned it"
+        if (old.owner, old.session) == (new.owner, new.session):
+            return "a new epoch: it had begun to let go of it and keeps it"
+        if not self.view.is_live(old):
+            return self._takeover(old.owner, old.session, new)
+        how = self.asked.get(old.owner)
+        if how is not None:
+            return f"drain: {_ASKED.get(how, 'somebody asked it')}"
+        return "target" if self.view.target is None else f"target {self.view.target.generation}"
+
+    def _takeover(self, owner: str, session: int, new: Ownership) -> str:
+        if new.owner is None:
+            return f"buried: {new.deaths} owners in a row died of it"
+        if session <= self.unknown_until:
+            return "how the session before it ended is not kept"
+        if owner == new.owner:
+            return f"takeover: its earlier session {session} ended"
+        return f"takeover: {self._endings.get(owner, 'its session had ended')}"
+
+
+def listed(partitions: tuple[int, ...]) -> str:
+    """Return some partitions in one line, and how many more there are."""
+    some = ", ".join(map(str, partitions[:MAX_LISTED]))
+    more = len(partitions) - MAX_LISTED
+    return some if more <= 0 else f"{some}, ... {more} more"
+
+
+def _moved(revision: int, way: _Way, partitions: list[int]) -> Line:
+    several = tuple(sorted(partitions))
+    noun = "partition" if len(several) == 1 else f"{len(several)} partitions"
+    text = f"{way.source or 'nobody'} -> {way.target or 'nobody'}: {noun} {listed(several)} ({way.why})"
+    source, target, why = way.source, way.target, way.why
+    return Line(revision=revision, kind="move", text=text, partitions=several, source=source, target=target, why=why)
