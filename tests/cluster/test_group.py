@@ -233,3 +233,12 @@ def test_a_lease_that_the_store_cannot_keep_is_refused(url):
 def test_redis_is_refused_for_what_it_cannot_promise():
     with pytest.raises((NotPromised, apportion.ApportionError)):
         sync.open_group("redis://127.0.0.1:1/0", "g", partitions=4).__enter__()
+
+
+def test_a_member_that_is_replaced_leaves_and_its_successor_of_the_same_id_comes(url):
+    with sync.open_group(url, "g", partitions=4, member_id="a", lease_ttl=TTL) as old:
+        old.wait_until_settled()
+        with sync.open_group(url, "g", partitions=4, member_id="a", lease_ttl=TTL, replace=True) as new:
+            new.wait_until_settled()
+            assert (4, 0) == (len(new.owned), len(old.owned))
+            assert not old.is_alive

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
-from uuid import uuid4
 
 from apportion.cluster.controller import Controller, Write
 from apportion.cluster.holdings import Holdings
@@ -62,7 +61,6 @@ class Driver:
 
     async def run(self) -> None:
         """Live, again and again; returns when it has left, raises what no new life can mend."""
-        await agree(self._store, self.options.group, self.options.record)
         pause = _PAUSE_SECONDS
         while not self._is_leaving:
             lives = self.statistics.sessions
@@ -122,15 +120,20 @@ class Driver:
 
     async def _serve(self, session: Session) -> None:
         """Do what the machines say until the store has ended the session, or we have left."""
-        seat = Seat(self._store, self.view, self.options, nonce=uuid4().hex, lease=session.lease)
+        agreed = await agree(self._store, self.options.group, self.options.record)
+        seat = Seat(self._store, self.view, self.options, agreed=agreed, lease=session.lease)
         patience = self._clock.elapsed() + session.ttl_seconds + 1
+        patience += self.options.drain_seconds if self.options.replaces else 0
         while not session.ended.is_set():
             now = self._clock.elapsed()
             due = None if seat.session is not None else now + session.ttl_seconds / _LOOKS_PER_TTL
             if seat.session is None and (self.share.me.session or self._is_leaving):
                 return
+            self._is_leaving |= seat.is_replaced
             if seat.session is None and self.holdings.all_quiet:  # nothing of an earlier life goes on
                 await seat.try_to_join(is_patient=now < patience)
+                if now >= patience:
+                    return  # the group itself has changed: agree anew
             if seat.session is not None and not self.share.me.session:
                 self._step(Joined(session=seat.session))
             if seat.session is not None and self._is_leaving and await self._has_left(seat, now):

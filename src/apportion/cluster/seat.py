@@ -6,6 +6,7 @@ time to live and a second; only then it is told that the other one lives.
 
 import asyncio
 from dataclasses import replace
+from uuid import uuid4
 
 from apportion.cluster.options import Options
 from apportion.cluster.records import GroupRecord, Keys, decoded, encoded
@@ -19,15 +20,21 @@ LEAVES, REPLACED, DRAINED = b"leaves", b"replaced", b"drained"
 class Seat:
     """The record of one life of a member, told from others by its nonce."""
 
-    def __init__(self, store: CoordinationStore, view: View, options: Options, *, nonce: str, lease: int) -> None:
-        self._store, self._view, self._options = store, view, options
-        self._keys, self._nonce, self._lease = view.keys, nonce, lease
+    def __init__(self, store: CoordinationStore, view: View, options: Options, *, agreed: int, lease: int) -> None:
+        self._store, self._view, self._options, self._agreed = store, view, options, agreed
+        self._keys, self._nonce, self._lease = view.keys, uuid4().hex, lease
 
     @property
     def session(self) -> int | None:
         """Our session, None while the record is not there."""
         there = self._view.members.get(self._options.member_id)
         return None if there is None or there.record.nonce != self._nonce else there.session
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether our successor under the same id waits for us to leave."""
+        drain = self._view.drains.get(self._options.member_id)
+        return self.session is not None and drain is not None and drain.value == REPLACED
 
     async def try_to_join(self, *, is_patient: bool) -> None:
         """Write our record if nobody of our id is there; the view shows whether it happened.
@@ -39,30 +46,34 @@ class Seat:
         if there is None:
             record = encoded(replace(options.member, nonce=self._nonce))
             member, static = self._keys.member(member_id), self._keys.static(member_id)
-            when: list[Compare] = [Absent(key=member)]
+            when: list[Compare] = [Absent(key=member), Unchanged(key=self._keys.record, revision=self._agreed)]
             puts = [Put(key=member, value=record, lease=self._lease)]
             if options.is_static:
                 known = self._view.statics.get(member_id)
                 when.append(Absent(key=static) if known is None else Unchanged(key=static, revision=known[1]))
                 puts.append(Put(key=static, value=record))
             await self._store.commit(when=when, puts=puts)
-        elif options.replaces:
-            await ask_to_leave(self._store, self._view, member_id, REPLACED)
         elif not is_patient:
             raise DuplicateMember(member_id, there.session)
+        elif options.replaces:
+            await ask_to_leave(self._store, self._view, member_id, REPLACED)
 
     async def leave(self) -> None:
         """Take our record away, in one commit; a static member also notes that it did not die."""
         session, keys, member_id = self.session, self._keys, self._options.member_id
         if session is None:
             return
-        when = [Unchanged(key=keys.member(member_id), revision=session)]
+        when: list[Compare] = [Unchanged(key=keys.member(member_id), revision=session)]
+        deletes = [keys.member(member_id)]
         puts: list[Put] = []
+        if (drain := self._view.drains.get(member_id)) is not None:
+            when.append(Unchanged(key=drain.key, revision=drain.revision))
+            deletes.append(drain.key)
         if self._options.is_static and member_id in self._view.statics:
             record, revision = self._view.statics[member_id]
             when.append(Unchanged(key=keys.static(member_id), revision=revision))
             puts.append(Put(key=keys.static(member_id), value=encoded(replace(record, left_session=session))))
-        await self._store.commit(when=when, puts=puts, deletes=[keys.member(member_id)])
+        await self._store.commit(when=when, puts=puts, deletes=deletes)
 
 
 async def ask_to_leave(store: CoordinationStore, view: View, member_id: str, how: bytes) -> Outcome | None:
@@ -74,8 +85,8 @@ async def ask_to_leave(store: CoordinationStore, view: View, member_id: str, how
     return await store.commit(when=when, puts=[Put(key=key, value=how, lease=there.lease)])
 
 
-async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> None:
-    """Make the group, or find that it is as we say; `InvalidInput` where it is not."""
+async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> int:
+    """Make the group, or find that it is as we say; return the revision of its record. `InvalidInput` if it is not."""
     key = Keys(group=group).record
     while True:
         found = {item.key: item for item in (await store.scan(key)).items}.get(key)
@@ -89,3 +100,4 @@ async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> No
         if said != is_so:
             hint = "All members of a group say the same; apportion group resize changes the partitions of an empty one."
             raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
+    return found.revision

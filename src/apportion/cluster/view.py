@@ -66,7 +66,7 @@ class View:
         self.revision = 0
         self.incarnation = 0
         self.members: dict[str, Present] = {}
-        self.drains: dict[str, int] = {}
+        self.drains: dict[str, Item] = {}
         self.statics: dict[str, tuple[MemberRecord, int]] = {}
         self.leading: Leading | None = None
         self.target: Target | None = None
@@ -177,7 +177,7 @@ class View:
             self._note_gone(name, now)
             _set(self.members, name, None if item is None else _present(item, self.members.get(name), now))
         elif kind == "drain":
-            _set(self.drains, name, None if item is None else item.revision)
+            _set(self.drains, name, item)
         elif kind == "static":
             _set(self.statics, name, None if item is None else (decoded(MemberRecord, item.value), item.revision))
         else:
