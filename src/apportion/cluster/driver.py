@@ -76,14 +76,6 @@ class Driver:
         self._is_leaving = True
         self._tell(None)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether every partition belongs to whom a target names that knows of all members. O(partitions)."""
-        view, target = self.view, self.view.target
-        if target is None or target.is_paused or not target.digest or not view.knows_all(target):
-            return False
-        return all(view.is_settled(partition, owner) for partition, owner in enumerate(target.owners))
-
     def why_not(self, partition: int) -> str:
         """Say why a partition is not ours now."""
         if not self.holdings.is_current:

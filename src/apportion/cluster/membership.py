@@ -67,7 +67,7 @@ class Membership:
 
     async def until_settled(self) -> None:
         """Wait until every partition belongs to whom the target names."""
-        while not self.driver.is_settled:
+        while not self.driver.view.is_at_rest:
             if self._running.done():
                 self._running.result()
                 return

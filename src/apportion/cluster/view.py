@@ -128,6 +128,14 @@ class View:
             return ownership.owner is None
         return ownership.owner == wanted and self.is_live(ownership)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether every partition belongs to whom a target names that knows of all members. O(partitions)."""
+        target = self.target
+        if target is None or target.is_paused or not target.digest or not self.knows_all(target):
+            return False
+        return all(self.is_settled(partition, owner) for partition, owner in enumerate(target.owners))
+
     def knows_all(self, target: Target) -> bool:
         """Whether a target was made when all members that may own were there."""
         named = set(target.owners)

@@ -43,8 +43,7 @@ class Found:
     @property
     def is_settled(self) -> bool:
         """Whether the target knows of all members, and every partition belongs to whom it names."""
-        target = self.view.target
-        return bool(target and target.digest and self.view.knows_all(target)) and not self.unsettled
+        return self.view.is_at_rest
 
     def wanted(self, partition: int) -> str | None:
         """Return whom the target names now, None for nobody."""

@@ -96,11 +96,8 @@ class Crew:
 
     def is_settled(self, *names: str) -> bool:
         """Whether these members, and no others, share the partitions, and each has done something."""
-        view, target = self.view, self.view.target
-        there = {name for name in view.members if name not in view.drains}
-        if there != set(names) or target is None or target.is_paused or not target.digest:
-            return False
-        return view.knows_all(target) and all(view.is_settled(*each) for each in enumerate(target.owners))
+        there = {name for name in self.view.members if name not in self.view.drains}
+        return there == set(names) and self.view.is_at_rest
 
     def worked(self) -> Callable[[], bool]:
         """Return a question: whether every partition was worked on since now by whom it belongs to now."""
