@@ -1,0 +1,88 @@
+"""Records: what is written is read back, newer releases may say more, and damage is named."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.cluster.records import (
+    MAX_PARTITIONS,
+    GroupRecord,
+    Keys,
+    MemberRecord,
+    Ownership,
+    Target,
+    checked_id,
+    checked_partitions,
+    decoded,
+    decoded_target,
+    encoded,
+    encoded_target,
+    partition_of,
+)
+from apportion.errors import BadSnapshot, InvalidInput
+
+NAMES = st.text("abcdefgh-0", min_size=1, max_size=8)
+
+
+@given(st.lists(st.none() | NAMES, min_size=1, max_size=50), st.booleans())
+def test_targets_are_read_back(owners, is_paused):
+    target = Target(generation=3, digest="d", owners=tuple(owners), is_paused=is_paused)
+    assert target == decoded_target(encoded_target(target))
+    assert all(target.owner(each) == (None if is_paused else owner) for each, owner in enumerate(owners))
+
+
+@given(NAMES, st.floats(0, 10), st.lists(NAMES), st.dictionaries(NAMES, NAMES), st.integers(0, 9))
+def test_members_are_read_back(nonce, weight, zone, labels, left):
+    record = MemberRecord(nonce=nonce, weight=weight, zone=tuple(zone), labels=labels, left_session=left)
+    assert record == decoded(MemberRecord, encoded(record))
+
+
+@given(st.none() | NAMES, st.integers(0, 2**63), st.integers(0, 2**63), st.integers(0, 3))
+def test_owners_are_read_back(owner, session, epoch, deaths):
+    record = Ownership(owner=owner, session=session, epoch=epoch, deaths=deaths)
+    assert record == decoded(Ownership, encoded(record))
+
+
+@pytest.mark.parametrize("record", [GroupRecord(partitions=4), MemberRecord(nonce="n"), Ownership(owner="a")])
+def test_a_newer_release_may_say_more_and_an_older_one_less(record):
+    said = json.loads(encoded(record)) | {"of the future": [1, {}]}
+    assert record == decoded(type(record), json.dumps(said).encode())
+    kept = {name: said[name] for name in ("partitions", "nonce", "owner") if name in said}
+    assert record == decoded(type(record), json.dumps(kept).encode())
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"[]", b"{}", b'"x"', b"\x00" * 40])
+def test_damage_is_named(value):
+    with pytest.raises(BadSnapshot, match="GroupRecord in the store"):
+        decoded(GroupRecord, value)
+    with pytest.raises(BadSnapshot, match="target in the store"):
+        decoded_target(value)
+
+
+def test_a_target_whose_owners_are_out_of_range_is_damaged():
+    value = encoded_target(Target(generation=1, digest="d", owners=("a", "b")))
+    head, _, packed = value.partition(b"\n")
+    fewer = json.loads(head) | {"ids": ["a"]}
+    assert b"b" not in json.dumps(fewer["ids"]).encode()
+    with pytest.raises(BadSnapshot):
+        decoded_target(json.dumps(fewer).encode() + b"\n" + packed)
+
+
+def test_keys_of_two_groups_never_meet():
+    assert not Keys(group="mail").target.startswith(Keys(group="mailers").live)
+    assert not Keys(group="mailers").target.startswith(Keys(group="mail").live)
+    assert 17 == partition_of(Keys(group="mail"), Keys(group="mail").own(17))
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\nb", " a", "x" * 256, None, 3])
+def test_a_name_that_cannot_be_part_of_a_key_is_refused(name):
+    with pytest.raises(InvalidInput, match="member_id"):
+        checked_id("member_id", name)
+
+
+@pytest.mark.parametrize("count", [0, -1, MAX_PARTITIONS + 1, True, 1.0, "4", None])
+def test_a_number_of_partitions_that_no_group_can_have_is_refused(count):
+    with pytest.raises(InvalidInput, match="partitions"):
+        checked_partitions(count)
