@@ -19,8 +19,8 @@ def main(url: str) -> None:
             print("shared:", list(first.owned), "and", list(second.owned))
             print("untouched:", all(first.owned[each] is kept[each] for each in first.owned))
             partition = next(iter(second.owned))
-            with second.hold(partition) as token:
-                print(f"work on {token.resource}, epoch {token.epoch}")
+            token = second.token(partition)
+            print(f"{token.resource} is ours, epoch {token.epoch}")
         first.wait_until_settled()
         print("alone again:", list(first.owned))
         print(f"epoch of {partition} now:", first.token(partition).epoch)
@@ -33,6 +33,6 @@ with tempfile.TemporaryDirectory() as folder:
 # alone: [0, 1, 2, 3, 4, 5, 6, 7]
 # shared: [0, 1, 2, 3] and [4, 5, 6, 7]
 # untouched: True
-# work on mailers/4, epoch 2
+# mailers/4 is ours, epoch 2
 # alone again: [0, 1, 2, 3, 4, 5, 6, 7]
 # epoch of 4 now: 3

@@ -35,7 +35,7 @@ def print_group(found: Found, *, every: bool) -> None:
     """Print a group: its members, what is not as it should be (or every partition), and last its summary."""
     view = found.view
     if view.members or view.statics:
-        headings = ("member", "session", "weight", "zone", "owns", "should own", "state")
+        headings = ("member", "weight", "zone", "owns", "should own", "state")
         print_columns(headings, [_cells_of_member(each) for each in _members(found)])
         print()
     shown = range(found.record.partitions) if every else _notable(found)
@@ -106,10 +106,9 @@ def partition_member(found: Found, partition: int) -> dict[str, object]:
 def print_explanation(found: Found, stands: Standing, history: Sequence[Line]) -> None:
     """Print how a partition stands, the step that it waits for, and how it came there."""
     ownership, target, leading = found.view.owned(stands.partition).ownership, found.view.target, found.view.leading
-    session = "" if ownership.owner is None else f", session {ownership.session}"
     written = "" if target is None else f" (generation {target.generation})"
     facts = {
-        "owner": f"{ownership.owner or 'nobody'}{session}, epoch {ownership.epoch}, deaths {ownership.deaths}",
+        "owner": f"{ownership.owner or 'nobody'}, epoch {ownership.epoch}, deaths {ownership.deaths}",
         "target": f"{stands.wanted or 'nobody'}{written}",
         "controller": "nobody" if leading is None else f"{_leader(found)} (term {leading.term})",
         "state": stands.state,
@@ -164,9 +163,8 @@ def _cells_of_group(found: Found) -> tuple[str, ...]:
 
 
 def _cells_of_member(facts: Mapping[str, object]) -> tuple[str, ...]:
-    session = "" if facts["session"] is None else str(facts["session"])
     names = ("zone", "owned", "wanted", "state")
-    return (str(facts["member"]), session, f"{facts['weight']:g}", *(str(facts[name]) for name in names))
+    return (str(facts["member"]), f"{facts['weight']:g}", *(str(facts[name]) for name in names))
 
 
 def _members(found: Found) -> list[dict[str, object]]:
