@@ -12,5 +12,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 pytest_plugins = ["apportion.sim.conformance.plugin"]
 
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the figures that tests have measured."""
+    reports = [each for reports in terminalreporter.stats.values() for each in reports]
+    for report in reports:
+        for name, said in getattr(report, "user_properties", ()):
+            if name == "figures" and report.when == "call":
+                terminalreporter.write_line(said)
+
+
 # Checked by mypy, never run.
 collect_ignore = ["typing"]

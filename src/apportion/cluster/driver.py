@@ -94,7 +94,8 @@ class Driver:
         await session.begin()
         self.statistics.sessions += 1
         scan = await self._store.scan(self.view.keys.live)
-        self._inbox.clear()
+        # What was begun in an earlier life may have ended meanwhile; all else is of that life.
+        self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
         publishing = publish_owners(self._store, self.view, self.controller, self.turn)
         running = (session.keep(), self._watch(scan.revision), self._serve(session), publishing)

@@ -11,7 +11,7 @@ partition is lost, `on_lost` when the drain's time is over.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol
 
 from apportion.cluster.holdings import GroupChange
@@ -42,7 +42,7 @@ class Handlers:
     def __init__(self, group: Serves, on_gained: Handler | None, on_lost: Handler | None) -> None:
         self._group, self._on_gained, self._on_lost = group, on_gained, on_lost
         self._losing: dict[int, asyncio.Event] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self.failing: dict[int, str] = {}
 
     async def run(self) -> None:
@@ -58,25 +58,27 @@ class Handlers:
             for losing in self._losing.values():
                 losing.set()
             if self._tasks:
-                await asyncio.wait(list(self._tasks.values()))
+                await asyncio.wait(self._tasks)
 
     def _begin(self, partition: int) -> None:
         self._losing[partition] = asyncio.Event()
         task = asyncio.create_task(self._live(partition, self._losing[partition]))
-        self._tasks[partition] = task
-        task.add_done_callback(lambda _: self._tasks.pop(partition, None))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _live(self, partition: int, losing: asyncio.Event) -> None:
-        """Hold one partition from the first handler to the last."""
-        try:
-            async with self._group.hold(partition) as token:
-                await self._until_done(partition, token, self._on_gained, give_up=losing)
-                await losing.wait()
-                await self._until_done(partition, token, self._on_lost, give_up=None)
-        except NotOwner as error:
-            logger.warning("%s", error.problem)
-        finally:
-            self.failing.pop(partition, None)
+        """Hold one partition from the first handler to the last; anew, where our session lapsed and then went on."""
+        while not losing.is_set():
+            try:
+                async with self._group.hold(partition) as token:
+                    await self._until_done(partition, token, self._on_gained, give_up=losing)
+                    await losing.wait()
+                    await self._until_done(partition, token, self._on_lost, give_up=None)
+            except NotOwner as error:
+                logger.warning("%s", error.problem)
+                await _pause(FIRST_PAUSE_SECONDS, unless=losing)
+            finally:
+                self.failing.pop(partition, None)
 
     async def _until_done(
         self, partition: int, token: FencingToken, handler: Handler | None, *, give_up: asyncio.Event | None
@@ -89,5 +91,11 @@ class Handlers:
                 return
             self.failing[partition] = f"{type(error).__name__}: {error}"
             logger.error("handler of %s failed; again in %.1f s", token.resource, pause, exc_info=error)
-            await asyncio.sleep(pause)
+            await _pause(pause, unless=give_up)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+async def _pause(seconds: float, *, unless: asyncio.Event | None) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await (asyncio.Event() if unless is None else unless).wait()

@@ -1,11 +1,13 @@
 """Holdings: what this process may work on right now, for whichever thread asks.
 
 Promises: every access looks at the deadline of the session on this process's own clock, so that a process that was
-paused, or cut off, stops by itself before another may start. A partition is quiet when no hold on it is open and the
-consumer of changes has asked for the next one, so that what was lost is given away after the work on it has ended.
+paused, or cut off, stops by itself before another may start; a forked child owns nothing. A partition is quiet when no
+hold on it is open and the consumer of changes has asked for the next one, so that what was lost is given away after the
+work on it has ended.
 Refuses: to wait. It is filled by the driver on the I/O thread, and read from any.
 """
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -62,7 +64,7 @@ class Holdings(Mapping[int, Holding]):
     def __init__(self, clock: Clock, *, quiet: Callable[[frozenset[int]], None], told: Callable[[], None]) -> None:
         self.deadline = float("-inf")
         self._clock, self._quiet, self._told = clock, quiet, told
-        self._lock = threading.Lock()
+        self._lock, self._process = threading.Lock(), os.getpid()
         self._held: dict[int, Holding] = {}
         self._open: Counter[int] = Counter()
         self._holds: dict[object, _Hold] = {}
@@ -71,8 +73,8 @@ class Holdings(Mapping[int, Holding]):
 
     @property
     def is_current(self) -> bool:
-        """Whether the session's deadline lies ahead."""
-        return self._clock.elapsed() < self.deadline
+        """Whether the session's deadline lies ahead; never in a child that was forked, which nobody tells of losses."""
+        return self._clock.elapsed() < self.deadline and self._process == os.getpid()
 
     @property
     def seconds_left(self) -> float:
@@ -124,6 +126,8 @@ class Holdings(Mapping[int, Holding]):
 
     def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, object]:
         """Begin a hold; `NotOwner` when the partition is not ours now. `leave` ends what is returned with the token."""
+        if self._process != os.getpid():  # where the lock may be held for ever
+            raise NotOwner(partition, "it belongs to the process that this one was forked from")
         with self._lock:
             held = self._held.get(partition)
             if held is None:

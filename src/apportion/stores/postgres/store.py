@@ -219,6 +219,7 @@ class PostgresStore:
             if self._clock.elapsed() >= self._reap_at:
                 await self._reap()
         except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # a watch that reads says so
+            self._reaper = Reaper()  # while the store is away nobody can renew: then all have their time once more
             await asyncio.sleep(_AWAY_SECONDS)
 
     async def _reap(self) -> None:

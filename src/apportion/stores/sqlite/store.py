@@ -227,7 +227,7 @@ class SqliteStore:
         except StoreWentBack:
             self._polling.noticed()  # those who watch are told when they read
         except (StoreUnavailable, StoreDenied):
-            return
+            self._reaper = Reaper()  # while the store is away nobody can renew: then all have their time once more
 
     async def _compare(self) -> None:
         """Tell those who watch when the revision is another than was seen; renewals change the file, but not that."""

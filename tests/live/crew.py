@@ -1,0 +1,196 @@
+"""A crew: the members of one group, each a process, what is done to them, and what they and their store say."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+
+from apportion import sync
+from apportion.cluster.records import Keys, encoded
+from apportion.cluster.view import View
+from apportion.errors import StoreUnavailable
+from apportion.stores.api import Put, Unchanged
+from apportion.stores.clock import SystemClock
+from tests.cluster.group_worker import Log
+from tests.stores.rigs import postgres
+
+PATIENCE_SECONDS = 60
+LOOK_SECONDS = 0.03
+CLOCK = SystemClock()
+
+
+class Crew:
+    """Members of one group on one store. `options` are those of all members, see `group_worker`."""
+
+    def __init__(self, url, target, errors, *, partitions, **options):
+        self.partitions = partitions
+        self.view = View(Keys(group="work"), partitions)
+        self.lines, self.processes = [], {}
+        self._said = {"url": url, "log": target, "partitions": partitions} | options
+        self._errors = errors
+        self._log, self._last = Log(target), 0
+        self._log.make()
+        self._stack = ExitStack()
+        self._store = self._stack.enter_context(sync.open_store(url))
+
+    def start(self, *names, environ=None, **options):
+        """Start members, all at once; return when each is a member."""
+        for name in names:
+            self.launch(name, environ=environ, **options)
+        for name in names:
+            assert "ready" == self.hear(name)
+
+    def launch(self, name, *, environ=None, **options):
+        """Start a process."""
+        with self._errors.open("ab") as errors:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "tests.cluster.group_worker"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=os.environ | (environ or {}),
+            )  # fmt: skip
+        self.say(name, json.dumps(self._said | {"member_id": name} | options))
+
+    def say(self, name, line):
+        """Write a line to a process."""
+        self.processes[name].stdin.write(f"{line}\n".encode())
+        self.processes[name].stdin.flush()
+
+    def hear(self, name):
+        """Return the next line of a process."""
+        stdout = self.processes[name].stdout
+        assert select.select([stdout], [], [], PATIENCE_SECONDS)[0], f"{name} says nothing"
+        return stdout.readline().decode().strip()
+
+    def send(self, number, *names):
+        """Send a signal to processes."""
+        for name in names:
+            self.processes[name].send_signal(number)
+
+    def kill(self, *names):
+        """Kill processes, wait until they are gone, and return when it was done."""
+        at = CLOCK.elapsed()
+        self.send(signal.SIGKILL, *names)
+        for name in names:
+            self.gone(name)
+        return at
+
+    def gone(self, name):
+        """Wait until a process has ended; return its status."""
+        process = self.processes.pop(name)
+        process.wait(PATIENCE_SECONDS)
+        process.stdin.close()
+        process.stdout.close()
+        return process.returncode
+
+    def stall(self, *names):
+        """Let members stop in the middle of an effect; return on which partition each did."""
+        for name in names:
+            self.say(name, "stall")
+        return {name: json.loads(self.hear(name))["partition"] for name in names}
+
+    def go_on(self, *names):
+        """Let members go on; return what came of the write of each."""
+        self.send(signal.SIGCONT, *names)
+        for name in names:
+            self.say(name, "go on")
+        return {name: json.loads(self.hear(name)) for name in names}
+
+    def look(self):
+        """Take what the store and the log show."""
+        with suppress(StoreUnavailable):
+            self.view.load(self._store.scan(self.view.keys.live), CLOCK.elapsed())
+        self.read()
+
+    def read(self):
+        """Take what the log shows."""
+        new, self._last = self._log.lines(after=self._last)
+        self.lines += new
+
+    def until(self, what, is_so, *given):
+        """Wait until something is so of what is given."""
+        ends = time.monotonic() + PATIENCE_SECONDS
+        self.look()
+        while not is_so(*given):
+            assert time.monotonic() < ends, f"{what} did not come; {self.view.members.keys()}, {self.owners()}"
+            time.sleep(LOOK_SECONDS)
+            self.look()
+
+    def until_settled(self, *names):
+        """Wait until just these members are there (None said: all that run), and share the partitions."""
+        self.until("a settled group", lambda: self.is_settled(set(names or self.processes)))
+
+    def until_all_owned(self):
+        """Wait until all that run share the partitions, and none is held back for who died of it."""
+        self.until("owners of all", lambda: not self.release() and self.is_settled(set(self.processes)))
+
+    def is_settled(self, names):
+        """Whether these members are there, and every partition belongs to whom it should."""
+        return set(self.view.members) == names and self.view.is_at_rest
+
+    def release(self):
+        """Forget who died of which partition, as after a minute of service; return of how many somebody did."""
+        died = {each: owned for each, owned in self.view.own.items() if owned.ownership.deaths}
+        for partition, owned in died.items():
+            key, record = self.view.keys.own(partition), replace(owned.ownership, deaths=0)
+            self._store.commit(
+                when=[Unchanged(key=key, revision=owned.revision)], puts=[Put(key=key, value=encoded(record))]
+            )
+        return len(died)
+
+    def owners(self):
+        """Return who owns each partition, in which session, since which epoch: as the records say."""
+        owned = {partition: each.ownership for partition, each in sorted(self.view.own.items())}
+        return {partition: (each.owner, each.session, each.epoch) for partition, each in owned.items()}
+
+    def owned_by(self, *names):
+        """Return the partitions of some members, as the records say."""
+        return {partition for partition, (owner, _, _) in self.owners().items() if owner in names}
+
+    def effects(self, *, start=0):
+        """Return the writes that were accepted, since a line."""
+        return [line for line in self.lines[start:] if line["what"] == "effect"]
+
+    def gained(self, *, start=0):
+        """Return (partition, member, since when) for all that was gained, since a line."""
+        return [
+            (partition, line["member"], since)
+            for line in self.lines[start:]
+            if line["what"] == "gained"
+            for partition, since in line["partitions"]
+        ]
+
+    def lost(self, *, start=0):
+        """Return (partition, member, when) for all that was lost, since a line."""
+        lost = [line for line in self.lines[start:] if line["what"] == "lost"]
+        return [(partition, line["member"], line["at"]) for line in lost for partition in line["partitions"]]
+
+    def leave(self, *names):
+        """Let members leave as they should; their statuses are 0."""
+        self.send(signal.SIGTERM, *names)
+        assert dict.fromkeys(names, 0) == {name: self.gone(name) for name in names}
+
+    def end(self):
+        """Leave nothing behind."""
+        self.kill(*self.processes)
+        self._stack.close()
+        self._log.drop()
+
+
+def target_of(rig):
+    """Return how to open a connection to the database of a rig of PostgreSQL."""
+    host, port = rig.address()
+    return {
+        "host": host, "port": port, "user": postgres.USER, "password": postgres.SECRET, "dbname": postgres.DATABASE,
+    }  # fmt: skip
+
+
+def percentiles(seconds):
+    """Return the middle, the 99th of a hundred and the last, in milliseconds, to be read."""
+    ordered = sorted(seconds)
+    at = {"p50": len(ordered) // 2, "p99": min(len(ordered) - 1, len(ordered) * 99 // 100), "max": -1}
+    shown = ", ".join(f"{name} {1000 * ordered[place]:.1f} ms" for name, place in at.items())
+    return f"{shown}, of {len(ordered)}"
