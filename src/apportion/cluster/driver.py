@@ -72,9 +72,9 @@ class Driver:
     async def _live(self) -> None:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
         session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
+        scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store
         await session.begin()
-        scan = await self._store.scan(self.view.keys.live)
-        self._inbox.clear()
+        self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
         parts = [
             asyncio.ensure_future(part) for part in (session.keep(), self._watch(scan.revision), self._serve(session))
@@ -86,6 +86,8 @@ class Driver:
             self.holdings.cancel()
             await _ended([*parts, *self._asides])
             self._step(Ended())
+            self._draining.clear()  # all was cancelled; what goes on all the same is no reason to end the next session
+            self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
             await session.end()
         for part in done:
             part.result()
@@ -106,14 +108,14 @@ class Driver:
                 due = now + session.ttl_seconds / _LOOKS_PER_TTL
             elif self._is_leaving and await self._has_left(seat, now):
                 return
-            if (write := self.controller.look(now)) is not None:
+            if self.share.me.session and (write := self.controller.look(now)) is not None:
                 self._aside(self._write(write))
-            self._press(session, now)
-            await self._wait(due)
+            await self._wait(due, *self._press(session, now))
 
-    async def _wait(self, due: float | None) -> None:
+    async def _wait(self, *dues_now: float | None) -> None:
         """Take what is in the inbox, once there is something, or something is due."""
-        dues = [due, self.share.wakes_at(), self.controller.wakes_at(), self._gone_at, *self._draining.values()]
+        dues = [*dues_now, self.share.wakes_at(), self._gone_at]
+        dues += [self.controller.wakes_at()] if self.share.me.session else []
         dues += [self.holdings.deadline] if self.holdings.is_current else []
         first = min((each for each in dues if each is not None), default=None)
         with suppress(TimeoutError):
@@ -158,8 +160,8 @@ class Driver:
             why = "the target names another" if isinstance(action, Drain) else "our session is over"
             logger.info("%s: %s loses %d: %s", self.options.group, self.options.member_id, action.partition, why)
 
-    def _press(self, session: Session, now: float) -> None:
-        """Cancel what does not end in time; when that does not help, end the session."""
+    def _press(self, session: Session, now: float) -> list[float]:
+        """Cancel what does not end in time; when that does not help, end the session. Return when to look again."""
         if not self.holdings.is_current:
             self.holdings.cancel()
         for partition, due in list(self._draining.items()):
@@ -173,17 +175,20 @@ class Driver:
                 del self._draining[partition]
             elif now >= due:
                 self.holdings.cancel(partition)
+        ends = (at for due in self._draining.values() for at in (due, due + session.ttl_seconds))
+        return [at for at in ends if at > now]
 
     async def _has_left(self, seat: Seat, now: float) -> bool:
         """Let go of everything; whether that is done, or has taken too long."""
         if self._gone_at is None:
             self._gone_at = now + self.options.drain_seconds + self.options.ttl_seconds
             if self.options.is_static:
-                self.holdings.withdraw(list(self.holdings))
+                self.holdings.withdraw(list(self.share.serving))
             else:
                 await ask_to_leave(self._store, self.view, self.options.member_id, LEAVES)
         is_idle = self.holdings.all_quiet if self.options.is_static else self._has_nothing()
         if is_idle or now >= self._gone_at:
+            self.holdings.withdraw(list(self.share.serving))  # before others may take what is left
             await seat.leave()
             return True
         return False

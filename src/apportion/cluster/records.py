@@ -169,8 +169,7 @@ def decoded_target(value: bytes) -> Target:
         owners = array("H", zlib.decompressobj().decompress(packed, 2 * MAX_PARTITIONS))
         if sys.byteorder == "big":
             owners.byteswap()
-        ids: list[str | None] = [*said["ids"]]
-        ids += [None] * (NOBODY + 1 - len(ids))
+        ids: dict[int, str | None] = {**dict(enumerate(said["ids"])), NOBODY: None}
         named = tuple(map(ids.__getitem__, owners))
         return Target(
             generation=said["generation"], digest=said["digest"], owners=named, is_paused=bool(said["paused"])

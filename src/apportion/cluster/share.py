@@ -27,6 +27,7 @@ from apportion.cluster.view import Touched, View
 from apportion.stores.api import Compare, Put
 
 AGAIN_SECONDS = 0.1
+SUSPECT_SECONDS = 1.0
 _AT_HOME = (Act.SERVE, Act.DRAIN, Act.STOP)  # all others are commits
 
 
@@ -168,7 +169,8 @@ class Share:
         match event:
             case Joined(session=session):
                 self.me = Me(id=self.me.id, session=session)
-                self._look(self._near(), now, actions)
+                ours = {each for each, owned in self._view.own.items() if owned.ownership.owner == self.me.id}
+                self._look(self._near() | ours, now, actions)  # others may have given us some before we knew
             case Seen(touched=touched):
                 everything = touched.members or touched.target
                 self._look(self._near() | touched.partitions if everything else touched.partitions, now, actions)
@@ -212,7 +214,9 @@ class Share:
         view, owned = self._view, self._view.owned(partition)
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
-        is_suspect = record.deaths >= QUARANTINE_DEATHS - 1 and record.owner != self.me.id
+        is_second = record.deaths >= QUARANTINE_DEATHS - 1 and record.owner != self.me.id and self._has_suspect()
+        if is_second and wanted == self.me.id:
+            self._again[partition] = now + SUSPECT_SECONDS
         session = view.session(wanted)
         lasted = now - owned.since
         if self.phase(partition) is Phase.SERVING and record.deaths and lasted < HEALTHY_SECONDS:
@@ -221,7 +225,7 @@ class Share:
             record=record,
             revision=owned.revision,
             session=view.session(record.owner),
-            is_wanted=wanted == self.me.id and not (is_suspect and self._has_suspect()),
+            is_wanted=wanted == self.me.id and not is_second,
             receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
             is_deadly=lasted >= DEADLY_SECONDS and not view.has_left(record),
             is_proven=record.deaths > 0 and lasted >= HEALTHY_SECONDS,

@@ -72,8 +72,10 @@ class View:
 
     def load(self, scan: Scan, now: float) -> Touched:
         """Take all that is there, in the place of what was; what is not new keeps its time."""
-        there = {item.key for item in scan.items}
         touched = Touched()
+        if scan.incarnation != self.incarnation:  # revisions of another life say nothing of this one's
+            self._forget()
+        there = {item.key for item in scan.items}
         for gone in [key for key in self._keys() if key not in there]:
             self._take(gone, None, now, touched)
         for item in scan.items:
@@ -128,6 +130,12 @@ class View:
                 partition for partition, owner in enumerate(owners) if owner == member_id
             )
         return self._wanted[member_id]
+
+    def _forget(self) -> None:
+        self.members, self.drains, self.statics, self.own = {}, {}, {}, {}
+        self.leading, self.target, self.target_revision = None, None, 0
+        self._wanted.clear()
+        self.revision = 0
 
     def _keys(self) -> list[str]:
         keys = [self.keys.member(each) for each in self.members] + [self.keys.drain(each) for each in self.drains]
