@@ -46,8 +46,9 @@ live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask re
 bench: .venv/dev.stamp .venv/engines.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
 	$(BIN)/python -m bench $(if $(REFERENCE),--reference)
 
-soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies for SOAK_MINUTES=5, going on where the last soak stopped (SOAK_SEED= to repeat); lost writes; hand-overs
+soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies and groups for SOAK_MINUTES=5 each, going on where the last soak stopped (SOAK_SEED= to repeat); lost writes; hand-overs
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+	$(BIN)/python -m tests.soak --of groups --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 	$(BIN)/python -m tests.durability --rounds $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 	$(BIN)/python -m models --full
 

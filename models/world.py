@@ -11,8 +11,8 @@ process. What cannot matter any more is left out of it, so that equal futures ar
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from apportion.cluster.handover import QUARANTINE_DEATHS, Act, Me, Phase
-from apportion.cluster.records import Ownership
+from apportion.cluster.handover import Act, Me, Phase
+from apportion.cluster.records import QUARANTINE_DEATHS, Ownership
 from apportion.model.epoch import FencingToken
 from models import member
 from models.member import Did

@@ -1,9 +1,10 @@
-"""The soak: random histories of topologies for as long as one likes, held to the invariants of the tests.
+"""The soak: random histories for as long as one likes, held to the invariants of the tests.
 
     python -m tests.soak --minutes 5
     python -m tests.soak --seed 1234          one history again
+    python -m tests.soak --of groups          simulated groups in the place of topologies; 20 000 take an hour or two
 
-Seeds are consumed in order; the next one is kept in `.soak/next`, so that a soak goes on where the last one stopped.
+Seeds are consumed in order; the next one is kept in `.soak`, so that a soak goes on where the last one stopped.
 A failure prints its seed and ends the soak with exit code 1; the seed that failed is the next one.
 """
 
@@ -16,24 +17,26 @@ from random import Random
 from time import monotonic
 
 from apportion import Assignment, Plan, Rendezvous, Ring, Slots, Table, apply, balance, decode, encode, plan
+from apportion.sim import play
 from tests import invariants, worlds
 from tests.balance import small
 
-STATE = Path(".soak") / "next"
+STATE = {"topologies": Path(".soak") / "next", "groups": Path(".soak") / "groups"}
 STEPS = 6
 CASES = 10
 SINGLE = ("add", "without", "heavier", "lighter", "drain")
 
 
-def main(arguments: "list[str] | None" = None, *, state: Path = STATE, elapsed=monotonic) -> int:
+def main(arguments: "list[str] | None" = None, *, state: "Path | None" = None, elapsed=monotonic) -> int:
     """Run histories until the time is over; return the exit code."""
     options = _parsed(arguments)
     if options.seed is not None:
-        return _soaked(options.seed)
+        return _soaked(options.of, options.seed)
+    state = STATE[options.of] if state is None else state
     begin, first = elapsed(), _next_seed(state)
     seed = first
     while seed == first or elapsed() - begin < options.minutes * 60:
-        if _soaked(seed):
+        if _soaked(options.of, seed):
             return 1
         seed += 1
         state.parent.mkdir(parents=True, exist_ok=True)
@@ -46,6 +49,7 @@ def _parsed(arguments: "list[str] | None") -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Random histories against the invariants")
     parser.add_argument("--minutes", type=float, default=5, help="how long to go on (at least one history is checked)")
     parser.add_argument("--seed", type=int, default=None, help="check this history only")
+    parser.add_argument("--of", choices=sorted(STATE), default="topologies", help="what the histories are of")
     return parser.parse_args(arguments)
 
 
@@ -53,14 +57,20 @@ def _next_seed(state: Path) -> int:
     return int(state.read_text()) if state.exists() else 0
 
 
-def _soaked(seed: int) -> int:
+def _soaked(of: str, seed: int) -> int:
     try:
-        check_history(seed)
+        (check_group if of == "groups" else check_history)(seed)
     except Exception:  # noqa: BLE001 - whatever breaks a history is a find, and its seed must be printed
         traceback.print_exc()
-        print(f"soak: seed {seed} failed; again: python -m tests.soak --seed {seed}")
+        print(f"soak: seed {seed} failed; again: python -m tests.soak --seed {seed}{' --of groups' * (of == 'groups')}")
         return 1
     return 0
+
+
+def check_group(seed: int) -> None:
+    """Let a simulated group live through the faults of one seed."""
+    report = play(seed, scenario="group")
+    assert not report.violations, f"{report.violations[0]}; again: python -m apportion.sim --scenario group {seed}"
 
 
 def check_history(seed: int) -> None:

@@ -1,5 +1,7 @@
 """The soak runs, goes on where it stopped, and a history that breaks an invariant ends it with its seed."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from apportion import Table, balance
@@ -44,6 +46,18 @@ def test_a_failing_history_ends_the_soak_with_its_seed_which_stays_the_next(tmp_
     assert "soak: seed 1 failed; again: python -m tests.soak --seed 1" in capsys.readouterr().out
     assert 1 == soak.main(["--seed", "7"], state=state)
     assert "1\n" == state.read_text()
+
+
+def test_groups_are_soaked_too_and_a_failure_says_how_to_see_it_again(tmp_path, capsys, monkeypatch):
+    state = tmp_path / "groups"
+    assert 0 == soak.main(["--of", "groups", "--minutes", "1"], state=state, elapsed=Clock(40))
+    assert "2\n" == state.read_text()
+    broken = SimpleNamespace(violations=["planted"])
+    monkeypatch.setattr(soak, "play", lambda seed, scenario: broken)
+    assert 1 == soak.main(["--of", "groups", "--seed", "7"])
+    printed = capsys.readouterr()
+    assert "planted; again: python -m apportion.sim --scenario group 7" in printed.err
+    assert "again: python -m tests.soak --seed 7 --of groups" in printed.out
 
 
 def soak_some():

@@ -23,9 +23,9 @@ def start(first, last, *options, hash_seed):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def played(*processes):
+def played(*processes, timeout=280):
     """Return the trace hash by seed, and all that was printed; both processes run at once."""
-    printed = "".join(process.communicate(timeout=280)[0] for process in processes)
+    printed = "".join(process.communicate(timeout=timeout)[0] for process in processes)
     assert "FAILED" not in printed, printed
     assert [0] * len(processes) == [process.returncode for process in processes]
     return {int(seed): digest for seed, digest in re.findall(r"^(\d+) ([0-9a-f]{16})$", printed, re.MULTILINE)}, printed

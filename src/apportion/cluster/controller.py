@@ -64,9 +64,9 @@ class Controller:
 
     def look(self, now: float) -> Write | None:
         """Return what to write now, None for nothing."""
+        self._wakes_at = None
         if self._is_waiting or self._view.session(self._id) is None:
             return None
-        self._wakes_at = None
         term = self.term
         write = self._campaign(now) if term is None else self._decide(term, now)
         self._is_waiting = write is not None
@@ -144,7 +144,7 @@ class Controller:
                 room -= 1
                 if room < 0:
                     step[partition] = old
-        return None if tuple(step) == before.owners else tuple(step)
+        return None if tuple(step) == before.owners != owners else tuple(step)
 
     def _write(self, term: int, digest: str, owners: tuple[str | None, ...], *, is_paused: bool = False) -> Write:
         """Return the commit of a target; one without a digest is not the last."""

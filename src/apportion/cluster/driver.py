@@ -91,9 +91,9 @@ class Driver:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
         self._patience.renew()
         session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
+        scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store
         await session.begin()
         self.statistics.sessions += 1
-        scan = await self._store.scan(self.view.keys.live)
         # What was begun in an earlier life may have ended meanwhile; all else is of that life.
         self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
@@ -107,6 +107,7 @@ class Driver:
             self.holdings.cancel()
             await _ended([*parts, *self._asides])
             self._step(Ended())
+            self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
             await session.end()
         for part in done:
             part.result()
@@ -131,15 +132,15 @@ class Driver:
                 self._step(Joined(session=seat.session))
             if seat.session is not None and self._is_leaving and await self._has_left(seat, now):
                 return
-            if (write := self.controller.look(now)) is not None:
+            if self.share.me.session and (write := self.controller.look(now)) is not None:
                 self._aside(self._write(write))
             self._press(session, now)
             await self._wait(due)
 
     async def _wait(self, due: float | None) -> None:
         """Take what is in the inbox, once there is something, or something is due."""
-        dues = [due, self.share.wakes_at(), self.controller.wakes_at(), self._gone_at]
-        dues += [self._patience.wakes_at(self.holdings.oldest())]
+        dues = [due, self.share.wakes_at(), self._gone_at, self._patience.wakes_at(self.holdings.oldest())]
+        dues += [self.controller.wakes_at()] if self.share.me.session else []
         dues += [self.holdings.deadline] if self.holdings.is_current else []
         first = min(each for each in dues if each is not None)
         with suppress(TimeoutError):
@@ -203,11 +204,12 @@ class Driver:
         if self._gone_at is None:
             self._gone_at = now + self.options.drain_seconds + self.options.ttl_seconds
             if self.options.is_static:
-                self.holdings.withdraw(list(self.holdings))
+                self.holdings.withdraw(list(self.share.serving))
             else:
                 await ask_to_leave(self._store, self.view, self.options.member_id, LEAVES)
         is_idle = self.holdings.all_quiet if self.options.is_static else self._has_nothing()
         if is_idle or now >= self._gone_at:
+            self.holdings.withdraw(list(self.share.serving))  # before others may take what is left
             await seat.leave()
             return True
         return False

@@ -31,8 +31,10 @@ class Patience:
             self._force_at.pop(partition, None)
 
     def renew(self) -> None:
-        """Begin anew with another session."""
+        """Begin anew with another session: what still goes on of the former one is no reason to end this one too."""
         self._is_over = False
+        self._cancel_at.clear()
+        self._force_at.clear()
 
     def to_cancel(self, now: float) -> tuple[int, ...]:
         """Return the partitions whose work is to be cancelled now, each once."""

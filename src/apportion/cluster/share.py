@@ -174,7 +174,8 @@ class Share:
         match event:
             case Joined(session=session):
                 self.me = Me(id=self.me.id, session=session)
-                self._look(self._near(), now, actions)
+                ours = {each for each, owned in self._view.own.items() if owned.ownership.owner == self.me.id}
+                self._look(self._near() | ours, now, actions)  # others may have given us some before we knew
             case Seen(touched=touched):
                 everything = touched.members or touched.target
                 self._look(self._near() | touched.partitions if everything else touched.partitions, now, actions)
@@ -218,19 +219,18 @@ class Share:
         view, owned = self._view, self._view.owned(partition)
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
-        is_suspect = record.deaths >= QUARANTINE_DEATHS - 1 and record.owner != self.me.id
+        is_second = record.deaths >= QUARANTINE_DEATHS - 1 and record.owner != self.me.id and self._has_suspect()
+        if is_second and wanted == self.me.id:
+            self._again[partition] = now + SUSPECT_SECONDS
         session = view.session(wanted)
         lasted = now - owned.since
-        must_wait = is_suspect and wanted == self.me.id and self._has_suspect()
-        if must_wait:
-            self._again[partition] = now + SUSPECT_SECONDS
         if self.phase(partition) is Phase.SERVING and record.deaths and lasted < HEALTHY_SECONDS:
             self._again[partition] = owned.since + HEALTHY_SECONDS
         return Known(
             record=record,
             revision=owned.revision,
             session=view.session(record.owner),
-            is_wanted=wanted == self.me.id and not must_wait,
+            is_wanted=wanted == self.me.id and not is_second,
             receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
             is_deadly=lasted >= DEADLY_SECONDS and not view.has_left(record),
             is_proven=record.deaths > 0 and lasted >= HEALTHY_SECONDS,

@@ -78,8 +78,10 @@ class View:
 
     def load(self, scan: Scan, now: float) -> Touched:
         """Take all that is there, in the place of what was; what is not new keeps its time."""
-        there = {item.key for item in scan.items}
         touched = Touched()
+        if scan.incarnation != self.incarnation:  # revisions of another life say nothing of this one's
+            self._forget()
+        there = {item.key for item in scan.items}
         for gone in [key for key in self._keys() if key not in there]:
             self._take(gone, None, now, touched)
         for item in scan.items:
@@ -156,6 +158,12 @@ class View:
             )
         return self._wanted[member_id]
 
+    def _forget(self) -> None:
+        self.members, self.drains, self.statics, self.own = {}, {}, {}, {}
+        self.leading, self.target, self.target_revision = None, None, 0
+        self._wanted.clear()
+        self.revision = 0
+
     def _keys(self) -> list[str]:
         keys = [self.keys.member(each) for each in self.members] + [self.keys.drain(each) for each in self.drains]
         keys += [self.keys.static(each) for each in self.statics] + [self.keys.own(each) for each in self.own]
@@ -182,7 +190,7 @@ class View:
         """Take what is about members; whether anything is new."""
         before = self._about(name)
         if kind == "member":
-            self._note_gone(name, now)
+            _note_gone(self.gone, self.members.get(name), now)
             _set(self.members, name, None if item is None else _present(item, self.members.get(name), now))
         elif kind == "drain":
             _set(self.drains, name, item)
@@ -191,12 +199,6 @@ class View:
         else:
             self.leading = None if item is None else Leading(holder=item.value.decode(), term=item.revision)
         return before != self._about(name)
-
-    def _note_gone(self, name: str, now: float) -> None:
-        if name in self.members:
-            self.gone[self.members[name].session] = now
-        while len(self.gone) > _KEPT_SESSIONS:
-            del self.gone[next(iter(self.gone))]
 
     def _about(self, name: str) -> tuple[object, ...]:
         return self.members.get(name), self.drains.get(name), self.statics.get(name), self.leading
@@ -226,6 +228,13 @@ def _set(values: dict[str, Value], name: str, value: Value | None) -> None:
         values.pop(name, None)
     else:
         values[name] = value
+
+
+def _note_gone(gone: dict[int, float], there: Present | None, now: float) -> None:
+    if there is not None:
+        gone[there.session] = now
+    while len(gone) > _KEPT_SESSIONS:
+        del gone[next(iter(gone))]
 
 
 def _present(item: Item, old: Present | None, now: float) -> Present:

@@ -1,4 +1,4 @@
-"""Play seeds of the store's scenario: python -m apportion.sim SEED, or --seeds A..B.
+"""Play seeds of a scenario: python -m apportion.sim [--scenario group] SEED, or --seeds A..B.
 
 One seed prints its story; several print what fails, with the command that plays it again, and a summary. Exits 1 when
 anything failed.
@@ -13,10 +13,11 @@ from random import Random
 
 from apportion.sim.facts import Began
 from apportion.sim.invariants import Invariant
-from apportion.sim.scenario import HELD, STORES, Report, play
+from apportion.sim.scenario import SCENARIOS, STORES, Report, play
 from apportion.sim.shrink import shortest
 
 CANARY_RATIO = 0.01
+_NAMES = {each.__name__ for scenario in SCENARIOS.values() for each in scenario.held}
 
 
 class Canary(Invariant):
@@ -41,12 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m apportion.sim", description="Play seeds of the store's scenario.")
+    parser = argparse.ArgumentParser(prog="python -m apportion.sim", description="Play seeds of a scenario.")
     parser.add_argument("seed", type=int, nargs="?", default=0, help="one seed, whose story is printed")
     parser.add_argument("--seeds", type=_range, help="A..B: all seeds from A up to and with B")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), default="store", help="what is played")
     parser.add_argument("--store", choices=sorted(STORES), default="memory")
     parser.add_argument("--faults", type=int, help="end all faults after so many")
-    parser.add_argument("--only", action="append", choices=[each.__name__ for each in HELD], help="hold this invariant")
+    parser.add_argument("--only", action="append", choices=sorted(_NAMES), help="hold this invariant")
     parser.add_argument("--canary", action="store_true", help="plant a failure in one seed of a hundred")
     parser.add_argument("--hashes", action="store_true", help="print the trace hash of every seed")
     parser.add_argument("--no-shrink", action="store_true", help="do not look for the shortest failing prefix")
@@ -62,11 +64,11 @@ def _range(text: str) -> range:
 
 
 def _played(seed: int, options: argparse.Namespace, *, faults: int | None = None, story: bool = False) -> Report:
-    held = [each for each in HELD if not options.only or each.__name__ in options.only]
+    held = [each for each in SCENARIOS[options.scenario].held if not options.only or each.__name__ in options.only]
     if options.canary and has_canary(seed):
         held.append(Canary)
     limit = options.faults if faults is None else faults
-    return play(seed, store=options.store, invariants=held, fault_limit=limit, story=story)
+    return play(seed, scenario=options.scenario, store=options.store, invariants=held, fault_limit=limit, story=story)
 
 
 def _one(report: Report, options: argparse.Namespace) -> int:
@@ -79,6 +81,7 @@ def _one(report: Report, options: argparse.Namespace) -> int:
     _say(f"seed {report.seed}: {report.yields} yields in {report.seconds:.1f} virtual seconds, trace {report.digest}")
     _say(f"faults: {_counted(report.injected)}")
     _say(f"covered: {_counted(report.covered)}")
+    _say(f"longest: {_measured(report.figures)}")
     for violation in report.violations:
         _say(f"BROKEN: {violation}")
     return 1 if report.violations else 0
@@ -87,6 +90,7 @@ def _one(report: Report, options: argparse.Namespace) -> int:
 def _many(reports: Iterable[Report], options: argparse.Namespace) -> int:
     injected: Counter[str] = Counter()
     covered: Counter[str] = Counter()
+    figures: dict[str, float] = {}
     played = failed = 0
     seconds = 0.0
     for report in reports:
@@ -94,6 +98,7 @@ def _many(reports: Iterable[Report], options: argparse.Namespace) -> int:
         seconds += report.seconds
         injected += report.injected
         covered += report.covered
+        figures |= {name: max(worst, figures.get(name, 0.0)) for name, worst in report.figures.items()}
         if options.hashes:
             _say(f"{report.seed} {report.digest}")
         if report.violations:
@@ -103,19 +108,25 @@ def _many(reports: Iterable[Report], options: argparse.Namespace) -> int:
     _say(f"{played} seeds, {failed} failed; {seconds / 3600:.2f} virtual hours")
     _say(f"faults: {_counted(injected)}")
     _say(f"covered: {_counted(covered)}")
+    _say(f"longest: {_measured(figures)}")
     return 1 if failed else 0
 
 
 def _again(options: argparse.Namespace) -> str:
     """Return the options that change what a seed does."""
+    scenario = "" if options.scenario == "store" else f" --scenario {options.scenario}"
     store = "" if options.store == "memory" else f" --store {options.store}"
     faults = "" if options.faults is None else f" --faults {options.faults}"
     canary = " --canary" if options.canary else ""
-    return store + faults + canary + "".join(f" --only {name}" for name in options.only or ())
+    return scenario + store + faults + canary + "".join(f" --only {name}" for name in options.only or ())
 
 
 def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {counts[name]}" for name in sorted(counts)) or "none"
+
+
+def _measured(figures: dict[str, float]) -> str:
+    return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in sorted(figures.items())) or "nothing"
 
 
 def _say(line: str) -> None:

@@ -125,5 +125,25 @@ class Wrote(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entered(Fact):
+    """A process began to work on a resource that it has held since `since` of its own clock, under a token."""
+
+    hold: int
+    process: str
+    resource: str
+    holder: str
+    incarnation: int
+    epoch: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left(Fact):
+    """The work that a process began has ended."""
+
+    hold: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calm(Fact):
     """No more faults from now on: what was to come to rest must do so within its bounds."""

@@ -149,7 +149,7 @@ class FaultyStore:
         number = troubles.number()
         await self._arrival()
         troubles.record(Watching(at=self._now(), watch=number, process=self._process, prefix=prefix, after=after))
-        changes = self._inner.watch(prefix, after=after)
+        changes, arrived = self._inner.watch(prefix, after=after), -1.0
         try:
             while True:
                 try:
@@ -160,7 +160,9 @@ class FaultyStore:
                     await self._arrival()
                     troubles.trace.cover(f"watch: {type(error).__name__}")
                     raise
-                await self._arrival()
+                # What was pending comes together.
+                await (asyncio.sleep(0) if arrived == self._now() else self._arrival())
+                arrived = self._now()
                 if troubles.happens(troubles.odds.watch_gap, "watch gap", self._process):
                     raise Compacted(after, change.revision)
                 after = change.revision

@@ -9,8 +9,10 @@ from apportion.sim.facts import (
     Calm,
     Changed,
     Delivered,
+    Entered,
     Fact,
     Granted,
+    Left,
     Renewed,
     Revoked,
     Scanned,
@@ -71,6 +73,8 @@ class History:
         self.acknowledged: list[tuple[float, int]] = []
         self.calm_since: float | None = None
         self.cause = Cause()
+        self.writers: dict[tuple[str, int], str] = {}
+        self.holds: dict[int, Entered] = {}
         self._by_key: dict[str, list[Attempt]] = {}
 
     def look(self, fact: Fact) -> None:
@@ -79,8 +83,10 @@ class History:
             self.cause = self._cause(fact)
         elif isinstance(fact, Answered) and isinstance(fact.outcome, Committed):
             self._attribute(self.attempts[fact.call], fact.outcome.revision)
+        elif isinstance(fact, Answered) and not isinstance(fact.outcome, Unknown):
+            self._disclaim(self.attempts[fact.call])
 
-    def take(self, fact: Fact) -> None:
+    def take(self, fact: Fact) -> None:  # noqa: PLR0912 - one for each fact
         """Let a fact count."""
         match fact:
             case Began():
@@ -102,6 +108,10 @@ class History:
             case Revoked() if fact.incarnation == self.incarnation and fact.lease in self.leases:
                 self.leases[fact.lease].revoked = True
                 self.leases[fact.lease].ended |= fact.done
+            case Entered():
+                self.holds[fact.hold] = fact
+            case Left():
+                self.holds.pop(fact.hold, None)
             case Calm():
                 self.calm_since = fact.at
             case Answered() | Granted() | Renewed() | Revoked() | Scanned() | Watching() | Delivered() | Wrote():
@@ -134,6 +144,7 @@ class History:
         self.changes.append(fact)
         if self.cause.attempt is not None:
             self.cause.attempt.applied.append(fact.revision)
+            self.writers.update({(key, fact.revision): self.cause.attempt.asked.process for key, _ in fact.items})
         elif self.cause.lease in self.leases:
             self.leases[self.cause.lease].ended = True
 
@@ -142,25 +153,32 @@ class History:
             (key, *((None, None) if item is None else (item.value, item.lease))) for key, item in fact.items
         )
         asked = [attempt for attempt in self._by_key.get(fact.items[0][0], ()) if attempt.writes == writes]
-        if asked:
-            # Of equal ones one that could have happened: callers that want to be judged say something new each time.
-            likely = [each for each in asked if each.asked.incarnation == fact.incarnation] or asked
-            return Cause(
-                attempt=next((each for each in likely if each.may_apply and self.holds(each.asked)), likely[-1])
-            )
         leases = {self.items[key].lease if key in self.items else None for key, _ in fact.items}
-        is_end = len(leases) == 1 and all(item is None for _, item in fact.items)
-        return Cause(lease=leases.pop() if is_end else None)
+        is_end = len(leases) == 1 and leases != {None} and all(item is None for _, item in fact.items)
+        # Of equal ones one that could have happened: callers that want to be judged say something new each time.
+        likely = [each for each in asked if each.asked.incarnation == fact.incarnation] or ([] if is_end else asked)
+        attempt = next((each for each in likely if each.may_apply and self.compares_hold(each.asked)), None)
+        if is_end and attempt is None:
+            return Cause(lease=leases.pop())
+        return Cause(attempt=attempt or (likely[-1] if likely else None))
+
+    def _disclaim(self, attempt: Attempt) -> None:
+        """Let what is said not to have happened be the doing of an equal one of which nothing was said yet."""
+        for other in self._by_key.get(min((key for key, _, _ in attempt.writes), default=""), ()):
+            is_equal = other is not attempt and other.writes == attempt.writes
+            if is_equal and len(attempt.applied) == 1 and other.may_apply:
+                other.applied.append(attempt.applied.pop())
 
     def _attribute(self, attempt: Attempt, revision: int) -> None:
         """Let a change that two equal attempts could have made be the doing of the one that was acknowledged."""
         for other in self._by_key.get(min(key for key, _, _ in attempt.writes), ()):
             is_equal = other is not attempt and other.writes == attempt.writes
-            if is_equal and revision in other.applied and not isinstance(other.outcome, Committed):
+            is_known = revision in attempt.applied
+            if is_equal and not is_known and revision in other.applied and not isinstance(other.outcome, Committed):
                 other.applied.remove(revision)
                 attempt.applied.append(revision)
 
-    def holds(self, asked: Asked) -> bool:
+    def compares_hold(self, asked: Asked) -> bool:
         """Return whether every compare of a commit holds now."""
         for compare in asked.when:
             item = self.items.get(compare.key)

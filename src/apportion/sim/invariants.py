@@ -42,7 +42,12 @@ class Violation:
 
 
 class Invariant:
-    """One promise. A subclass has methods that are named after the facts they look at, and calls `broken`."""
+    """One promise. A subclass has methods that are named after the facts they look at, and calls `broken`.
+
+    `figure` is the worst that it has measured, where it measures anything.
+    """
+
+    figure = 0.0
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         self.history = history
@@ -94,7 +99,7 @@ class ComparesHold(Invariant):
         attempt = self.history.cause.attempt
         if attempt is None:
             return
-        if not self.history.holds(attempt.asked):
+        if not self.history.compares_hold(attempt.asked):
             self.broken(f"revision {fact.revision} was committed though a compare of {attempt.asked.call} did not hold")
         if attempt.asked.incarnation != fact.incarnation:
             self.broken(f"{attempt.asked.call} of life {attempt.asked.incarnation} happened in {fact.incarnation}")
@@ -293,6 +298,7 @@ class Checker:
         self.violations: list[Violation] = []
         self._at = 0.0
         checks = [each(self.history, self._report) for each in (ALL if invariants is None else invariants)]
+        self._checks = checks
         names = {kind: kind.__name__.lower() for kind in self._FACTS}
         self._looks = {
             kind: [getattr(check, name) for check in checks if hasattr(check, name)] for kind, name in names.items()
@@ -305,6 +311,11 @@ class Checker:
         for look in self._looks[type(fact)]:
             look(fact)
         self.history.take(fact)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The worst that invariants have measured, by their names."""
+        return {type(each).__name__: each.figure for each in self._checks if each.figure}
 
     def _report(self, invariant: str, what: str) -> None:
         self.violations.append(Violation(invariant=invariant, at=self._at, what=what))

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from uuid import uuid4
 from zlib import crc32
 
+from apportion.cluster.records import Ownership
 from apportion.errors import ApportionError, Compacted, LeaseLost, StoreUnavailable, StoreWentBack
-from apportion.sim.ownership import Ownership, ownership
+from apportion.sim.ownership import ownership
 from apportion.sim.sink import Sink, SinkToken
 from apportion.sim.world import World
 from apportion.stores import (

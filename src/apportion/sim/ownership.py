@@ -1,29 +1,24 @@
-"""Ownership: what the scenario keeps under `own/<resource>`, and what must hold for it.
+"""Ownership: what must hold for records of who owns what, of a group or of the store's scenario.
 
-A record is never deleted, and its epoch grows whenever its owner changes. These invariants are held where they are
-asked for, as the scenario does: in a world of others such keys may mean anything.
+A record, `own/<resource>`, is never deleted, and its epoch grows whenever its owner changes. These invariants are held
+where they are asked for, as the scenarios do: in a world of others such keys may mean anything.
 """
 
-import json
-from dataclasses import dataclass
-
+from apportion.cluster.records import Ownership, decoded
 from apportion.sim.facts import Changed
 from apportion.sim.invariants import Invariant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
-    """What `own/<resource>` says: who owns it (None: nobody), in which session, and since which epoch."""
-
-    owner: str | None
-    session: int
-    epoch: int
-
-
 def ownership(value: bytes) -> Ownership:
     """Read the value of an ownership record."""
-    said = json.loads(value)
-    return Ownership(owner=said["owner"], session=said["session"], epoch=said["epoch"])
+    return decoded(Ownership, value)
+
+
+def split(key: str) -> tuple[str, str, str]:
+    """Return where a key lies, what kind it is of and which one: `("live/mailers/", "own", "17")`."""
+    room = key[: key.index("/", 5) + 1] if key.startswith("live/") else ""
+    kind, _, name = key.removeprefix(room).partition("/")
+    return room, kind, name
 
 
 class OwnersKeepTheirEpoch(Invariant):
@@ -32,7 +27,7 @@ class OwnersKeepTheirEpoch(Invariant):
     def changed(self, fact: Changed) -> None:
         """Look at ownership records."""
         for key, item in fact.items:
-            if not key.startswith("own/"):
+            if split(key)[1] != "own":
                 continue
             before = self.history.items.get(key)
             if item is None:
@@ -54,13 +49,15 @@ class LiveOwnersAreAsked(Invariant):
         """Look at who gave away what."""
         attempt = self.history.cause.attempt
         for key, item in fact.items:
-            before = self.history.items.get(key)
-            if item is None or before is None or not key.startswith("own/"):
+            before, (room, kind, _) = self.history.items.get(key), split(key)
+            if item is None or before is None or kind != "own":
                 continue
             old, new = ownership(before.value), ownership(item.value)
-            member = self.history.items.get(f"member/{old.owner}")
-            is_live = member is not None and member.revision == old.session
-            if is_live and new.owner != old.owner and (attempt is None or attempt.asked.process != old.owner):
+            member = self.history.items.get(f"{room}member/{old.owner}")
+            if member is None or member.revision != old.session or (new.owner, new.session) == (old.owner, old.session):
+                continue
+            process = self.history.writers.get((member.key, member.revision), old.owner)
+            if attempt is None or attempt.asked.process != process:
                 self.broken(f"{key} was taken from {old.owner}, whose session {old.session} lives, by {new.owner}")
 
 

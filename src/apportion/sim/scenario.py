@@ -1,17 +1,22 @@
-"""The store's scenario: a few members share resources through a store that fails, and must end up in agreement.
+"""Scenarios: a few members share resources through a store that fails, and must end up in agreement.
 
-In the safety phase the nemesis rages, and the invariants must hold at every transition. In the liveness phase nothing
-fails any more, and all resources must be owned and served by whom they should, within a bound.
+That of the store plays `member.py`, the smallest honest member; that of the group the shipped driver. In the safety
+phase the nemesis rages, and the invariants must hold at every transition. In the liveness phase nothing fails any more,
+and all resources must be owned and served by whom they should, within a bound.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
+from apportion.cluster.handover import HEALTHY_SECONDS
 from apportion.errors import InvariantBroken
+from apportion.sim import groups
 from apportion.sim.backing import MemoryBacking
 from apportion.sim.facts import Calm
+from apportion.sim.group_play import GroupPlay, watched
 from apportion.sim.invariants import ALL, Invariant, Violation
 from apportion.sim.member import Member, wanted
 from apportion.sim.nemesis import Mix, Nemesis
@@ -21,7 +26,6 @@ from apportion.sim.sqlite_backing import SqliteBacking
 from apportion.sim.world import MakeBacking, World
 
 SAFETY_SECONDS = 12.0
-STEP_LIMIT = 40_000  # many times what a seed takes
 LIVENESS_SECONDS = 20.0  # a late write of a session that is over can keep its place for one more time to live
 HELD = (*ALL, *INVARIANTS)
 STORES: dict[str, MakeBacking] = {"memory": MemoryBacking, "sqlite": SqliteBacking}
@@ -39,12 +43,37 @@ class Report:
     yields: int
     injected: Counter[str]
     covered: Counter[str]
+    figures: dict[str, float]
     violations: tuple[Violation, ...]
     story: tuple[str, ...]
 
 
-class Play:
-    """One seed of the scenario."""
+class Play(Protocol):
+    """One seed of a scenario in a world."""
+
+    world: World
+    nemesis: Nemesis
+
+    def begin(self) -> None:
+        """Start everybody."""
+        ...
+
+    def rest(self) -> None:
+        """Let nobody come or go any more."""
+        ...
+
+    @property
+    def has_suspects(self) -> bool:
+        """Whether something wants to be looked at after a longer time too."""
+        ...
+
+    def unsettled(self, calm: float) -> list[str]:
+        """Say what is not as it should be, though nothing has failed since `calm`."""
+        ...
+
+
+class StorePlay:
+    """One seed of the store's scenario."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -52,31 +81,26 @@ class Play:
         self.members = [f"m{number}" for number in range(1, draw.randint(2, 4) + 1)]
         self.resources = [f"r{number}" for number in range(draw.randint(1, 5))]
         self.sink = Sink(world)
-        self._nemesis = Nemesis(world, Mix.drawn(world.seed), start=self._start)
+        self.nemesis = Nemesis(world, Mix.drawn(world.seed), start=self._start)
 
-    async def run(self) -> None:
-        """Play both phases; `InvariantBroken` when the second does not come to rest."""
+    def begin(self) -> None:
+        """Start everybody."""
         for name in self.members:
             self._start(name)
-        await self._nemesis.rage(SAFETY_SECONDS)
-        self._nemesis.rest()
-        calm = self.world.now
-        self.world.record(Calm(at=calm))
-        steady = 0
-        while steady < _STEADY_LOOKS:
-            await asyncio.sleep(_LOOK_SECONDS)
-            wrong = self._unsettled(calm)
-            steady = 0 if wrong else steady + 1
-            if self.world.now > calm + LIVENESS_SECONDS:
-                raise InvariantBroken(
-                    f"seed {self.world.seed}: not settled {LIVENESS_SECONDS} s after the last fault: {wrong}"
-                )
+
+    def rest(self) -> None:
+        """Nobody comes or goes by itself."""
+
+    @property
+    def has_suspects(self) -> bool:
+        """Nothing is counted here."""
+        return False
 
     def _start(self, name: str) -> None:
         member = Member(name, self.world, self.sink, self.resources)
         self.world.spawn(name, member.run())
 
-    def _unsettled(self, calm: float) -> list[str]:
+    def unsettled(self, calm: float) -> list[str]:
         """Say what is not as it should be."""
         items = self.world.checker.history.items
         sessions = {
@@ -97,29 +121,48 @@ class Play:
         return wrong
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is played, the invariants it is held against, and a bound that is many times what a seed takes."""
+
+    make: Callable[[World], Play]
+    held: tuple[type[Invariant], ...]
+    step_limit: int
+
+
+SCENARIOS = {
+    "group": Scenario(make=GroupPlay, held=(*ALL, *groups.INVARIANTS), step_limit=60_000),
+    "store": Scenario(make=StorePlay, held=HELD, step_limit=40_000),
+}
+
+
 def play(
     seed: int,
     *,
+    scenario: str = "store",
     store: str = "memory",
-    invariants: Iterable[type[Invariant]] = HELD,
+    invariants: Iterable[type[Invariant]] | None = None,
     fault_limit: int | None = None,
     story: bool = False,
     collect: bool = False,
 ) -> Report:
-    """Play one seed and report on it; what breaks is in the report, and raises nothing."""
+    """Play one seed and report on it; what breaks is in the report, and raises nothing. All of the scenario's
+    `invariants` are held, unless some are named.
+    """
+    played = SCENARIOS[scenario]
     world = World(
         seed,
         store=STORES[store],
-        invariants=invariants,
+        invariants=played.held if invariants is None else invariants,
         fault_limit=fault_limit,
         story=story,
         collect=collect,
-        step_limit=STEP_LIMIT,
+        step_limit=played.step_limit,
     )
     broken: list[Violation] = []
-    with world:
+    with world, watched(world.trace):
         try:
-            world.run(Play(world).run())
+            world.run(_phases(played.make(world)))
         except InvariantBroken as error:
             broken = [] if world.checker.violations else [Violation(invariant="Settles", at=world.now, what=str(error))]
         return Report(
@@ -129,6 +172,33 @@ def play(
             yields=world.loop.steps,
             injected=world.trace.injected,
             covered=world.trace.covered,
+            figures=world.checker.figures,
             violations=(*world.checker.violations, *broken),
             story=tuple(world.trace.lines or ()),
         )
+
+
+async def _phases(play: Play) -> None:
+    """Play both phases; `InvariantBroken` when the second does not come to rest."""
+    world, nemesis = play.world, play.nemesis
+    play.begin()
+    await nemesis.rage(SAFETY_SECONDS)
+    play.rest()
+    nemesis.rest()
+    calm = world.now
+    world.record(Calm(at=calm))
+    await _settled(play, calm)
+    if play.has_suspects and world.seed % 16 == 0:
+        await asyncio.sleep(HEALTHY_SECONDS)
+        await _settled(play, world.now)
+
+
+async def _settled(play: Play, since: float) -> None:
+    """Wait until all has been as it should be for some time."""
+    world, steady = play.world, 0
+    while steady < _STEADY_LOOKS:
+        await asyncio.sleep(_LOOK_SECONDS)
+        wrong = play.unsettled(since)
+        steady = 0 if wrong else steady + 1
+        if world.now > since + LIVENESS_SECONDS:
+            raise InvariantBroken(f"seed {world.seed}: not settled {LIVENESS_SECONDS} s after the last fault: {wrong}")

@@ -11,8 +11,10 @@ from apportion.sim.facts import (
     Calm,
     Changed,
     Delivered,
+    Entered,
     Fact,
     Granted,
+    Left,
     Renewed,
     Revoked,
     Scanned,
@@ -38,6 +40,11 @@ class Trace:
         self._hash.update(line.encode())
         if self.lines is not None:
             self.lines.append(line)
+
+    def note(self, line: str) -> None:
+        """Add what somebody who reads it may want to know, and the hash does not."""
+        if self.lines is not None:
+            self.lines.append(f"{self._now():11.6f}    ({line})")
 
     def tell(self, fact: Fact) -> None:
         """Add a fact."""
@@ -66,15 +73,14 @@ class Trace:
         return end.hexdigest()
 
 
-def told(fact: Fact) -> str:  # noqa: PLR0911 - one for each fact
+def told(fact: Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
     """Say a fact in a line."""
     match fact:
         case Began():
             return f"store life {fact.incarnation} begins at revision {fact.revision} with {len(fact.items)} items"
         case Changed():
             return f"revision {fact.revision}: " + ", ".join(
-                f"{key} deleted" if item is None else f"{key}={item.value.decode(errors='replace')}"
-                for key, item in fact.items
+                f"{key} deleted" if item is None else f"{key}={_line(item.value)}" for key, item in fact.items
             )
         case Asked():
             writes = [*(f"put {put.key}" for put in fact.puts), *(f"delete {key}" for key in fact.deletes)]
@@ -95,6 +101,15 @@ def told(fact: Fact) -> str:  # noqa: PLR0911 - one for each fact
             return f"watch {fact.watch} gives {fact.revision}"
         case Wrote():
             return f"{fact.holder} writes {fact.resource} under {fact.incarnation}.{fact.epoch}"
+        case Entered():
+            return f"{fact.holder} of {fact.process} enters {fact.resource} under {fact.incarnation}.{fact.epoch}"
+        case Left():
+            return f"hold {fact.hold} is left"
         case Calm():
             return "from now on nothing fails"
     return repr(fact)
+
+
+def _line(value: bytes) -> str:
+    """Return the first line of a value: what follows it in a group's target is packed."""
+    return value.partition(b"\n")[0].decode(errors="replace")

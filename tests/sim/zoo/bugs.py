@@ -1,19 +1,7 @@
 """The zoo: bugs that were put into shipped files, and must be found. Each replaces a text that stands there once."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Bug:
-    """In `file` of the package, `old` becomes `new`; `store` is the world it must be found in, within `seeds`."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    store: str = "memory"
-    seeds: int = 80
-
+from tests.sim.zoo import groups
+from tests.sim.zoo.cage import Bug
 
 _ON_LEDGER = (
     Bug(
@@ -341,7 +329,7 @@ _ON_THE_SINK = (
     ),
 )
 
-BUGS = _ON_LEDGER + _ON_WRITING + _ON_MEMORY + _ON_SQLITE + _ON_THE_SINK
+BUGS = _ON_LEDGER + _ON_WRITING + _ON_MEMORY + _ON_SQLITE + _ON_THE_SINK + groups.BUGS
 
 # What each invariant finds when it is the only one: two bugs at least, or it would count as absent.
 FOUND_BY: dict[str, tuple[str, ...]] = {
@@ -371,4 +359,5 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     ),
     "LiveOwnersAreAsked": ("only the first compare counts", "a compare holds for an older revision too"),
     "SinksAreFenced": ("a sink accepts every token", "a scan shows the incarnation it knew before"),
+    **groups.FOUND_BY,
 }

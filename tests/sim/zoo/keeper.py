@@ -7,17 +7,18 @@ import sys
 from pathlib import Path
 
 import apportion
-from tests.sim.zoo.bugs import Bug
+from tests.sim.zoo.cage import Bug
 
 PACKAGE = Path(apportion.__file__).parent
 _PLAY = """
 import json, sys
 from apportion.sim import scenario
-store, first, last, wanted, names = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:]
-only = [each for each in scenario.HELD if not names or each.__name__ in names]
+played, store, first, last, wanted = *sys.argv[1:3], *map(int, sys.argv[3:6])
+names = sys.argv[6:]
+only = [each for each in scenario.SCENARIOS[played].held if not names or each.__name__ in names]
 found = {}
 for seed in range(first, last):
-    report = scenario.play(seed, store=store, invariants=only, collect=True)
+    report = scenario.play(seed, scenario=played, store=store, invariants=only, collect=True)
     for violation in report.violations:
         found.setdefault(violation.invariant, [seed, str(violation)])
     if len(found) >= wanted:
@@ -44,7 +45,7 @@ def planted(bug: Bug, directory: Path) -> Path:
 def hunt(bug: Bug, directory: Path, *, wanted: int = 1, only: tuple[str, ...] = ()) -> tuple[dict[str, list], int]:
     """Return what was found by whom in which seed (and how often seeds were played), up to `wanted` invariants."""
     place = planted(bug, directory)
-    command = [sys.executable, "-c", _PLAY, bug.store, "0", str(bug.seeds), str(wanted), *only]
+    command = [sys.executable, "-c", _PLAY, bug.scenario, bug.store, "0", str(bug.seeds), str(wanted), *only]
     environment = {**os.environ, "PYTHONPATH": str(place)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250, check=False)
     if done.returncode:  # it crashed: that is found too, by everybody

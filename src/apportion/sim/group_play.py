@@ -1,0 +1,214 @@
+"""The group's scenario: workers share partitions by the shipped driver, while members and the store fail.
+
+What is drawn: two to four members and now and then a second process under an id, three to six partitions, the mode, a
+throttle, static members, how workers work; and who leaves, who is drained, and whether a partition kills its owners.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import CRITICAL, DEBUG, Handler, LogRecord
+from typing import Any
+
+from apportion.cluster import handover
+from apportion.cluster.driver import logger
+from apportion.cluster.handover import Act, Event, Phase
+from apportion.cluster.options import Options
+from apportion.cluster.records import (
+    QUARANTINE_DEATHS,
+    GroupRecord,
+    Keys,
+    MemberRecord,
+    Ownership,
+    Target,
+    decoded_target,
+)
+from apportion.sim.nemesis import Mix, Nemesis
+from apportion.sim.ownership import ownership, split
+from apportion.sim.process import outside
+from apportion.sim.sink import Sink
+from apportion.sim.trace import Trace
+from apportion.sim.worker import POISON, Habits, Worker
+from apportion.sim.world import World
+from apportion.stores import Item
+
+GROUP = "g"
+TTL_SECONDS, GRACE_SECONDS = 2.0, 3.0
+
+
+class GroupPlay:
+    """One seed of the scenario."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.sink = Sink(world)
+        self.draw = draw = world.draws("group")
+        self.ids = [f"m{number}" for number in range(1, draw.randint(2, 4) + 1)]
+        self.record = GroupRecord(
+            partitions=draw.randint(3, 6), mode="eager" if draw.random() < 0.25 else "cooperative"
+        )
+        throttle = draw.choice([None, None, 1, 2])
+        self._options = {each: self._drawn(each, throttle) for each in self.ids}
+        self._workers: dict[str, Worker] = {}
+        self._churn_seconds = draw.choice([0.5, 1.5, 3.0])
+        self._poisons = draw.random() < 0.15
+        self.nemesis = Nemesis(world, Mix.drawn(world.seed), start=self.start)
+        self._churn: asyncio.Task[None] | None = None
+
+    @property
+    def processes(self) -> list[str]:
+        """The processes that take part: one for each id, and perhaps a second one under the first."""
+        return [*self.ids, f"{self.ids[0]}+"] if self.world.seed % 4 == 0 else self.ids
+
+    def begin(self) -> None:
+        """Start all processes, and what comes and goes."""
+        for process in self.processes:
+            self.start(process)
+        self._churn = asyncio.create_task(self._come_and_go())
+
+    def rest(self) -> None:
+        """Let nobody come or go any more."""
+        if self._churn is not None:
+            self._churn.cancel()
+
+    def start(self, process: str) -> None:
+        """Start a process, or a new life of it."""
+        draw, options = self.draw, self._options[process.rstrip("+")]
+        habits = Habits(
+            most_seconds=draw.choice([0.05, 0.4, 1.0, 3.0]), listens=draw.random() < 0.5, is_deaf=draw.random() < 0.3
+        )
+        worker = Worker(process, self.world, self.sink, options, habits, spare=process not in self.ids, dies=self._die)
+        self._workers[process] = worker
+        self.world.spawn(process, worker.run())
+
+    def unsettled(self, calm: float) -> list[str]:
+        """Say what is not as it should be."""
+        items, keys = self.world.checker.history.items, Keys(group=GROUP)
+        sessions = {each: items[keys.member(each)].revision for each in self.ids if keys.member(each) in items}
+        if sorted(sessions) != self.ids:
+            return [f"members are {sorted(sessions)}"]
+        able = [each for each in self.ids if keys.drain(each) not in items]
+        target = decoded_target(items[keys.target].value) if keys.target in items else None
+        if target is None or target.is_paused or not target.digest:
+            return [f"the target is {target}"]
+        loads = [target.owners.count(each) for each in able]
+        if sum(loads) != (self.record.partitions if able else 0) or (able and max(loads) > min(loads) + 1):
+            return [f"the target of {able} is {target}"]
+        own = {each: self._own(items.get(keys.own(each))) for each in range(self.record.partitions)}
+        return [
+            wrong
+            for partition in range(self.record.partitions)
+            for wrong in self._wrong(partition, own, target, sessions, calm)
+        ]
+
+    @property
+    def has_suspects(self) -> bool:
+        """Whether somebody serves what others have died of, and could be seen to live."""
+        items = self.world.checker.history.items
+        owned = [ownership(item.value) for key, item in items.items() if split(key)[1] == "own"]
+        return any(own.owner is not None and 0 < own.deaths < QUARANTINE_DEATHS for own in owned)
+
+    @staticmethod
+    def _own(item: Item | None) -> Ownership:
+        return Ownership() if item is None else ownership(item.value)
+
+    def _wrong(
+        self, partition: int, owned: dict[int, Ownership], target: Target, sessions: dict[str, int], calm: float
+    ) -> Iterator[str]:
+        wanted, own = target.owner(partition), owned[partition]
+        if wanted is None or (own.owner is None and own.deaths >= QUARANTINE_DEATHS):
+            if own.owner is not None:
+                yield f"{partition} belongs to {own}, not to nobody"
+        elif (own.owner, own.session) != (wanted, sessions[wanted]):
+            suspects = [each for each in owned.values() if (each.owner, each.session) == (wanted, sessions[wanted])]
+            deadly = QUARANTINE_DEATHS - 1  # of which nobody serves two at once
+            if own.deaths < deadly or all(each.deaths < deadly for each in suspects):
+                yield f"{partition} belongs to {own}, not to {wanted}"
+        else:
+            token, holder, at = self.sink.accepted.get(f"{GROUP}/{partition}", (None, "", 0.0))
+            if token is None or at < calm or token.epoch != own.epoch:
+                yield f"{partition} was last written under {token} by {holder}, not under {own}"
+
+    def _drawn(self, member_id: str, throttle: int | None) -> Options:
+        draw = self.draw
+        is_static = draw.random() < 0.3
+        return Options(
+            group=GROUP,
+            record=self.record,
+            member_id=member_id,
+            member=MemberRecord(nonce="", grace_seconds=GRACE_SECONDS if is_static else 0.0),
+            is_static=is_static,
+            ttl_seconds=TTL_SECONDS,
+            drain_seconds=draw.choice([0.5, 1.0, 2.0]),
+            throttle=throttle,
+        )
+
+    async def _come_and_go(self) -> None:
+        """Let members leave and be drained, and let a poison kill who works on it for long."""
+        draw, world = self.draw, self.world
+        while True:
+            await asyncio.sleep(draw.expovariate(1 / self._churn_seconds))
+            process, member_id, what = draw.choice(self.processes), draw.choice(self.ids), draw.random()
+            if process in world.processes.names and what < 0.4:
+                world.trace.say(f"{process} is to leave")
+                world.spawn(process, self._workers[process].leave())
+            elif process in world.processes.names and what < 0.55:
+                world.trace.say(f"{process} asks {member_id} to drain")
+                world.spawn(process, self._workers[process].drain(member_id))
+
+    def _die(self, process: str) -> None:
+        """Let a partition kill who works on it, and a supervisor start that anew."""
+        world = self.world
+        if self._poisons and world.checker.history.calm_since is None:
+            world.trace.say(f"{process} dies of {POISON}")
+            world.kill(process)
+            world.loop.call_later(self.draw.uniform(0.2, 1.0), self.start, process, context=outside())
+
+
+@contextmanager
+def watched(trace: Trace) -> Iterator[None]:
+    """Count the rows of the hand-over's table that are used, and let the group's log be part of the story."""
+    rows, log = handover.TRANSITIONS, _Story(trace)
+    handover.TRANSITIONS = _Rows(trace)
+    logger.addHandler(log)
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(DEBUG if trace.lines is not None else CRITICAL)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        handover.TRANSITIONS = rows
+        logger.removeHandler(log)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+class _Rows(dict[tuple[Phase, Event], tuple[Act | None, Phase]]):
+    """The transitions of the hand-over, each counted when it is made."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(handover.TRANSITIONS)
+        self._cover = trace.cover
+
+    def get(self, row: tuple[Phase, Event], otherwise: Any = None, /) -> Any:  # noqa: ANN401 - as in `dict`
+        """See `dict`."""
+        if row in self:
+            self._cover(row_name(*row))
+        return super().get(row, otherwise)
+
+
+class _Story(Handler):
+    """Puts log lines into a story."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        self._trace = trace
+
+    def emit(self, record: LogRecord) -> None:
+        """See `Handler`."""
+        self._trace.note(record.getMessage())
+
+
+def row_name(phase: Phase, event: Event) -> str:
+    """Return how a row of the hand-over's table is called in what is covered."""
+    return f"row {phase.name} {event.name}"

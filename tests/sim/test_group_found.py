@@ -1,0 +1,242 @@
+"""What seeds have found in the shipped files of groups, each told once more in a few lines."""
+
+import pytest
+
+from apportion.cluster.controller import Controller
+from apportion.cluster.driver import Driver
+from apportion.cluster.handover import Phase
+from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.cluster.seat import Options
+from apportion.cluster.share import Commit, Joined, Seen, Share
+from apportion.cluster.view import Touched, View
+from apportion.errors import NotOwner
+from apportion.sim import World
+from apportion.stores import Item, Scan
+
+KEYS = Keys(group="g")
+
+
+@pytest.fixture
+def world():
+    with World(1) as made:
+        yield made
+
+
+def options(member_id, **more):
+    record = GroupRecord(partitions=2)
+    member = MemberRecord(nonce="")
+    return Options(group="g", record=record, member_id=member_id, member=member, ttl_seconds=2.0, **more)
+
+
+def takes_part(world, process, member_id=None, **more):
+    """Start a driver in a process of its own; return it once it is there."""
+    made = []
+
+    async def run():
+        made.append(Driver(world.store(process), world.clock(process), options(member_id or process, **more)))
+        await made[0].run()
+
+    world.spawn(process, run())
+    world.run(until=world.now + 0.001)
+    return made[0]
+
+
+def held(driver, world):
+    """Return what a driver holds, as its process sees it."""
+
+    async def look():
+        return set(driver.holdings)
+
+    return world.run(look())
+
+
+def items(world):
+    return world.checker.history.items
+
+
+def scan(*pairs, incarnation=1, leased=()):
+    found = [
+        Item(key=key, value=value, revision=revision, lease=7 if key in leased else None)
+        for revision, (key, value) in enumerate(pairs, start=1)
+    ]
+    return Scan(items=tuple(found), revision=len(found), incarnation=incarnation)
+
+
+def owns(owner, session, epoch, deaths=0):
+    return encoded(Ownership(owner=owner, session=session, epoch=epoch, deaths=deaths))
+
+
+def test_a_member_comes_back_in_another_life_of_the_store(world):
+    """Seed 8: it asked for a lease before it had scanned, and a store that went back refuses that for ever."""
+    driver = takes_part(world, "a")
+    world.run(until=1.0)
+    copy = world.backing.save()
+    world.run(until=2.0)
+    world.restore(copy, "is restored")
+    world.run(until=12.0)
+    assert {0, 1} == held(driver, world)
+    assert 2 == driver.view.incarnation
+
+
+def test_a_view_forgets_what_another_life_of_the_store_held():
+    """Found by reading: a revision that both lives had was taken for known, though it wrote something else."""
+    view = View(KEYS, 2)
+    view.load(scan((KEYS.own(0), owns("a", 1, 1))), 0.0)
+    view.load(scan((KEYS.own(0), owns("b", 2, 9)), incarnation=2), 1.0)
+    assert "b" == view.owned(0).ownership.owner
+
+
+def test_what_becomes_quiet_between_two_lives_is_heard(world):
+    """Seed 2: the inbox was emptied when a life began, and a partition stayed to be drained for ever."""
+    driver = takes_part(world, "a")
+    world.run(until=1.0)
+    _, hold = driver.holdings.enter(0)
+    world.troubles.away_until = 6.0
+    world.run(until=5.9)
+    driver.holdings.leave(hold)
+    world.run(until=12.0)
+    assert {0, 1} == held(driver, world)
+
+
+def test_who_waits_for_its_predecessor_is_no_controller(world):
+    """Seed 4: a second process of one id took the session that is there for its own, and wrote targets in its term."""
+    takes_part(world, "a")
+    world.run(until=1.0)
+    before = items(world)[KEYS.target].revision
+    second = takes_part(world, "a2", member_id="a")
+    world.run(until=2.0)
+    assert second.controller.term is not None, "it would be the controller, by its view alone"
+    takes_part(world, "b")
+    world.run(until=2.9)
+    history = world.checker.history
+    assert items(world)[KEYS.target].revision > before
+    assert {"a"} == {
+        attempt.asked.process
+        for attempt in history.attempts.values()
+        if any(put.key == KEYS.target for put in attempt.asked.puts)
+    }
+
+
+def test_a_hold_that_outlives_its_drain_costs_no_more_steps_than_it_takes(world):
+    """Seed 1: once the time to drain was over the driver woke without a pause until the hold had ended."""
+    first = takes_part(world, "a", drain_seconds=0.5)
+    world.run(until=1.0)
+    holds = [first.holdings.enter(partition)[1] for partition in (0, 1)]
+    takes_part(world, "b")
+    before = world.loop.steps
+    world.run(until=3.0)
+    assert world.loop.steps - before < 1_000
+    for hold in holds:
+        first.holdings.leave(hold)
+    world.run(until=5.0)
+    assert 1 == len(held(first, world))
+
+
+def test_work_of_an_old_session_does_not_end_the_next(world):
+    """Seed 508: what outlived its drain let one session after another expire."""
+    driver = takes_part(world, "a", drain_seconds=0.5)
+    world.run(until=1.0)
+    _, hold = driver.holdings.enter(0)
+    world.partition("a", "store", 4.0)
+    world.run(until=12.0)
+    assert KEYS.member("a") not in items(world), "it joins anew once its old work has ended"
+    driver.holdings.leave(hold)
+    world.run(until=14.0)
+    session = items(world)[KEYS.member("a")].revision
+    world.run(until=24.0)
+    assert session == items(world)[KEYS.member("a")].revision
+    assert {0, 1} == held(driver, world)
+
+
+def test_who_leaves_by_force_cannot_be_entered_any_more(world):
+    """Seed 822: its record was deleted, others could take over, and a hold could still begin."""
+    driver = takes_part(world, "a", drain_seconds=0.5)
+    world.run(until=1.0)
+    driver.holdings.enter(0)
+    driver.leave()
+    while KEYS.member("a") in items(world):
+        world.run(until=world.now + 0.0005)
+    for partition in (0, 1):
+        with pytest.raises(NotOwner):
+            driver.holdings.enter(partition)
+    assert world.now < 5.0
+
+
+def test_who_leaves_after_its_deadline_gives_up_what_a_late_renewal_would_bring_back(world):
+    """Seed 10745: past the deadline nothing was withdrawn, and then a renewal that had been on its way came."""
+    driver = takes_part(world, "a", drain_seconds=0.5)
+    world.run(until=1.0)
+    driver.leave()
+    world.run(until=1.001)
+    world.partition("store", "a", 3.0, one_way=True)
+    world.run(until=3.45)
+    assert set() == held(driver, world)
+    while KEYS.member("a") in items(world):
+        world.run(until=world.now + 0.01)
+    driver.holdings.deadline = float("inf")
+    assert set() == held(driver, world)
+
+
+def test_a_controller_does_not_wait_for_an_answer_of_an_old_session(world):
+    """Found by reading: a write whose task had ended with the session was waited for ever after."""
+    driver = takes_part(world, "a")
+    world.run(until=1.0)
+    takes_part(world, "b")
+    while not driver.controller._is_waiting:
+        world.run(until=world.now + 0.0002)
+    world.partition("a", "store", 4.0)
+    world.kill("b")
+    world.run(until=12.0)
+    assert not driver.controller._is_waiting
+    assert {0, 1} == held(driver, world)
+
+
+def test_a_paused_target_is_ended_though_its_owners_are_those_of_before():
+    """Seed 107: with a throttle a step that led to the owners of before was no news, and the group stayed paused."""
+    group, view = GroupRecord(partitions=1, mode="eager"), View(KEYS, 1)
+    record = encoded(MemberRecord(nonce="x"))
+    paused = encoded_target(Target(generation=3, digest="", owners=("a",), is_paused=True))
+    view.load(scan((KEYS.member("a"), record), (KEYS.controller, b"a 1"), (KEYS.target, paused)), 0.0)
+    write = Controller(view, group, "a", throttle=1).look(1.0)
+    assert (("a",), False) == (write.target.owners, write.target.is_paused)
+    assert write.target.digest
+
+
+def test_what_others_gave_us_before_we_knew_of_our_session_is_given_on():
+    """Seed 125: it was not wanted any more, was never looked at, and stayed ours on paper."""
+    view = View(KEYS, 2)
+    record = encoded(MemberRecord(nonce="x"))
+    target = encoded_target(Target(generation=1, digest="d", owners=("b", "b")))
+    pairs = [(KEYS.member("a"), record), (KEYS.member("b"), record), (KEYS.target, target)]
+    view.load(scan(*pairs, (KEYS.own(0), owns("a", 1, 3))), 0.0)
+    (commit,) = Share(view, "a", width=5).step(Joined(session=1), 1.0)
+    assert isinstance(commit, Commit)
+    assert [KEYS.own(0)] == [put.key for put in commit.puts]
+
+
+def test_a_second_suspect_is_looked_at_again():
+    """Seed 191: it waited for the first to be proven harmless, and nothing looked at it then."""
+    view = View(KEYS, 2)
+    record = encoded(MemberRecord(nonce="x"))
+    target = encoded_target(Target(generation=1, digest="d", owners=("a", "a")))
+    pairs = [(KEYS.member("a"), record), (KEYS.target, target)]
+    view.load(scan(*pairs, (KEYS.own(0), owns("a", 1, 3, deaths=2)), (KEYS.own(1), owns("z", 9, 3, deaths=2))), 0.0)
+    share = Share(view, "a", width=5)
+    share.step(Joined(session=1), 1.0)
+    share.step(Seen(touched=Touched(members=True)), 1.5)
+    assert Phase.SERVING is share.phase(0)
+    assert Phase.IDLE is share.phase(1)
+    assert share.wakes_at() <= 3.0
+
+
+def test_a_driver_runs_in_the_world_that_users_get(world):
+    one, two = takes_part(world, "a"), takes_part(world, "b")
+    world.run(until=2.0)
+    assert 1 == len(held(one, world)) == len(held(two, world))
+    world.pause("a", 4.0)
+    world.run(until=5.5)
+    assert {0, 1} == held(two, world)
+    assert set() == held(one, world)
+    two.leave()
+    world.run(until=9.0)
+    assert {0, 1} == held(one, world)

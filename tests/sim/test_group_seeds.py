@@ -1,0 +1,78 @@
+"""Seeds of the group's scenario: thousands hold every invariant, come to rest, and use every row of the hand-over."""
+
+import re
+
+import pytest
+
+from apportion.cluster.handover import TRANSITIONS
+from apportion.sim import play
+from apportion.sim.__main__ import main
+from apportion.sim.group_play import row_name
+from tests.sim.test_seeds import played, start
+
+SEEDS, REPEATED = 2_080, 60
+SQLITE_SEEDS = 40
+GROUP = ("--scenario", "group")
+ROWS = {row_name(*row) for row in TRANSITIONS}
+
+
+@pytest.fixture(scope="module")
+def thousands():
+    half = SEEDS // 2
+    return played(start(0, half - 1, *GROUP, hash_seed=1), start(half, SEEDS - 1, *GROUP, hash_seed=2), timeout=900)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_000)
+def test_two_thousand_seeds_hold_every_invariant_and_come_to_rest(thousands):
+    hashes, _ = thousands
+    assert list(range(SEEDS)) == sorted(hashes)
+    assert len(set(hashes.values())) == SEEDS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_000)
+def test_every_row_of_the_hand_over_is_used(thousands):
+    _, printed = thousands
+    used = {row for row in ROWS if f"{row} " in printed}
+    assert len(used) >= 0.95 * len(ROWS), f"not used: {sorted(ROWS - used)}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_000)
+def test_two_thousand_seeds_reach_what_is_rare(thousands):
+    _, printed = thousands
+    ends = ["part ends: DuplicateMember", "part ends: leaves", "watch: Compacted", "watch: StoreWentBack"]
+    writes = ["fenced off", "wrote, perhaps", "commit: LeaseLost", "commit: StoreWentBack", "answer: Unknown"]
+    assert [] == [name for name in [*ends, *writes] if f"{name} " not in printed]
+    assert re.search(r"longest: BoundedOrphan \d", printed)
+
+
+@pytest.mark.slow
+def test_seeds_of_groups_are_the_same_under_another_hash_seed(thousands):
+    hashes, _ = thousands
+    again, _ = played(start(0, REPEATED - 1, *GROUP, hash_seed=77))
+    assert {seed: hashes[seed] for seed in range(REPEATED)} == again
+
+
+@pytest.mark.slow
+def test_groups_hold_over_the_shipped_sqlite_store_too():
+    hashes, _ = played(start(0, SQLITE_SEEDS - 1, *GROUP, "--store", "sqlite", hash_seed=1))
+    assert list(range(SQLITE_SEEDS)) == sorted(hashes)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_seed_of_groups_holds_and_repeats(seed):
+    report = play(seed, scenario="group")
+    assert () == report.violations
+    assert report.digest == play(seed, scenario="group", story=True).digest
+    assert report.seconds > 12
+
+
+def test_the_story_of_a_group_tells_its_log(capsys):
+    assert 0 == main(["3", *GROUP])
+    printed = capsys.readouterr().out
+    assert re.search(r"\(g: m\d gained 0 \(epoch 1\)", printed)
+    assert f"trace {play(3, scenario='group').digest}" in printed
+    assert 0 == main(["--seeds", "3..4", *GROUP])
+    assert "2 seeds, 0 failed" in capsys.readouterr().out

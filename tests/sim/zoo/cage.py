@@ -1,0 +1,16 @@
+"""What the zoo keeps."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bug:
+    """In `file` of the package, `old` becomes `new`; it must be found in a scenario over a store, within `seeds`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    store: str = "memory"
+    seeds: int = 80
+    scenario: str = "store"

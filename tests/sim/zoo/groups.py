@@ -1,0 +1,317 @@
+"""The zoo's house of groups: bugs in the shipped files of groups, which the group's scenario must find.
+
+Some were there: those say so, and keep them from coming back. The rarest of what was there are told in
+`test_group_found.py` instead.
+"""
+
+from dataclasses import replace
+
+from tests.sim.zoo.cage import Bug
+
+_ON_HAND_OVER = (
+    Bug(
+        "a live owner is robbed",
+        "cluster/handover.py",
+        "    if not known.is_wanted or (not is_free and known.session == record.session):",
+        "    if not known.is_wanted:",
+    ),
+    Bug(
+        "a member that is back adopts its old epoch",
+        "cluster/handover.py",
+        "    return replace(nobody, owner=me.id, session=me.session)",
+        "    epoch = record.epoch if record.owner == me.id else nobody.epoch\n"
+        "    return replace(nobody, owner=me.id, session=me.session, epoch=epoch)",
+    ),
+    Bug(
+        "what is served is given before it is drained",
+        "cluster/handover.py",
+        "(Phase.SERVING, Event.UNWANTED_USED): (Act.DRAIN, Phase.DRAINING),",
+        "(Phase.SERVING, Event.UNWANTED_USED): (Act.GIVE, Phase.GIVING),",
+    ),
+    Bug(
+        "what was let go is served again without another epoch",
+        "cluster/handover.py",
+        "(Phase.IDLE, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING),",
+        "(Phase.IDLE, Event.WANTED_USED): (Act.SERVE, Phase.SERVING),",
+        seeds=200,
+    ),
+    Bug(
+        "it is forgotten which epochs were served",
+        "cluster/handover.py",
+        "        served = epoch if act is Act.SERVE else 0 if event is Event.OVER else self.served",
+        "        served = epoch if act is Act.SERVE and phase is self.phase else 0",
+    ),
+    Bug(
+        "what is owned on paper is never given",
+        "cluster/handover.py",
+        "(Phase.IDLE, Event.UNWANTED_GRANTED): (Act.GIVE, Phase.GIVING),",
+        "(Phase.IDLE, Event.UNWANTED_GRANTED): (None, Phase.IDLE),",
+        seeds=200,
+    ),
+    Bug(
+        "quarantine is skipped",
+        "cluster/handover.py",
+        "        return None if record.deaths >= QUARANTINE_DEATHS else Event.WANTED_FREE",
+        "        return Event.WANTED_FREE",
+        seeds=200,
+    ),
+    Bug(
+        "one death is enough for quarantine",
+        "cluster/handover.py",
+        "    return Event.WANTED_DEADLY if _deaths(known) >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED",
+        "    return Event.WANTED_DEADLY if _deaths(known) >= 1 else Event.WANTED_ORPHANED",
+    ),
+    Bug(
+        "deaths are counted twice",
+        "cluster/handover.py",
+        "    return known.record.deaths + (is_gone and known.is_deadly)",
+        "    return known.record.deaths + 2 * (is_gone and known.is_deadly)",
+    ),
+    Bug(
+        "a session that is over is not told to the partitions",
+        "cluster/handover.py",
+        "    (Phase.SERVING, Event.OVER): (Act.STOP, Phase.DRAINING),",
+        "    (Phase.SERVING, Event.OVER): (None, Phase.SERVING),",
+    ),
+)
+
+_ON_SHARE = (
+    Bug(
+        "of a batch that is refused one half is lost",
+        "cluster/share.py",
+        "            self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)",
+        "            self._batches.halves.extend(half for half in (fresh[:middle],) if half)",
+        seeds=200,
+    ),
+    Bug(
+        "who is asked to drain gives all away at once",
+        "cluster/share.py",
+        "            is_wanted=wanted == self.me.id and not is_second,",
+        "            is_wanted=wanted == self.me.id and not is_second and self.me.id not in view.drains,",
+    ),
+    Bug(
+        "without a controller all is given away",
+        "cluster/share.py",
+        "        wanted = None if target is None else target.owner(partition)",
+        "        wanted = None if target is None or view.leading is None else target.owner(partition)",
+    ),
+    Bug(
+        "a commit that failed is taken for done",
+        "cluster/share.py",
+        "            self._advance(move.partition, Event.FAILED, actions)",
+        "            self._advance(move.partition, Event.DONE, actions, epoch=move.known.record.epoch + 1)",
+    ),
+)
+
+_ON_VIEW = (
+    Bug(
+        "what another life of the store held is kept (it was there)",
+        "cluster/view.py",
+        "        if scan.incarnation != self.incarnation:",
+        "        if scan.incarnation < self.incarnation:",
+        seeds=200,
+    ),
+    Bug(
+        "a scan leaves what is gone",
+        "cluster/view.py",
+        "            self._take(gone, None, now, touched)",
+        "            gone.strip()",
+        seeds=200,
+    ),
+)
+
+_ON_CONTROLLER = (
+    Bug(
+        "a target is written without a look at the term",
+        "cluster/controller.py",
+        "        when = (Unchanged(key=keys.controller, revision=term), at_target)",
+        "        when = (at_target,)",
+        seeds=200,
+    ),
+    Bug(
+        "who only waits to join is the controller (it was there)",
+        "cluster/driver.py",
+        "            if self.share.me.session and (write := self.controller.look(now)) is not None:",
+        "            if (write := self.controller.look(now)) is not None:",
+        seeds=200,
+    ),
+    Bug(
+        "who is drained is not passed over",
+        "cluster/controller.py",
+        "there.record.node(each, drains=each in view.drains)",
+        "there.record.node(each)",
+    ),
+    Bug(
+        "after a pause the same owners are no news (it was there)",
+        "cluster/controller.py",
+        "        return None if tuple(step) == before.owners != owners else tuple(step)",
+        "        return None if tuple(step) == before.owners else tuple(step)",
+        seeds=200,
+    ),
+    Bug(
+        "a candidate waits for his place for ever so long",
+        "cluster/controller.py",
+        "self._vacant_since + TURN_SECONDS *",
+        "self._vacant_since + 26 + TURN_SECONDS *",
+    ),
+)
+
+_ON_HOLDINGS = (
+    Bug(
+        "no deadline is looked at",
+        "cluster/holdings.py",
+        "        return self._clock.elapsed() < self.deadline",
+        '        return self.deadline > float("-inf")',
+    ),
+    Bug(
+        "what is still worked on counts as quiet",
+        "cluster/holdings.py",
+        "partition not in self._held and self._open[partition] == 0 and is_told",
+        "partition not in self._held and is_told",
+    ),
+    Bug(
+        "only the first hold of a partition is waited for",
+        "cluster/holdings.py",
+        "partition not in self._held and self._open[partition] == 0 and is_told",
+        "partition not in self._held and self._open[partition] <= 1 and is_told",
+    ),
+    Bug(
+        "what is withdrawn can still be entered",
+        "cluster/holdings.py",
+        "            self._held = {each: held for each, held in self._held.items() if each not in partitions}",
+        "            self._held = dict(self._held)",
+    ),
+)
+
+_ON_SESSION = (
+    Bug(
+        "a member of the same id joins over the one that is there",
+        "cluster/seat.py",
+        "        if there is None:\n            record = encoded(replace(options.member, nonce=self._nonce))\n"
+        "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
+        "            when: list[Compare] = [Absent(key=member)]\n",
+        "        if there is None or not is_patient:\n"
+        "            record = encoded(replace(options.member, nonce=self._nonce))\n"
+        "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
+        "            when: list[Compare] = [Unchanged(key=member, revision=there.session) if there else"
+        " Absent(key=member)]\n",
+        seeds=200,
+    ),
+    Bug(
+        "a static member joins without a wait for its predecessor",
+        "cluster/seat.py",
+        "        if there is None:\n            record = encoded(replace(options.member, nonce=self._nonce))\n"
+        "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
+        "            when: list[Compare] = [Absent(key=member)]\n",
+        "        if there is None or options.is_static:\n"
+        "            record = encoded(replace(options.member, nonce=self._nonce))\n"
+        "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
+        "            when: list[Compare] = [Unchanged(key=member, revision=there.session) if there else"
+        " Absent(key=member)]\n",
+        seeds=200,
+    ),
+    Bug(
+        "a member's record has no lease",
+        "cluster/seat.py",
+        "            puts = [Put(key=member, value=record, lease=self._lease)]",
+        "            puts = [Put(key=member, value=record)]",
+    ),
+    Bug(
+        "a deadline counts from when the answer came",
+        "cluster/session.py",
+        "                break\n            self._confirm(sent)",
+        "                break\n            self._confirm(self.clock.elapsed())",
+        seeds=400,
+    ),
+    Bug(
+        "a deadline lies after the end of the lease",
+        "cluster/session.py",
+        "MARGIN_RATIO = 0.1",
+        "MARGIN_RATIO = -0.3",
+    ),
+)
+
+_ON_DRIVER = (
+    Bug(
+        "a new life begins much later",
+        "cluster/driver.py",
+        "_PAUSE_SECONDS = 0.25",
+        "_PAUSE_SECONDS = 15.0",
+    ),
+    Bug(
+        "what became quiet between two lives is forgotten (it was there)",
+        "cluster/driver.py",
+        "        self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]",
+        "        self._inbox.clear()",
+        seeds=200,
+    ),
+    Bug(
+        "a lease is asked for before a scan (it was there)",
+        "cluster/driver.py",
+        "        scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store\n"
+        "        await session.begin()\n",
+        "        await session.begin()\n        scan = await self._store.scan(self.view.keys.live)\n",
+    ),
+    Bug(
+        "what must be cancelled is waited for without a pause (it was there)",
+        "cluster/driver.py",
+        "        return [at for at in ends if at > now]",
+        "        return list(ends)",
+    ),
+    Bug(
+        "tokens do not say which life of the store they are of",
+        "cluster/driver.py",
+        "incarnation=self.view.incarnation, epoch=epoch)",
+        "incarnation=1, epoch=epoch)",
+    ),
+    Bug(
+        "the token of a session is that of its member",
+        "cluster/driver.py",
+        'session = f"{self.options.member_id} {self.share.me.session}"',
+        'session = f"{self.options.member_id} 1"',
+    ),
+)
+
+_ON_THE_SINK = (Bug("a sink of a group accepts every token", "sim/sink.py", "token >= before[0]", "bool(token)"),)
+
+BUGS = tuple(
+    replace(bug, scenario="group")
+    for bugs in (
+        _ON_HAND_OVER,
+        _ON_SHARE,
+        _ON_VIEW,
+        _ON_CONTROLLER,
+        _ON_HOLDINGS,
+        _ON_SESSION,
+        _ON_DRIVER,
+        _ON_THE_SINK,
+    )
+    for bug in bugs
+)
+
+FOUND_BY: dict[str, tuple[str, ...]] = {
+    "OneSessionAnId": (
+        "a member of the same id joins over the one that is there",
+        "a static member joins without a wait for its predecessor",
+    ),
+    "TargetsHaveATerm": (
+        "a target is written without a look at the term",
+        "who only waits to join is the controller (it was there)",
+    ),
+    "GivenWhenQuiet": (
+        "what is still worked on counts as quiet",
+        "only the first hold of a partition is waited for",
+    ),
+    "HoldsAreOwned": (
+        "a session that is over is not told to the partitions",
+        "a deadline lies after the end of the lease",
+    ),
+    "NoLiveOverlap": ("what is still worked on counts as quiet", "what is withdrawn can still be entered"),
+    "TokensAreUnique": (
+        "what was let go is served again without another epoch",
+        "a member that is back adopts its old epoch",
+    ),
+    "UntouchedStays": ("who is asked to drain gives all away at once", "without a controller all is given away"),
+    "QuarantineNeedsDeaths": ("quarantine is skipped", "deaths are counted twice"),
+    "BoundedOrphan": ("a new life begins much later", "a candidate waits for his place for ever so long"),
+}
