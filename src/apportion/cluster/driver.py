@@ -166,6 +166,7 @@ class Driver:
         for action in self.share.step(event, now):
             if isinstance(action, Serve):
                 gained[action.partition] = self._token(action.partition, action.epoch)
+                self._say("gained", action.partition, f"epoch {action.epoch}, {action.why}")
             elif isinstance(action, Commit):
                 self._aside(self._commit(action))
             else:
@@ -173,7 +174,6 @@ class Driver:
         if gained:
             self.holdings.grant(gained)
             self.statistics.gained += len(gained)
-            logger.info("%s: %s gained %s", self.options.group, self.options.member_id, _listed(gained))
         if lost:
             self._withdraw(lost, now)
 
@@ -185,8 +185,16 @@ class Driver:
         for action in actions:
             if isinstance(action, Stop):
                 self.holdings.cancel(action.partition)
-            why = "the target names another" if isinstance(action, Drain) else "our session is over"
-            logger.info("%s: %s loses %d: %s", self.options.group, self.options.member_id, action.partition, why)
+            self._say("loses", action.partition, self._cause(action))
+
+    def _cause(self, action: Drain | Stop) -> str:
+        target = self.view.target
+        if isinstance(action, Stop) or target is None:
+            return "our session is over"
+        return f"target {target.generation} names {target.owner(action.partition) or 'nobody'}"
+
+    def _say(self, what: str, partition: int, why: str) -> None:
+        logger.info("%s: %s %s %d: %s", self.options.group, self.options.member_id, what, partition, why)
 
     def _press(self, session: Session, now: float) -> None:
         """Cancel what does not end in time; when that does not help, give up the session."""
@@ -287,7 +295,3 @@ async def _ended(tasks: "list[asyncio.Future[None]]") -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
-
-
-def _listed(partitions: "dict[int, FencingToken]") -> str:
-    return ", ".join(f"{partition} (epoch {token.epoch})" for partition, token in partitions.items())

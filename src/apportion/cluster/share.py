@@ -28,6 +28,12 @@ from apportion.stores.api import Compare, Put
 
 AGAIN_SECONDS = 0.1
 SUSPECT_SECONDS = 1.0
+_WHY = {
+    Act.CLAIM: "nobody owned it",
+    Act.TAKE_OVER: "its owner's session is over",
+    Act.RENUMBER: "it was about to go, and came back",
+    Act.SERVE: "its owner gave it",
+}
 _AT_HOME = (Act.SERVE, Act.DRAIN, Act.STOP)  # all others are commits
 
 
@@ -92,10 +98,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serve:
-    """A partition is ours, under this epoch."""
+    """A partition is ours, under this epoch; `why` says how it came to us."""
 
     partition: int
     epoch: int
+    why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,17 +247,28 @@ class Share:
         ours = (each for each, hand in self._hands.items() if hand.phase in (Phase.ASKING, Phase.SERVING))
         return any(self._view.owned(each).ownership.deaths >= QUARANTINE_DEATHS - 1 for each in ours)
 
-    def _advance(self, partition: int, event: Event, actions: list[Action], *, epoch: int = 0) -> None:
-        after, act = self._hand(partition).step(event, epoch=epoch)
-        self._become(partition, after, epoch, act, actions)
+    def _advance(
+        self, partition: int, event: Event, actions: list[Action], *, epoch: int = 0, after: Act = Act.SERVE
+    ) -> None:
+        hand, act = self._hand(partition).step(event, epoch=epoch)
+        self._become(partition, hand, epoch, act, actions, after=after)
 
-    def _become(self, partition: int, hand: HandOver, epoch: int, act: Act | None, actions: list[Action]) -> None:
+    def _become(
+        self,
+        partition: int,
+        hand: HandOver,
+        epoch: int,
+        act: Act | None,
+        actions: list[Action],
+        *,
+        after: Act = Act.SERVE,
+    ) -> None:
         if hand == HandOver():
             self._hands.pop(partition, None)
         else:
             self._hands[partition] = hand
         if act is Act.SERVE:
-            actions.append(Serve(partition=partition, epoch=epoch))
+            actions.append(Serve(partition=partition, epoch=epoch, why=_WHY.get(after, "")))
         elif act is Act.DRAIN:
             actions.append(Drain(partition=partition))
         elif act is Act.STOP:
@@ -266,7 +284,7 @@ class Share:
                 self._batches.busy.discard(move.partition)
                 epoch = outcome(move.act, move.known, self.me).epoch
                 if move.act is not Act.ABSOLVE:
-                    self._advance(move.partition, Event.DONE, actions, epoch=epoch)
+                    self._advance(move.partition, Event.DONE, actions, epoch=epoch, after=move.act)
             self._look([move.partition for move in moves], now, actions)
             return
         fresh = tuple(move for move in moves if self._rests(move))
