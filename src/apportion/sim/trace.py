@@ -112,4 +112,5 @@ def told(fact: Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
 
 def _line(value: bytes) -> str:
     """Return the first line of a value: what follows it in a group's target is packed."""
-    return value.partition(b"\n")[0].decode(errors="replace")
+    text = value.partition(b"\n")[0].decode(errors="replace")
+    return text if text.isprintable() and "\ufffd" not in text else f"({len(value)} bytes)"

@@ -38,7 +38,7 @@ _ON_HAND_OVER = (
     Bug(
         "it is forgotten which epochs were served",
         "cluster/handover.py",
-        "        served = epoch if act is Act.SERVE else 0 if event is Event.OVER else self.served",
+        "        served = epoch if act in (Act.SERVE, Act.GIVE) else 0 if event is Event.OVER else self.served",
         "        served = epoch if act is Act.SERVE and phase is self.phase else 0",
     ),
     Bug(
@@ -189,12 +189,12 @@ _ON_SESSION = (
         "cluster/seat.py",
         "        if there is None:\n            record = encoded(replace(options.member, nonce=self._nonce))\n"
         "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
-        "            when: list[Compare] = [Absent(key=member)]\n",
+        "            when: list[Compare] = [Absent(key=member), ",
         "        if there is None or not is_patient:\n"
         "            record = encoded(replace(options.member, nonce=self._nonce))\n"
         "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
         "            when: list[Compare] = [Unchanged(key=member, revision=there.session) if there else"
-        " Absent(key=member)]\n",
+        " Absent(key=member), ",
         seeds=200,
     ),
     Bug(
@@ -202,12 +202,12 @@ _ON_SESSION = (
         "cluster/seat.py",
         "        if there is None:\n            record = encoded(replace(options.member, nonce=self._nonce))\n"
         "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
-        "            when: list[Compare] = [Absent(key=member)]\n",
+        "            when: list[Compare] = [Absent(key=member), ",
         "        if there is None or options.is_static:\n"
         "            record = encoded(replace(options.member, nonce=self._nonce))\n"
         "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
         "            when: list[Compare] = [Unchanged(key=member, revision=there.session) if there else"
-        " Absent(key=member)]\n",
+        " Absent(key=member), ",
         seeds=200,
     ),
     Bug(
@@ -254,9 +254,9 @@ _ON_DRIVER = (
     ),
     Bug(
         "what must be cancelled is waited for without a pause (it was there)",
-        "cluster/driver.py",
-        "        return [at for at in ends if at > now]",
-        "        return list(ends)",
+        "cluster/patience.py",
+        "            del self._cancel_at[partition]\n            self._force_at",
+        "            self._force_at",
     ),
     Bug(
         "tokens do not say which life of the store they are of",
