@@ -37,11 +37,11 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/mypy models
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
 	@native/lint
-	$(BIN)/pytest -q -n auto -m 'not live and not slow'
+	$(BIN)/pytest -q -n auto -m 'not live and not slow and not soak'
 
 live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask real programs, and those of the reference alone
 	$(BIN)/pytest -q -n 2 --dist loadscope -m 'live or slow' tests
-	APPORTION_NATIVE=0 $(BIN)/pytest -q -n auto -m 'not live and not slow' tests/placement tests/contracts tests/balance
+	APPORTION_NATIVE=0 $(BIN)/pytest -q -n auto -m 'not live and not slow and not soak' tests/placement tests/contracts tests/balance
 
 bench: .venv/dev.stamp .venv/engines.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
 	$(BIN)/python -m bench $(if $(REFERENCE),--reference)
@@ -51,6 +51,7 @@ soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies and groups for SO
 	$(BIN)/python -m tests.soak --of groups --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 	$(BIN)/python -m tests.durability --rounds $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 	$(BIN)/python -m models --full
+	$(BIN)/pytest -q -n auto -m soak tests
 
 lock: .venv/dev.stamp ## Resolve the pinned versions again
 	$(PIP) install uv

@@ -9,19 +9,33 @@ from tests.sim.zoo.bugs import BUGS, FOUND_BY, Bug
 from tests.sim.zoo.keeper import PACKAGE, hunt, planted
 
 BY_NAME = {bug.name: bug for bug in BUGS}
+FEW_SEEDS = 80
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_found(bug, tmp_path):
-    found, played = hunt(bug, tmp_path)
-    assert found, f"{bug.name!r} was not found in {played} seeds"
+def is_quick(bug):
+    """Groups take longer to play: what needs many seeds of them is hunted by `make soak`."""
+    return bug.scenario != "group" or bug.seeds <= FEW_SEEDS
+
+
+def hunted(name):
+    """Return the parameter of a test that hunts a bug, marked by how long it takes."""
+    return pytest.param(name, marks=pytest.mark.slow if is_quick(BY_NAME[name]) else pytest.mark.soak)
+
+
+@pytest.mark.parametrize("name", [hunted(bug.name) for bug in BUGS])
+def test_a_planted_bug_is_found(name, tmp_path):
+    found, played = hunt(BY_NAME[name], tmp_path)
+    assert found, f"{name!r} was not found in {played} seeds"
     assert "Crash" not in found, found  # that would be found by anything
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("invariant", "name"), [(invariant, name) for invariant, names in FOUND_BY.items() for name in names]
+    ("invariant", "name"),
+    [
+        pytest.param(invariant, name, marks=pytest.mark.soak if BY_NAME[name].scenario == "group" else pytest.mark.slow)
+        for invariant, names in FOUND_BY.items()
+        for name in names
+    ],
 )
 def test_an_invariant_finds_a_bug_by_itself(invariant, name, tmp_path):
     found, played = hunt(BY_NAME[name], tmp_path, only=(invariant,))
