@@ -61,7 +61,7 @@ def alive(folder):
 def is_running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended, perhaps while we read
         return False
 
 
@@ -99,7 +99,7 @@ def test_a_partition_changes_hands_after_its_process_has_ended(tmp_path):
     with runner(tmp_path, "a") as first:
         eventually(lambda: all_run_once(tmp_path))
         with runner(tmp_path, "b"):
-            eventually(lambda: all_run_once(tmp_path) and owners(tmp_path).count("b") == 2)
+            eventually(lambda: owners(tmp_path).count("b") == 2 and all_run_once(tmp_path))
             first.send_signal(signal.SIGTERM)
             assert 0 == first.wait(20)
             eventually(lambda: all_run_once(tmp_path))
@@ -117,7 +117,7 @@ def test_what_a_killed_runner_started_ends_with_it(tmp_path):
     with runner(tmp_path, "a") as first:
         eventually(lambda: all_run_once(tmp_path))
         with runner(tmp_path, "b"):
-            eventually(lambda: all_run_once(tmp_path) and owners(tmp_path).count("b") == 2)
+            eventually(lambda: owners(tmp_path).count("b") == 2 and all_run_once(tmp_path))
             before = begun(tmp_path)
             theirs = [pid for pid in started_by(tmp_path, "a") if is_running(pid)]
             assert 2 == len(theirs)
@@ -134,7 +134,7 @@ def test_a_command_that_ignores_sigterm_is_killed_and_handed_over(tmp_path):
     with runner(tmp_path, "a", STUBBORN, more=("--drain-timeout", "0.5s")):
         eventually(lambda: all_run_once(tmp_path))
         with runner(tmp_path, "b"):
-            eventually(lambda: all_run_once(tmp_path) and owners(tmp_path).count("b") == 2)
+            eventually(lambda: owners(tmp_path).count("b") == 2 and all_run_once(tmp_path))
             assert 2 == said(tmp_path, "a").count("killed: the drain timed out")
 
 
@@ -142,13 +142,13 @@ def test_a_runner_that_was_paused_past_its_lease_kills_its_commands_when_it_wake
     with runner(tmp_path, "a", STUBBORN, more=("--drain-timeout", "0.5s")) as first:
         eventually(lambda: all_run_once(tmp_path))
         with runner(tmp_path, "b"):
-            eventually(lambda: all_run_once(tmp_path) and owners(tmp_path).count("b") == 2)
+            eventually(lambda: owners(tmp_path).count("b") == 2 and all_run_once(tmp_path))
             theirs = [pid for pid in started_by(tmp_path, "a") if is_running(pid)]
             first.send_signal(signal.SIGSTOP)
             eventually(lambda: owners(tmp_path).count("b") == PARTITIONS)
             first.send_signal(signal.SIGCONT)
             eventually(lambda: not any(map(is_running, theirs)), seconds=2)
-            eventually(lambda: all_run_once(tmp_path) and owners(tmp_path).count("a") == 2)
+            eventually(lambda: owners(tmp_path).count("a") == 2 and all_run_once(tmp_path))
     assert 4 == said(tmp_path, "a").count("killed: "), "two at the drain, two when it woke"
 
 
@@ -184,7 +184,7 @@ def test_ctrl_c_hands_over_too_and_reports_can_be_json(tmp_path):
 
 def test_a_static_runner_that_restarts_keeps_its_partitions(tmp_path):
     with runner(tmp_path, "b"), runner(tmp_path, "a", more=("--static",)) as first:
-        eventually(lambda: all_run_once(tmp_path) and owners(tmp_path).count("a") == 2)
+        eventually(lambda: owners(tmp_path).count("a") == 2 and all_run_once(tmp_path))
         before = owners(tmp_path)
         first.send_signal(signal.SIGTERM)
         assert 0 == first.wait(20)

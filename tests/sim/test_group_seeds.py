@@ -72,7 +72,7 @@ def test_a_seed_of_groups_holds_and_repeats(seed):
 def test_the_story_of_a_group_tells_its_log(capsys):
     assert 0 == main(["3", *GROUP])
     printed = capsys.readouterr().out
-    assert re.search(r"\(g: m\d gained 0 \(epoch 1\)", printed)
+    assert re.search(r"\(g: m\d gained 0: epoch 1, nobody owned it", printed)
     assert f"trace {play(3, scenario='group').digest}" in printed
     assert 0 == main(["--seeds", "3..4", *GROUP])
     assert "2 seeds, 0 failed" in capsys.readouterr().out
