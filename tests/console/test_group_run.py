@@ -184,6 +184,7 @@ def test_ctrl_c_hands_over_too_and_reports_can_be_json(tmp_path):
 
 def test_a_static_runner_that_restarts_keeps_its_partitions(tmp_path):
     with runner(tmp_path, "b"), runner(tmp_path, "a", more=("--static",)) as first:
+        eventually(lambda: all_run_once(tmp_path))
         eventually(lambda: owners(tmp_path).count("a") == 2 and all_run_once(tmp_path))
         before = owners(tmp_path)
         first.send_signal(signal.SIGTERM)
