@@ -2,8 +2,9 @@
 
 `python -m tests.cluster.group_worker`; the first line of its standard input is a JSON object, see `main`. A line
 `stall` makes it stop in the middle of an effect, between check and write, with its event loop blocked: it says so,
-waits until another line comes, tries the write under the token that it had, and says what came of it. At the end of
-its input it dies.
+waits until another line comes, tries the write under the token that it had, and says what came of it. A line
+`poison 17` makes it die of partition 17: soon, if that is its own, or else as soon as it has served it for a while. At
+the end of its input it dies.
 
 A line of the log is a JSON object: `what`, `member`, `at` (elapsed seconds of this machine) and, for an `effect` or
 what was `fenced`, `partition`, `epoch`, `holder` and `began`; for what was `gained` or `lost`, `partitions`, those
@@ -27,6 +28,7 @@ from apportion.errors import ApportionError, Fenced, NotOwner
 from apportion.stores.clock import SystemClock
 
 CLOCK = SystemClock()
+DEADLY_SECONDS = 1.2
 SECONDS = ("lease_ttl", "drain_timeout", "rejoin_grace", "progress_deadline")
 
 
@@ -83,11 +85,11 @@ class Log:
 
 
 class Worker:
-    """Works on what is ours. `beat_seconds` 0: writes no effects, `poison` is a partition that it dies of."""
+    """Works on what is ours. `beat_seconds` 0: writes no effects."""
 
-    def __init__(self, group, log, *, beat_seconds=0.0, poison=None):
-        self._group, self._log, self._beat, self._poison = group, log, beat_seconds, poison
-        self._must_stall = False
+    def __init__(self, group, log, *, beat_seconds=0.0):
+        self._group, self._log, self._beat = group, log, beat_seconds
+        self._must_stall, self._poison = False, None
         self._working = {}
 
     async def run(self):
@@ -105,10 +107,13 @@ class Worker:
             if self._beat:
                 for partition, _ in gained:
                     self._working[partition] = asyncio.create_task(self._work(partition))
-            if self._poison in change.gained:
-                loop.call_later(0.3, os.kill, os.getpid(), signal.SIGKILL)
+            self._swallow(change.gained)
             # After we have asked for the next change, for what was lost is given away then.
             loop.call_soon(self._told, gained, change.lost, now)
+
+    def _swallow(self, partitions):
+        if self._poison in partitions:
+            asyncio.get_running_loop().call_later(DEADLY_SECONDS, os.kill, os.getpid(), signal.SIGKILL)
 
     def _told(self, gained, lost, at):
         told = {"member": self._group.member_id, "at": at}
@@ -144,6 +149,9 @@ class Worker:
         if not said:
             os._exit(1)
         self._must_stall = said == "stall"
+        if said.startswith("poison "):
+            self._poison = int(said.removeprefix("poison "))
+            self._swallow(self._group.owned)
 
 
 async def main():

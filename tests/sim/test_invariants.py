@@ -81,6 +81,7 @@ def wrote(holder, incarnation, epoch):
 
 A, B = changed(1, item("a", 1)), changed(2, item("b", 2))
 LEASED = changed(1, item("a", 1, lease=7), item("b", 1, lease=7))
+LEASED_ALONE = changed(1, item("a", 1, lease=7))
 MEMBER = changed(1, item("member/m", 1))
 OWNED = changed(2, item("own/r", 2, own("m", 1, 1)))
 GIVEN = changed(3, item("own/r", 3, own("n", 9, 2)))
@@ -120,10 +121,14 @@ CASES = {
             # Two equal deletes, of which the one that was acknowledged is the one that happened.
             [A, asked(1, deletes=["a"]), answered(1, Unknown(reason="")), asked(2, deletes=["a"]), changed(2, "a"),
              answered(2, Committed(revision=2))],
+            # A delete that was refused, of a key that went with its lease while it was under way.
+            [granted(7), LEASED_ALONE, asked(1, deletes=["a"]), changed(2, "a", at=2.3), answered(1, Refused(revision=2)),
+             renewed(7, at=2.4, alive=False)],
         ],
         [
             [asked(1, put("a")), answered(1, Committed(revision=1))],
             [asked(1, put("a")), A, answered(1, Committed(revision=2))],
+            [LEASED_ALONE, asked(1, deletes=["a"]), changed(2, "a"), answered(1, Refused(revision=2))],
             [asked(1, put("a")), A, answered(1, Refused(revision=1))],
             [asked(1, put("a")), A, answered(1, None)],
             [asked(1, put("a")), answered(1, Refused(revision=0)), A],
@@ -159,7 +164,12 @@ CASES = {
     ),
     "RenewalsAreTrue": (
         [[granted(7), renewed(7, at=1.0)]],
-        [[granted(7), granted(7)], [granted(7), LEASED, changed(2, "a", "b", at=9.0), renewed(7, at=9.5)]],
+        [
+            [granted(7), granted(7)],
+            [granted(7), LEASED, changed(2, "a", "b", at=9.0), renewed(7, at=9.5)],
+            [granted(7), LEASED_ALONE, asked(1, deletes=["a"]), changed(2, "a", at=2.3), answered(1, Refused(revision=2)),
+             renewed(7, at=2.4)],
+        ],
     ),
     "ScansAreHonest": (
         [

@@ -37,11 +37,12 @@ class Tenure:
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """A commit that was asked for, and what became of it."""
+    """A commit that was asked for, and what became of it; `perhaps_end_of` a lease whose end looks just as it does."""
 
     asked: Asked
     writes: frozenset[Write]
     applied: list[int] = field(default_factory=list)
+    perhaps_end_of: int | None = None
     outcome: object = None
     answered: bool = False
 
@@ -53,7 +54,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why the store changed: an attempt whose writes these are, or the end of a lease; neither is a defect."""
+    """Why the store changed: an attempt whose writes these are, or the end of a lease; neither is a defect.
+
+    With both the attempt counts, until its answer says that it did not happen.
+    """
 
     attempt: Attempt | None = None
     lease: int | None = None
@@ -144,6 +148,7 @@ class History:
         self.changes.append(fact)
         if self.cause.attempt is not None:
             self.cause.attempt.applied.append(fact.revision)
+            self.cause.attempt.perhaps_end_of = self.cause.lease
             self.writers.update({(key, fact.revision): self.cause.attempt.asked.process for key, _ in fact.items})
         elif self.cause.lease in self.leases:
             self.leases[self.cause.lease].ended = True
@@ -160,10 +165,14 @@ class History:
         attempt = next((each for each in likely if each.may_apply and self.compares_hold(each.asked)), None)
         if is_end and attempt is None:
             return Cause(lease=leases.pop())
-        return Cause(attempt=attempt or (likely[-1] if likely else None))
+        return Cause(attempt=attempt or (likely[-1] if likely else None), lease=leases.pop() if is_end else None)
 
     def _disclaim(self, attempt: Attempt) -> None:
-        """Let what is said not to have happened be the doing of an equal one of which nothing was said yet."""
+        """Let what is said not to have happened be the doing of another: an equal commit, or the end of a lease."""
+        if len(attempt.applied) == 1 and attempt.perhaps_end_of in self.leases:
+            self.leases[attempt.perhaps_end_of].ended = True
+            attempt.applied.clear()
+            return
         for other in self._by_key.get(min((key for key, _, _ in attempt.writes), default=""), ()):
             is_equal = other is not attempt and other.writes == attempt.writes
             if is_equal and len(attempt.applied) == 1 and other.may_apply:
