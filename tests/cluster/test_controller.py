@@ -161,7 +161,7 @@ def test_eager_mode_writes_a_pause_and_waits_until_nobody_owns_anything():
 def test_any_members_get_even_loads_and_the_fewest_moves(histories, partitions):
     group, before = GroupRecord(partitions=partitions), None
     for members in histories:
-        owners = assigned(group, tuple(Node(each) for each in sorted(members)), before)
+        owners = assigned("g", group, tuple(Node(each) for each in sorted(members)), before)
         loads = [owners.count(each) for each in members]
         assert max(loads, default=0) - min(loads, default=0) <= 1
         assert (set(owners) == {None}) == (not members)

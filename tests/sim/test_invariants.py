@@ -122,8 +122,8 @@ CASES = {
             [A, asked(1, deletes=["a"]), answered(1, Unknown(reason="")), asked(2, deletes=["a"]), changed(2, "a"),
              answered(2, Committed(revision=2))],
             # A delete that was refused, of a key that went with its lease while it was under way.
-            [granted(7), LEASED_ALONE, asked(1, deletes=["a"]), changed(2, "a", at=2.3), answered(1, Refused(revision=2)),
-             renewed(7, at=2.4, alive=False)],
+            [granted(7), LEASED_ALONE, asked(1, deletes=["a"]), changed(2, "a", at=2.3),
+             answered(1, Refused(revision=2)), renewed(7, at=2.4, alive=False)],
         ],
         [
             [asked(1, put("a")), answered(1, Committed(revision=1))],
@@ -167,8 +167,8 @@ CASES = {
         [
             [granted(7), granted(7)],
             [granted(7), LEASED, changed(2, "a", "b", at=9.0), renewed(7, at=9.5)],
-            [granted(7), LEASED_ALONE, asked(1, deletes=["a"]), changed(2, "a", at=2.3), answered(1, Refused(revision=2)),
-             renewed(7, at=2.4)],
+            [granted(7), LEASED_ALONE, asked(1, deletes=["a"]), changed(2, "a", at=2.3),
+             answered(1, Refused(revision=2)), renewed(7, at=2.4)],
         ],
     ),
     "ScansAreHonest": (

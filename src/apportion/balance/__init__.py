@@ -1,10 +1,25 @@
 """Who gets which partition: pure functions from a topology (and what was before) to assignments, and the way there."""
 
 from apportion.balance import scores
+from apportion.balance.api import BalancerSpec, GroupView
+from apportion.balance.catalog import get, names
 from apportion.balance.optimal import optimal
 from apportion.balance.resources import Resource, optimal_resources
 from apportion.balance.schedule import schedule
 from apportion.balance.slots import slots
 from apportion.balance.verify import Verdict, verify
 
-__all__ = ["Resource", "Verdict", "optimal", "optimal_resources", "schedule", "scores", "slots", "verify"]
+__all__ = [
+    "BalancerSpec",
+    "GroupView",
+    "Resource",
+    "Verdict",
+    "get",
+    "names",
+    "optimal",
+    "optimal_resources",
+    "schedule",
+    "scores",
+    "slots",
+    "verify",
+]

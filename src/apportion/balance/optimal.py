@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice, repeat
 
+from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.repair import Before, Elsewhere, Step, demand_on, repair
 from apportion.errors import InvalidInput
 from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread, check_each_once, check_sizes
@@ -251,3 +252,21 @@ def _check_previous(previous: Assignment, topology: Topology) -> None:
         raise InvalidInput(
             "cluster of previous", previous.topology.cluster, repr(topology.cluster), "Start from the same cluster."
         )
+
+
+def _owners(view: GroupView) -> Owners:
+    found = optimal(view.partitions, 1, view.topology, previous=view.previous)
+    return tuple(found.topology.ids[row[0]] for row in found.rows)
+
+
+SPEC = BalancerSpec(
+    name="optimal",
+    assign=optimal,
+    owners=_owners,
+    source="an integral minimum-cost flow",
+    takes="topology",
+    weighted=True,
+    zoned=True,
+    even=True,
+    minimal_movement=True,
+)

@@ -6,22 +6,18 @@ Refuses: to wait and to read clocks. Who campaigns when follows from the order o
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apportion.balance import optimal
+from apportion.balance import catalog
+from apportion.balance.api import GroupView, Owners
 from apportion.cluster.records import GroupRecord, MemberRecord, Target, encoded_target
 from apportion.cluster.view import View
-from apportion.errors import NoNodes, UnknownOption
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
-Balancer = Callable[[int, Topology, Assignment | None], Assignment]
-BALANCERS: dict[str, Balancer] = {
-    "optimal": lambda partitions, topology, previous: optimal(partitions, 1, topology, previous=previous),
-}
 TURN_SECONDS = 0.1
 AGAIN_SECONDS = 0.25
 
@@ -101,7 +97,7 @@ class Controller:
         if self._group.mode == "eager" and before is not None and self._is_owned():
             # Its owners let go of everything first.
             return None if before.is_paused else self._write(term, "", before.owners, is_paused=True)
-        owners = assigned(self._group, nodes, before)
+        owners = assigned(self._view.keys.group, self._group, nodes, before)
         step = self._throttled(owners)
         return None if step is None else self._write(term, digest if step == owners else "", step)
 
@@ -156,23 +152,19 @@ class Controller:
         return Write(when=when, put=Put(key=keys.target, value=encoded_target(target)), target=target)
 
 
-def assigned(group: GroupRecord, nodes: tuple[Node, ...], before: Target | None) -> tuple[str | None, ...]:
+def assigned(name: str, group: GroupRecord, nodes: tuple[Node, ...], before: Target | None) -> Owners:
     """Return who should own each partition: by the group's balancer, from the target before. Nobody, if nobody may."""
     topology = Topology(nodes)
-    previous = None if before is None else _assignment(before.owners, topology)
-    try:
-        after = BALANCERS[group.balancer](group.partitions, topology, previous)
-    except NoNodes:
+    if not any(node.weight for node in nodes):
         return (None,) * group.partitions
-    ids = topology.ids
-    return tuple(ids[row[0]] for row in after.rows)
+    previous = None if before is None else _assignment(before.owners, topology)
+    view = GroupView(name=name, partitions=group.partitions, topology=topology, previous=previous)
+    return catalog.get(group.balancer).owners(view)
 
 
 def checked_balancer(name: str) -> str:
     """Return the name of a balancer; `UnknownOption` names the nearest."""
-    if name not in BALANCERS:
-        raise UnknownOption("balancer", name, BALANCERS)
-    return name
+    return catalog.get(name).name
 
 
 def _assignment(owners: tuple[str | None, ...], topology: Topology) -> Assignment:

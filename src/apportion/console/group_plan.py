@@ -85,7 +85,7 @@ def change_of(found: Found, edits: Edits) -> Change:
         raise InvalidInput("target", None, "one that a controller wrote", hint)
     before = Topology(_nodes(found, target))
     after = edits.applied_to(before)
-    owners = assigned(found.record, tuple(after), target)
+    owners = assigned(found.name, found.record, tuple(after), target)
     return Change(
         group=found.name,
         words=_words(edits),

@@ -1,0 +1,65 @@
+"""The catalog of balancers: every file of this room that ends in a `SPEC`, and what other packages add.
+
+A name says the file: `kafka.sticky` is `kafka/sticky.py`. Others add theirs through the entry point group
+`apportion.balancers`: an entry `name = "module:SPEC"`. Entry points are asked for only when a name is unknown here or
+all are listed; a name of this room cannot be taken over.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import TYPE_CHECKING
+
+from apportion.balance.api import BalancerSpec
+from apportion.errors import InvalidInput, UnknownOption
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS = "apportion.balancers"
+_ROOM = "apportion.balance"
+
+
+def names() -> tuple[str, ...]:
+    """Return the name of every balancer, sorted. Imports this room's files and lists entry points."""
+    return tuple(sorted({spec.name for spec in _own()} | _foreign().keys()))
+
+
+def get(name: str) -> BalancerSpec:
+    """Return a balancer's spec by name; calling the spec assigns. `UnknownOption` names the nearest.
+
+    >>> from apportion.model.topology import Topology
+    >>> get("optimal")(6, 1, Topology(["a", "b"])).loads
+    {'a': 3, 'b': 3}
+    """
+    spec = next((each for each in _own() if each.name == name), None)
+    if spec is None:
+        spec = _foreign().get(name) if isinstance(name, str) else None
+    if spec is None:
+        raise UnknownOption("balancer", name, names())
+    return spec
+
+
+def _own() -> Iterator[BalancerSpec]:
+    room = import_module(_ROOM)
+    for module in walk_packages(room.__path__, f"{_ROOM}."):
+        spec = getattr(import_module(module.name), "SPEC", None)
+        if isinstance(spec, BalancerSpec):
+            yield spec
+
+
+def _foreign() -> dict[str, BalancerSpec]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and rarely asked for
+
+    return {spec.name: spec for spec in map(_loaded, entry_points(group=ENTRY_POINTS))}
+
+
+def _loaded(entry: "EntryPoint") -> BalancerSpec:
+    what, hint = f"entry point {entry.name!r} of {ENTRY_POINTS}", "Fix or uninstall the package that adds it."
+    try:
+        spec = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(what, str(error), "one that can be imported", hint) from error
+    if not isinstance(spec, BalancerSpec):
+        raise InvalidInput(what, spec, "a BalancerSpec", hint)
+    return spec
