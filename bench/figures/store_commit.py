@@ -92,12 +92,18 @@ async def _sqlite_by_hand(rig: Rig) -> AsyncIterator[Commit]:
             "CREATE TABLE event (revision INTEGER, key BLOB, value BLOB, PRIMARY KEY (revision, key)) WITHOUT ROWID;"
         )
 
+        written = [1]
+
         async def commit() -> None:
             connection.execute("BEGIN IMMEDIATE")
-            (revision,) = connection.execute("SELECT revision FROM item WHERE key = ?", (b"a",)).fetchone()
-            connection.execute("REPLACE INTO item VALUES (?, ?, ?)", (b"a", VALUE, revision + 1))
-            connection.execute("INSERT INTO event VALUES (?, ?, ?)", (revision + 1, b"a", VALUE))
-            connection.execute("UPDATE meta SET revision = ?", (revision + 1,))
+            found = connection.execute("SELECT revision FROM item WHERE key = ?", (b"a",)).fetchone()
+            if found != (written[-1],):
+                raise TypeError("a commit that nothing disturbs was refused")
+            advance = "UPDATE meta SET revision = revision + 1 RETURNING revision"
+            ((revision,),) = connection.execute(advance).fetchall()
+            connection.execute("REPLACE INTO item VALUES (?, ?, ?)", (b"a", VALUE, revision))
+            connection.execute("INSERT INTO event VALUES (?, ?, ?)", (revision, b"a", VALUE))
+            written[-1] = revision
             connection.execute("COMMIT")
 
         yield commit

@@ -81,6 +81,13 @@ _ON_SHARE = (
         "cluster/share.py",
         "            self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)",
         "            self._batches.halves.extend(half for half in (fresh[:middle],) if half)",
+        seeds=620,
+    ),
+    Bug(
+        "what failed is tried again much later",
+        "cluster/share.py",
+        "AGAIN_SECONDS = 0.1",
+        "AGAIN_SECONDS = 18.0",
         seeds=200,
     ),
     Bug(
@@ -313,5 +320,5 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     ),
     "UntouchedStays": ("who is asked to drain gives all away at once", "without a controller all is given away"),
     "QuarantineNeedsDeaths": ("quarantine is skipped", "deaths are counted twice"),
-    "BoundedOrphan": ("a new life begins much later", "a candidate waits for his place for ever so long"),
+    "BoundedOrphan": ("what failed is tried again much later", "a candidate waits for his place for ever so long"),
 }
