@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from datetime import timedelta
 
 import pytest
@@ -191,6 +192,27 @@ def test_work_that_ends_between_two_sessions_holds_up_neither(opened, tmp_path):
             before, back = dict(ann.owned), CLOCK.elapsed()
             await until(lambda: CLOCK.elapsed() > back + 3.0)  # two drains and leases
             assert before == dict(ann.owned)
+
+    run(story())
+
+
+def test_work_without_progress_costs_the_session_and_is_told(opened):
+    def work(group, partition, done):
+        with group.hold(partition):  # of a thread: nobody can cancel it
+            assert done.wait(PATIENCE_SECONDS)
+
+    async def story():
+        done, limit = threading.Event(), timedelta(seconds=0.5)
+        async with opened("bob", ttl=1.0) as bob:
+            with opened("ann", opening=sync.open_group, ttl=1.0, progress_deadline=limit) as ann:
+                await until(lambda: 4 == len(ann.owned) == len(bob.owned))
+                partition, counted = next(iter(ann.owned)), ann.statistics
+                worker = asyncio.create_task(asyncio.to_thread(work, ann, partition, done))
+                await until(lambda: 8 == len(bob.owned))  # by expiry: the work goes on, and nothing was handed over
+                assert (1, f"stuck: work on {partition} makes no progress") == (counted.given_up, counted.stuck)
+                done.set()
+                await worker
+                await until(lambda: 4 == len(ann.owned))
 
     run(story())
 

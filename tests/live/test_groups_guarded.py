@@ -49,6 +49,7 @@ def roomy_postgres():
     return PostgresRig(settings=("max_connections = 200",))
 
 
+@pytest.mark.timeout(300 + 4 * RUNS)
 @pytest.mark.parametrize("rig", [SqliteRig, roomy_postgres, EtcdRig], indirect=True, ids=["sqlite", "postgres", "etcd"])
 def test_no_stale_write_is_accepted(crew, record_property):
     crew.start(*(f"m{number:02}" for number in range(MEMBERS)))

@@ -139,7 +139,7 @@ class Driver:
 
     async def _wait(self, due: float | None) -> None:
         """Take what is in the inbox, once there is something, or something is due."""
-        dues = [due, self.share.wakes_at(), self._gone_at, self._patience.wakes_at(self.holdings.oldest())]
+        dues = [due, self.share.wakes_at(), self._gone_at, self._patience.wakes_at(self._oldest())]
         dues += [self.controller.wakes_at()] if self.share.me.session else []
         dues += [self.holdings.deadline] if self.holdings.is_current else []
         first = min(each for each in dues if each is not None)
@@ -202,10 +202,16 @@ class Driver:
             self.holdings.cancel()
         for partition in self._patience.to_cancel(now):
             self.holdings.cancel(partition)
-        why = self._patience.verdict(self.holdings.oldest(), now)
+        why = self._patience.verdict(self._oldest(), now)
         if why is not None:
             logger.error("%s: %s gives up its session: %s", self.options.group, self.options.member_id, why)
+            self.statistics.given_up += 1
+            self.statistics.stuck = why
             session.forfeit()
+
+    def _oldest(self) -> tuple[float, int] | None:
+        """Return the hold that is open for the longest; none before we have joined: it cost its own session already."""
+        return self.holdings.oldest() if self.share.me.session else None
 
     async def _has_left(self, seat: Seat, now: float) -> bool:
         """Let go of everything; whether that is done, or has taken too long."""

@@ -1,4 +1,4 @@
-"""Session: a lease that a process keeps alive on the I/O thread, shared by all its groups on one store.
+"""Session: a lease that a process keeps alive on the I/O thread, for as long as it takes part in a group.
 
 Promises: `deadline` lies before the moment at which the store may end the lease, whatever the network did: it counts
 from when a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's blocked event

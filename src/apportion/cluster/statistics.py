@@ -24,12 +24,15 @@ class Durations:
 @dataclass(slots=True)
 class Statistics:
     """Counts of one member. A hand-over lasts from the loss of a partition to the commit that gives it away, an orphan
-    from the end of its owner's session, as we saw it, to the commit that makes it ours.
+    from the end of its owner's session, as we saw it, to the commit that makes it ours. `given_up` are the sessions
+    that were ended from here, since work could not be stopped otherwise; `stuck` says of the last which work, and why.
     """
 
     gained: int = 0
     lost: int = 0
     sessions: int = 0
+    given_up: int = 0
+    stuck: str = ""
     handovers: Durations = field(default_factory=Durations)
     orphans: Durations = field(default_factory=Durations)
     _lost_at: dict[int, float] = field(default_factory=dict)

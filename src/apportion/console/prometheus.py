@@ -68,6 +68,7 @@ class GroupMetrics(Collector):
             "gained_partitions": ("Partitions that this member has gained", counted.gained),
             "lost_partitions": ("Partitions that this member has lost", counted.lost),
             "sessions": ("Sessions that this member has had", counted.sessions),
+            "sessions_given_up": ("Sessions given up because work did not end or made no progress", counted.given_up),
         }
         for metric, (text, value) in counters.items():
             yield _one(CounterMetricFamily(f"apportion_group_{metric}", text, labels=["group"]), name, float(value))
