@@ -177,7 +177,7 @@ def test_a_leader_is_followed_by_another_with_a_higher_token(url):
 
 
 def test_one_consumer_of_changes(url):
-    with sync.open_group(url, "g", partitions=2) as group:
+    with sync.open_group(url, "g", partitions=2, drain_timeout=timedelta(seconds=0.1), lease_ttl=TTL) as group:
         changes = group.changes()
         next(changes)
         with pytest.raises(InvalidInput, match=r"consumer of changes\(\)"):

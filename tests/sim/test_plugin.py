@@ -4,11 +4,9 @@ import os
 import subprocess
 import sys
 
-import pytest
 
 TEST = """
 import asyncio
-import pytest
 from apportion.errors import StoreUnavailable
 from apportion.stores import Absent, Put
 
@@ -73,22 +71,24 @@ def test_a_failure_says_the_command_that_runs_it_again(tmp_path):
 
 
 MARKED = """
-import pytest
 
 @pytest.mark.seeds({})
 def test_nothing(world):
     pass
 """
 
+WRONG = {
+    "none": "", "zero": "0", "text": "'3'", "truth": "True", "two": "1, 2", "twice": "3, count=3", "other": "number=3",
+}  # fmt: skip
 
-@pytest.mark.parametrize("mark", ["3", "count=3"])
-def test_a_mark_says_how_many_seeds(tmp_path, mark):
-    assert "3 passed" in run(tmp_path, test=MARKED.format(mark))
 
-
-@pytest.mark.parametrize("mark", ["", "0", "'3'", "True", "1, 2", "3, count=3", "number=3"])
-def test_a_mark_that_says_something_else_is_refused(tmp_path, mark):
-    printed = run(tmp_path, test=MARKED.format(mark))
-    assert f"test_mine.py::test_nothing: seeds({mark}) must be one number above 0" in printed
+def test_a_mark_says_how_many_seeds_and_one_that_says_something_else_is_refused(tmp_path):
+    for name, mark in WRONG.items():
+        (tmp_path / f"test_{name}.py").write_text(MARKED.format(mark))
+    (tmp_path / "test_named.py").write_text(MARKED.format("count=3"))
+    files = sorted(path.name for path in tmp_path.iterdir())
+    printed = run(tmp_path, "--continue-on-collection-errors", *files, test=MARKED.format("3"))
+    for name, mark in WRONG.items():
+        assert f"test_{name}.py::test_nothing: seeds({mark}) must be one number above 0" in printed
     assert "Traceback" not in printed
-    assert "1 error" in printed
+    assert f"6 passed, {len(WRONG)} errors" in printed
