@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-
 TEST = """
 import asyncio
 from apportion.errors import StoreUnavailable
