@@ -3,8 +3,8 @@
 `python -m tests.cluster.group_worker`; the first line of its standard input is a JSON object, see `main`. A line
 `stall` makes it stop in the middle of an effect, between check and write, with its event loop blocked: it says so,
 waits until another line comes, tries the write under the token that it had, and says what came of it. A line
-`poison 17` makes it die of partition 17: soon, if that is its own, or else as soon as it has served it for a while. At
-the end of its input it dies.
+`poison 17` makes it die of partition 17: soon, if that is its own, or else as soon as it has served it for a while. A
+line `choke 4` lets a C call hold the interpreter's lock for so many seconds. At the end of its input it dies.
 
 A line of the log is a JSON object: `what`, `member`, `at` (elapsed seconds of this machine) and, for an `effect` or
 what was `fenced`, `partition`, `epoch`, `holder` and `began`; for what was `gained` or `lost`, `partitions`, those
@@ -19,6 +19,7 @@ import signal
 import sqlite3
 import sys
 from contextlib import suppress
+from ctypes import PyDLL
 from datetime import timedelta
 from importlib import import_module
 
@@ -26,6 +27,7 @@ import apportion
 from apportion.cluster.guards import SqlGuard
 from apportion.errors import ApportionError, Fenced, NotOwner
 from apportion.stores.clock import SystemClock
+from tests.cluster import next_release
 
 CLOCK = SystemClock()
 DEADLY_SECONDS = 1.2
@@ -149,16 +151,23 @@ class Worker:
         if not said:
             os._exit(1)
         self._must_stall = said == "stall"
+        if said.startswith("choke "):
+            PyDLL(None).usleep(int(1e6 * float(said.removeprefix("choke "))))
         if said.startswith("poison "):
             self._poison = int(said.removeprefix("poison "))
             self._swallow(self._group.owned)
 
 
 async def main():
-    """Take part as the first line says: `url`, `log`, `work` (options of `Worker`), the rest is for `open_group`."""
+    """Take part as the first line says: `url`, `log`, `work` (options of `Worker`), `is_next_release` (see there).
+
+    The rest is for `open_group`.
+    """
     said = json.loads(sys.stdin.readline())
     said |= {name: timedelta(seconds=said[name]) for name in SECONDS if name in said}
     url, log, work = said.pop("url"), Log(said.pop("log")), said.pop("work", {})
+    if said.pop("is_next_release", False):
+        next_release.begin()
     try:
         async with apportion.open_group(url, "work", **said) as group:
             await Worker(group, log, **work).run()

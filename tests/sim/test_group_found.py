@@ -86,6 +86,13 @@ def test_a_view_forgets_what_another_life_of_the_store_held():
     assert "b" == view.owned(0).ownership.owner
 
 
+def test_a_key_of_a_kind_that_a_later_release_writes_is_passed_over():
+    """Found by a member of another release: whatever was no member was taken for the controller, or was no text."""
+    view = View(KEYS, 2)
+    view.load(scan((KEYS.controller, b"a 1"), (f"{KEYS.live}hint/b", b"\xff\x00")), 0.0)
+    assert ("a 1", 1) == (view.leading.holder, view.leading.term)
+
+
 def test_what_becomes_quiet_between_two_lives_is_heard(world):
     """Seed 2: the inbox was emptied when a life began, and a partition stayed to be drained for ever."""
     driver = takes_part(world, "a")

@@ -25,7 +25,7 @@ from apportion.cluster.view import View
 from apportion.errors import Compacted, LeaseLost, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
-from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, Refused, Unknown
+from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, Refused, Scan, Unknown
 
 logger = logging.getLogger("apportion.group")
 _OVER = (Compacted, LeaseLost, StoreUnavailable, StoreWentBack)
@@ -56,7 +56,7 @@ class Driver:
             ttl_seconds=options.ttl_seconds,
             progress_seconds=options.progress_seconds,
         )
-        self._is_leaving = False
+        self._is_leaving = self._is_behind = False
         self._gone_at: float | None = None
 
     async def run(self) -> None:
@@ -92,6 +92,7 @@ class Driver:
         self._patience.renew()
         session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
         scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store
+        self._must_not_go_back(scan)
         await session.begin()
         self.statistics.sessions += 1
         # What was begun in an earlier life may have ended meanwhile; all else is of that life.
@@ -111,6 +112,14 @@ class Driver:
             await session.end()
         for part in done:
             part.result()
+
+    def _must_not_go_back(self, scan: Scan) -> None:
+        """Refuse a store that shows less than we saw, in no later life: there it would give its epochs once more."""
+        seen, found = (self.view.incarnation, self.view.revision), (scan.incarnation, scan.revision)
+        self._is_behind = found[0] <= seen[0] and (self._is_behind or found < seen)
+        if self._is_behind:
+            said = f"revision {found[1]} of life {found[0]}"
+            raise StoreWentBack(f"the store of {self.options.group}", f"revision {seen[1]} of life {seen[0]}", said)
 
     async def _serve(self, session: Session) -> None:
         """Do what the machines say until the store has ended the session, or we have left."""

@@ -2,7 +2,8 @@
 
 Promises: `deadline` lies before the moment at which the store may end the lease, whatever the network did: it counts
 from when a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's blocked event
-loop costs nothing; a C call that keeps the interpreter's lock for TTL - margin ends the session, as it must.
+loop costs nothing; a C call that keeps the interpreter's lock for TTL - margin ends the session, as it must. Who hears
+no reply renews no more once the deadline has passed: it would keep from others what it may not use itself.
 Refuses: to renew for others, and to revive a lease that has ended; the next life has another.
 """
 
@@ -30,6 +31,7 @@ class Session:
         self.ended = asyncio.Event()
         self._confirmed = confirmed
         self._is_forfeit = False
+        self._deadline = float("-inf")
 
     async def begin(self) -> None:
         """Ask the store for the lease."""
@@ -42,8 +44,10 @@ class Session:
         interval = self.ttl_seconds / RENEWALS_PER_TTL
         while not self._is_forfeit:
             await asyncio.sleep(interval)
-            sent, alive = self.clock.elapsed(), frozenset({self.lease})
             try:
+                if self.clock.elapsed() >= self._deadline:
+                    await self.store.renew([])
+                sent = self.clock.elapsed()
                 alive = await self.store.renew([self.lease])
             except StoreUnavailable:
                 interval = self.ttl_seconds * _PAUSE_RATIO
@@ -66,4 +70,5 @@ class Session:
 
     def _confirm(self, sent: float) -> None:
         if not self._is_forfeit:
-            self._confirmed(sent + self.ttl_seconds * (1 - MARGIN_RATIO))
+            self._deadline = sent + self.ttl_seconds * (1 - MARGIN_RATIO)
+            self._confirmed(self._deadline)

@@ -55,7 +55,7 @@ _UNSEEN = Owned(ownership=NOBODY_OWNS, revision=0, since=0.0)
 
 
 class View:
-    """All that is under `live/<group>/`, read.
+    """All that is under `live/<group>/`, read; keys that this release does not know are passed over.
 
     `moves` grows with every ownership record that is taken, `gone` says when sessions ended.
     """
@@ -196,7 +196,7 @@ class View:
             _set(self.drains, name, item)
         elif kind == "static":
             _set(self.statics, name, None if item is None else (decoded(MemberRecord, item.value), item.revision))
-        else:
+        elif kind == "controller":
             self.leading = None if item is None else Leading(holder=item.value.decode(), term=item.revision)
         return before != self._about(name)
 
