@@ -1,0 +1,79 @@
+"""`kafka.cooperative`: as `kafka.sticky`, but what a live member still owns is not given to another in the same round.
+
+In the first round its owner learns that it has to let go, and nobody has the partition; it rejoins, and in the next
+round the partition is given out. All others go on reading meanwhile.
+
+Promises: the results of Kafka's Java client, of the round that is asked for, with the departures that `sticky` names.
+`withheld` says what waits, from whom and for whom. One that two members claimed in one generation waits too, even if it
+stays with one of them. Java loses sight of older claims where all want the same topics, and looks at every claim where
+they do not, and so does this.
+Source: `CooperativeStickyAssignor` of Kafka 4.1 (KIP-429).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from apportion.balance.api import BalancerSpec
+from apportion.balance.kafka.asked import owners_by
+from apportion.balance.kafka.claims import NOBODY, claimants, claims_of
+from apportion.balance.kafka.constrained import deal
+from apportion.balance.kafka.general import even_out
+from apportion.balance.kafka.group import Group, Racks
+from apportion.balance.kafka.nearby import Nearby
+from apportion.balance.kafka.subscription import Assigned, Subscription
+
+
+def cooperative(topics: Mapping[str, int], members: Iterable[Subscription], *, racks: Racks | None = None) -> Assigned:
+    """Return who gets what in this round, and what is withheld. Takes and raises what `sticky` does.
+
+    >>> before = [Subscription("a", topics=["t"], owned=[("t", 0), ("t", 1)], generation=1)]
+    >>> first = cooperative({"t": 2}, [*before, Subscription("b", topics=["t"])])
+    >>> first.by_member, first.withheld
+    ({'a': (('t', 0),), 'b': ()}, {('t', 1): ('a', 'b')})
+    """
+    group = Group.checked(topics, members, racks)
+    claims, nearby = claims_of(group), Nearby.of(group)
+    if group.has_equal_topics:
+        dealt = deal(group, claims, nearby)
+        rows, transfers = dealt.rows, dealt.transfers
+    else:
+        rows = even_out(group, claims, nearby)
+        transfers = _transfers(group, rows)
+    return group.assigned(rows, withheld=_named(group, transfers))
+
+
+def _transfers(group: Group, rows: tuple[list[int], ...]) -> dict[int, int]:
+    """Return what members get that they did not claim, and that another claimed that does not get it."""
+    owners = [NOBODY] * group.layout.total
+    for place, row in enumerate(rows):
+        for index in row:
+            owners[index] = place
+    claimed = claimants(group)
+    return {
+        index: owners[index]
+        for index, places in claimed.items()
+        if owners[index] != NOBODY and owners[index] not in places
+    }
+
+
+def _named(group: Group, transfers: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Return from whom to whom each goes: of those that claim it, another one if there is, of the newest generation."""
+    claimed = claimants(group) if transfers else {}
+    found = {}
+    for index in sorted(transfers):
+        to = transfers[index]
+        others = [place for place in claimed[index] if place != to] or [to]
+        found[index] = max(others, key=lambda place: group.members[place].generation), to
+    return found
+
+
+SPEC = BalancerSpec(
+    name="kafka.cooperative",
+    assign=cooperative,
+    owners=owners_by(cooperative),
+    source="Kafka's CooperativeStickyAssignor, KIP-429",
+    takes="subscriptions",
+    weighted=False,
+    zoned=False,
+    even=True,
+    minimal_movement=True,
+)

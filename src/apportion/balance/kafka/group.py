@@ -1,0 +1,145 @@
+"""A consumer group as its leader sees it: who wants what, which partitions there are, in which racks they lie.
+
+Promises: members stand in the order in which the Java client walks them, topics in the order in which it sorts them.
+Topics that nobody wants or that have no partitions are left out, and so are wanted ones that nobody knows.
+Refuses: two members of one id, counts and racks that cannot be.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from apportion.balance.kafka.java import text_order, walk
+from apportion.balance.kafka.subscription import Assigned, Layout, Partition, Subscription, check_text
+from apportion.errors import InvalidInput
+from apportion.model.assignment import MAX_PARTITIONS
+
+Racks = Mapping[Partition, Collection[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Checked input. A member is known by its place in `members`, a partition by its index in `layout`.
+
+    `by_id` are the places of members sorted by id, `ranks[place]` is where each stands among them. `racks[index]` are
+    the racks of a partition; None where no member says that it has one, or nobody knows racks.
+    """
+
+    members: tuple[Subscription, ...]
+    layout: Layout
+    racks: tuple[frozenset[str], ...] | None
+    by_id: tuple[int, ...] = field(init=False)
+    ranks: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_id = sorted(range(len(self.members)), key=lambda place: text_order(self.members[place].member_id))
+        rank_of = {place: rank for rank, place in enumerate(by_id)}
+        object.__setattr__(self, "by_id", tuple(by_id))
+        object.__setattr__(self, "ranks", tuple(rank_of[place] for place in range(len(by_id))))
+
+    @classmethod
+    def checked(cls, topics: Mapping[str, int], members: Iterable[Subscription], racks: Racks | None) -> "Group":
+        """Return the group; raise `InvalidInput` for the first thing wrong. O(size)."""
+        walked = _walked(members)
+        counts = _checked_counts(topics)
+        wanted = sorted(set().union(*(member.topics for member in walked)), key=text_order)
+        layout = Layout(counts={topic: counts[topic] for topic in wanted if counts.get(topic)})
+        if layout.total > MAX_PARTITIONS:
+            raise InvalidInput("partitions", layout.total, f"at most {MAX_PARTITIONS}", "Split the group.")
+        located = _located(racks, layout) if any(member.rack for member in walked) else None
+        return cls(members=walked, layout=layout, racks=located)
+
+    def sorted(self) -> "Group":
+        """Return the group with its members by their ids, for those who need not walk as Java does."""
+        return replace(self, members=tuple(self.members[place] for place in self.by_id))
+
+    @property
+    def has_equal_topics(self) -> bool:
+        """Whether all members want the same topics, counting those that nobody knows."""
+        first = set(self.members[0].topics)
+        return all(len(member.topics) == len(first) and first.issuperset(member.topics) for member in self.members)
+
+    def takers(self, order: Iterable[int]) -> list[tuple[int, ...]]:
+        """Return who wants each topic, of members that stand in this order. O(topics of all members)."""
+        found: dict[str, list[int]] = {topic: [] for topic in self.layout.topics}
+        for place in order:
+            for topic in self.members[place].topics:
+                if topic in found:
+                    found[topic].append(place)
+        return list(map(tuple, found.values()))
+
+    def assigned(self, rows: Sequence[list[int]], withheld: Mapping[int, tuple[int, int]] | None = None) -> Assigned:
+        """Return the answer in which each member, by its place, gets a row of indexes, but for what is withheld."""
+        ids = [member.member_id for member in self.members]
+        for row in rows:
+            row.sort()
+        if not withheld:
+            return Assigned(layout=self.layout, rows=dict(zip(ids, rows, strict=True)))
+        given = [[index for index in row if index not in withheld] for row in rows]
+        named = self.layout.partitions()
+        waiting = {named[index]: (ids[giver], ids[taker]) for index, (giver, taker) in withheld.items()}
+        return Assigned(layout=self.layout, rows=dict(zip(ids, given, strict=True)), withheld=waiting)
+
+    def static_first(self) -> list[int]:
+        """Return the places of the members: static ones by their static ids, then the others by theirs."""
+        return sorted(range(len(self.members)), key=self._static_first)
+
+    def _static_first(self, place: int) -> tuple[bool, bytes]:
+        member = self.members[place]
+        is_dynamic = member.group_instance_id is None
+        return is_dynamic, text_order(member.group_instance_id or member.member_id)
+
+
+def is_rack_aware(wanted: Collection[str], racks: Collection[frozenset[str]]) -> bool:
+    """Whether racks can matter: some members' racks are those of partitions, and not all partitions are in all racks.
+
+    >>> is_rack_aware({"a"}, [frozenset("ab"), frozenset("b")]), is_rack_aware({"a"}, [frozenset("ab")] * 2)
+    (True, False)
+    """
+    everywhere = frozenset().union(*racks)
+    return not everywhere.isdisjoint(wanted) and any(each != everywhere for each in racks)
+
+
+def _walked(members: Iterable[Subscription]) -> tuple[Subscription, ...]:
+    if isinstance(members, (str, bytes, Mapping)) or not isinstance(members, Iterable):
+        raise InvalidInput("members", members, "an iterable of Subscription", "Put a single one in a list.")
+    by_id: dict[str, Subscription] = {}
+    for member in members:
+        if not isinstance(member, Subscription):
+            raise InvalidInput("member", member, "a Subscription", 'Write Subscription("c1", topics=["t"]).')
+        if member.member_id in by_id:
+            expected = "an id that no other member of the group has"
+            raise InvalidInput("member id", member.member_id, expected, "Drop one of the two.")
+        by_id[member.member_id] = member
+    if not by_id:
+        raise InvalidInput("members", "none", "at least one Subscription", "A group without members owns nothing.")
+    return tuple(map(by_id.__getitem__, walk(by_id)))
+
+
+def _checked_counts(topics: Mapping[str, int]) -> Mapping[str, int]:
+    if not isinstance(topics, Mapping):
+        raise InvalidInput("topics", topics, "a mapping of names to numbers of partitions", 'Write {"t": 12}.')
+    for topic, count in topics.items():
+        check_text("topic", topic)
+        if type(count) is not int or not 0 <= count <= MAX_PARTITIONS:
+            expected = f"an int in 0 .. {MAX_PARTITIONS}"
+            raise InvalidInput(f"partitions of {topic!r}", count, expected, "Leave a topic out that is not known.")
+    return topics
+
+
+def _located(racks: Racks | None, layout: Layout) -> tuple[frozenset[str], ...] | None:
+    """Return the racks of every partition, none where they are missing."""
+    if racks is None:
+        return None
+    if not isinstance(racks, Mapping):
+        raise InvalidInput("racks", racks, "a mapping of partitions to racks", 'Write {("t", 0): ["r1"]}.')
+    return tuple(_checked_racks(partition, racks.get(partition, ())) for partition in layout.partitions())
+
+
+def _checked_racks(partition: Partition, racks: Collection[str]) -> frozenset[str]:
+    what = f"racks of {partition[0]!r} {partition[1]}"
+    if isinstance(racks, (str, bytes)) or not isinstance(racks, Collection):
+        raise InvalidInput(what, racks, "a collection of names", 'Put a single one in a list: ["r1"].')
+    for rack in racks:
+        if type(rack) is not str:
+            raise InvalidInput(what, rack, "names that are str", "Leave out what is not known.")
+    return frozenset(racks)

@@ -1,0 +1,61 @@
+"""What moved from whom to whom while members were evened out, so that no two swap partitions of one topic.
+
+Before a partition goes from a to b, it is asked whether another of its topic went from b to a: that one goes back in
+its place. Which one, where there are several, is the first in a hash set of Java's.
+
+Source: KIP-54, and `AbstractStickyAssignor` of Kafka 4.1.
+"""
+
+from apportion.balance.kafka.java import bucket, buckets_for, partition_hash, text_hash
+from apportion.balance.kafka.subscription import Layout
+
+Pair = tuple[int, int]
+
+
+class _Moved:
+    """The partitions of a topic that moved between two members, walked as a hash set walks that never shrinks."""
+
+    def __init__(self) -> None:
+        self.indexes: dict[int, None] = {}
+        self._most = 0
+
+    def add(self, index: int) -> None:
+        """Put in one that is not there."""
+        self.indexes[index] = None
+        self._most = max(self._most, len(self.indexes))
+
+    def first(self, topic_hash: int, start: int) -> int:
+        """Return the one that is walked first. O(partitions moved)."""
+        buckets = buckets_for(self._most)
+        return min(self.indexes, key=lambda index: bucket(partition_hash(topic_hash, index - start), buckets))
+
+
+class Moves:
+    """All moves of partitions from where they were first to where they are now."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._starts = tuple(layout.starts.values())
+        self._hashes = tuple(map(text_hash, layout.topics))
+        self._pairs: dict[int, Pair] = {}
+        self._by_topic: dict[int, dict[Pair, _Moved]] = {}
+
+    def stand_in(self, topic: int, index: int, giver: int, taker: int) -> int:
+        """Return which partition should go to `taker` so that this one need not leave `giver`; else this one."""
+        source = self._pairs[index][0] if index in self._pairs else giver
+        back = self._by_topic.get(topic, {}).get((taker, source))
+        return index if back is None else back.first(self._hashes[topic], self._starts[topic])
+
+    def note(self, topic: int, index: int, giver: int, taker: int) -> None:
+        """Note that a partition went from one member to another; if it is back where it was, that it never moved."""
+        source, _ = self._forget(topic, index) if index in self._pairs else (giver, giver)
+        if source != taker:
+            self._pairs[index] = pair = source, taker
+            self._by_topic.setdefault(topic, {}).setdefault(pair, _Moved()).add(index)
+
+    def _forget(self, topic: int, index: int) -> Pair:
+        pair = self._pairs.pop(index)
+        moved = self._by_topic[topic][pair]
+        del moved.indexes[index]
+        if not moved.indexes:
+            del self._by_topic[topic][pair]
+        return pair

@@ -1,0 +1,99 @@
+"""`kafka.optimal`: as even as members' topics allow, moving as few partitions as that allows. Sticky comes near to it.
+
+Goals in their order, none given up for a later one: each partition goes to a member that wants its topic; the sum of
+the squares of the loads is the least there is; the fewest partitions leave those who own them.
+
+Promises: both are optimal, also where members want different topics. Who owned what is judged as in `sticky`.
+Refuses: to be what Java does, and racks, which it checks and does not look at.
+Source: an integral minimum-cost flow, see `evenest` and `apportion.balance.augment`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heapreplace
+
+from apportion.balance.api import BalancerSpec
+from apportion.balance.augment import NOTHING, Augmenting, Open
+from apportion.balance.kafka.asked import owners_by
+from apportion.balance.kafka.claims import claims_of
+from apportion.balance.kafka.evenest import evenest_loads
+from apportion.balance.kafka.group import Group, Racks
+from apportion.balance.kafka.subscription import Assigned, Subscription
+from apportion.balance.quotas import LoadBounds
+
+
+def optimal(topics: Mapping[str, int], members: Iterable[Subscription], *, racks: Racks | None = None) -> Assigned:
+    """Return who gets what: the evenest loads, and of these the fewest moves. Raises `InvalidInput`.
+
+    O(partitions · members) for each of a few rounds. The order of members, topics and claims says nothing.
+
+    >>> members = [Subscription("a", topics=["t", "u"]), Subscription("b", topics=["t", "v"])]
+    >>> optimal({"t": 2, "u": 2, "v": 4}, members).by_member["a"]
+    (('t', 0), ('t', 1), ('u', 0), ('u', 1))
+    """
+    group = Group.checked(topics, members, racks).sorted()
+    wanting = group.takers(group.by_id)
+    bounds = evenest_loads(wanting, tuple(group.layout.counts.values()), len(group.members))
+    owners = _Owners(group, wanting, bounds)
+    owners.finish()
+    return group.assigned(owners.held)
+
+
+class _Owners(Augmenting):
+    """Partitions at members that want them: an item is a partition."""
+
+    def __init__(self, group: Group, wanting: Sequence[tuple[int, ...]], bounds: LoadBounds) -> None:
+        self._before = [NOTHING] * group.layout.total
+        held: list[list[int]] = [[] for _ in group.members]
+        for place, owned in enumerate(claims_of(group).owned):
+            for index in owned:
+                self._before[index] = place
+        self._wanting: list[frozenset[int]] = []
+        for topic, wants in zip(group.layout.topics, wanting, strict=True):
+            span, among = group.layout.span(topic), frozenset(wants)
+            self._wanting += [among] * len(span)
+            for index in span:
+                if self._before[index] in among:
+                    held[self._before[index]].append(index)
+        _fill(group, wanting, held, bounds.most)
+        super().__init__(bounds, (0,) * len(held), held)
+
+    def swap(self, item: int, giver: int, taker: int) -> None:
+        """Nothing more is noted than who holds what."""
+
+    def target(self, node: int, item: int, among: Open) -> int:
+        """Return an open member that wants a partition and to which it can go for the same, its old owner first."""
+        old, wants = self._before[item], self._wanting[item]
+        value = self.price[node] + (node != old)
+        if old in among and old in wants and self.price[old] == value:
+            return old
+        for _, members in among.zones_at(value - 1):
+            for member in members:
+                if member in wants and member != old:
+                    return member
+        return NOTHING
+
+
+def _fill(group: Group, wanting: Sequence[Sequence[int]], held: Sequence[list[int]], most: Sequence[int]) -> None:
+    """Give what nobody owns, from the topics that fewest want, each time to the member with most room."""
+    is_held = {index for row in held for index in row}
+    for number in sorted(range(len(wanting)), key=lambda number: len(wanting[number])):
+        heap = [(len(held[place]) - most[place], place) for place in wanting[number]]
+        heapify(heap)
+        for index in group.layout.span(group.layout.topics[number]):
+            if index not in is_held:
+                excess, place = heap[0]
+                heapreplace(heap, (excess + 1, place))
+                held[place].append(index)
+
+
+SPEC = BalancerSpec(
+    name="kafka.optimal",
+    assign=optimal,
+    owners=owners_by(optimal),
+    source="an integral minimum-cost flow",
+    takes="subscriptions",
+    weighted=False,
+    zoned=False,
+    even=True,
+    minimal_movement=True,
+)
