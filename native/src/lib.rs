@@ -14,6 +14,7 @@ mod circle;
 mod difference;
 mod groups;
 mod hash;
+mod helix;
 mod key;
 mod layouts;
 mod murmur3;
@@ -48,6 +49,9 @@ mod _native {
 
     #[pymodule_export]
     use crate::groups::grouped;
+
+    #[pymodule_export]
+    use crate::helix::{circle_tokens, crush_lists, draw_straws, java_hash};
 
     #[pymodule_export]
     use crate::ranking::rendezvous_lists;

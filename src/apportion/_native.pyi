@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from apportion.balance.flow import Network
+from apportion.balance.helix.straws import Straws
 from apportion.model.plan import Key
 from apportion.model.rows import Rows
 from apportion.placement.hashers import Hasher
@@ -15,6 +16,7 @@ PROFILE: Final[str]
 VERSION: Final[str]
 
 def changes(old: Tabular, new: Tabular) -> list[tuple[int, int, int, int]]: ...
+def draw_straws(straws: Straws, data: int, count: int, taken: Sequence[int]) -> list[int]: ...
 def filled(
     keys: tuple[Key, ...],
     hasher: Hasher,
@@ -27,6 +29,14 @@ def grouped(indexes: Sequence[int], nodes: int) -> tuple[bytes, bytes]: ...
 def choose_leaders(
     rows: Rows, led_before: array[int], nodes: int, elsewhere: Sequence[int] | None = None
 ) -> tuple[bytes, list[int]]: ...
+def circle_tokens(words: Sequence[int], each: int) -> tuple[bytes, bytes]: ...
+def crush_lists(
+    partitions: Sequence[str],
+    replicas: int,
+    root: Straws,
+    zones: Sequence[tuple[Straws, Sequence[str]]],
+) -> list[tuple[str, ...]]: ...
+def java_hash(text: str) -> int: ...
 def keys_handled() -> int: ...
 def lay_columns(
     placement: Tabular,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from apportion import Node, Topology
 from apportion.errors import BadWeight, DuplicateNode, InvalidInput, UnknownNode
+from apportion.model.topology import check_name, check_names
 from tests import worlds
 
 
@@ -206,3 +207,15 @@ def test_any_order_of_changes_leads_to_the_same_topology():
             topology = change(topology)
         results.add((topology, topology.epoch))
     assert 1 == len(results)
+
+
+@given(st.lists(st.text(max_size=4) | st.sampled_from(["a", "b-1", "", " a", "é", "a\n"]) | st.integers(), max_size=5))
+def test_many_names_are_checked_as_one_by_one(names):
+    def outcome(check):
+        try:
+            return check()
+        except InvalidInput as error:
+            return str(error)
+
+    expected = outcome(lambda: [check_name("id", name) for name in names])
+    assert expected == outcome(lambda: check_names("id", names))

@@ -215,6 +215,14 @@ def check_name(field_name: str, name: object) -> str:
     return name
 
 
+def check_names(field_name: str, names: Sequence[object]) -> list[str]:
+    """Return names if each can be one, as `check_name` says; most are looked at together, which is sooner."""
+    words = [name for name in names if type(name) is str]
+    if len(words) == len(names) and _are_plain(words):
+        return words
+    return [check_name(field_name, name) for name in names]
+
+
 def _is_plain(name: str) -> bool:
     """Whether a name is as most are, so that nothing more need be looked at."""
     return 0 < len(name) <= MAX_NAME_BYTES and _is_word(name)

@@ -1,0 +1,33 @@
+"""Apache Helix's strategies, to the bit: what a cluster under Helix holds, and what a change would move in it.
+
+`crush`, `crushed`, `multiround` and `auto` answer with preference lists; `states` says who has which state by them,
+`delayed` how they are kept while nodes are down for a while, `admitted` what may change at once. The words of Helix,
+such as MASTER, live in this room alone.
+"""
+
+from apportion.balance.helix.auto import auto
+from apportion.balance.helix.crush import crush
+from apportion.balance.helix.crushed import crushed
+from apportion.balance.helix.delay import Delay, delayed
+from apportion.balance.helix.models import StateModel, model_of
+from apportion.balance.helix.multiround import multiround
+from apportion.balance.helix.request import ResourceLists
+from apportion.balance.helix.states import states
+from apportion.balance.helix.throttle import Change, Limit, Wanted, admitted
+
+__all__ = [
+    "Change",
+    "Delay",
+    "Limit",
+    "ResourceLists",
+    "StateModel",
+    "Wanted",
+    "admitted",
+    "auto",
+    "crush",
+    "crushed",
+    "delayed",
+    "model_of",
+    "multiround",
+    "states",
+]

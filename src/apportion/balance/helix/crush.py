@@ -1,0 +1,90 @@
+"""`helix.crush`: Apache Helix's CrushRebalanceStrategy, to the bit.
+
+Each partition draws zones by straws, then one node in each of them. What a node's loss moves is little, and nothing is
+remembered.
+Promises: the lists of Helix, whatever its defects; no two nodes of a list in one zone.
+Refuses: evenness (loads of 50 nodes differ by tens), and shares by weight: see `straws`.
+Source: `CrushRebalanceStrategy` of Apache Helix 2.0, after Weil et al. 2006.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from apportion.balance.api import BalancerSpec, GroupView, Owners
+from apportion.balance.helix.drawing import reference_draw
+from apportion.balance.helix.java import reference_hash
+from apportion.balance.helix.jenkins import hash1
+from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
+from apportion.balance.helix.tree import Tree
+from apportion.model.assignment import PreferenceList
+from apportion.model.topology import Topology
+from apportion.placement import native
+
+MOST_TRIES = 10
+
+
+def crush(
+    resource: str, partitions: Partitions, replicas: int, topology: Topology, *, live: Iterable[str] | None = None
+) -> ResourceLists:
+    """Return Helix's preference lists, which are `short` where it found too few zones.
+
+    `partitions` is a count (ids "0", "1", …) or the ids; Helix itself mostly names them `resource_0`. `live` are the
+    nodes that are up, all by default. O(partitions · replicas · (zones + nodes of a zone)). Raises `InvalidInput`,
+    `UnknownNode`, `BadWeight`, `NoNodes`.
+
+    >>> crush("orders", ["orders_0", "orders_1"], 2, Topology(["a", "b", "c"])).preference_lists["orders_0"]
+    ('c', 'a')
+    """
+    request = Request.checked(resource, partitions, replicas, topology, live)
+    return request.answer(crushed_on(request, request.nodes, request.live))
+
+
+def crushed_on(request: Request, nodes: Sequence[str], live: Iterable[str]) -> Lists:
+    """Return the lists on some nodes of a request, of which some are live."""
+    tree = Tree.of(request, nodes, frozenset(live).__contains__)
+    if not native.IN_USE:
+        return reference_lists(tree, request.partitions, request.replicas)
+    zones = [(zone.straws, zone.nodes) for zone in tree.zones]
+    found = native.extension.crush_lists(request.partitions, request.replicas, tree.straws, zones)
+    return dict(zip(request.partitions, found, strict=True))
+
+
+def reference_lists(tree: Tree, partitions: Sequence[str], replicas: int) -> Lists:
+    """Return the list of each partition, by the reference."""
+    return {partition: _placed(tree, reference_hash(partition), replicas) for partition in partitions}
+
+
+def _placed(tree: Tree, data: int, replicas: int) -> PreferenceList:
+    nodes: list[str] = []
+    # A zone of which no node was drawn stays taken.
+    taken: set[int] = set()
+    for _ in range(MOST_TRIES):
+        for place in reference_draw(tree.straws, data, replicas - len(nodes), taken):
+            taken.add(place)
+            zone = tree.zones[place]
+            nodes += [zone.nodes[at] for at in reference_draw(zone.straws, data, 1)]
+        if len(nodes) == replicas:
+            break
+        data = hash1(data)
+    return tuple(nodes)
+
+
+def owners_of(answer: ResourceLists) -> Owners:
+    """Return the owner of each partition of a group, None for one that Helix found no node for."""
+    return tuple(nodes[0] if nodes else None for nodes in answer.preference_lists.values())
+
+
+def _owners(view: GroupView) -> Owners:
+    return owners_of(crush(view.name, view.partitions, 1, view.topology))
+
+
+SPEC = BalancerSpec(
+    name="helix.crush",
+    assign=crush,
+    owners=_owners,
+    source="Apache Helix 2.0, CrushRebalanceStrategy",
+    takes="resource",
+    weighted=False,
+    zoned=True,
+    even=False,
+    minimal_movement=False,
+)

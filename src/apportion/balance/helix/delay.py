@@ -1,0 +1,96 @@
+"""Delayed rebalance: a node that is down for a short while keeps what is listed on it, as long as enough others serve.
+
+Two sets of lists are made by one strategy: those on the nodes that are live, and those on all that count as active,
+down ones among them. A partition keeps its active list while that has enough live nodes, and is filled up otherwise.
+Promises: with `least` nodes in the live list, at least so many live nodes in what is kept. Times are numbers of seconds
+of one clock, whichever.
+Refuses: to read a clock, or to ask a strategy.
+Source: `DelayedRebalanceUtil` and `DelayedAutoRebalancer` of Apache Helix 2.0.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from apportion.errors import InvalidInput
+from apportion.model.assignment import PreferenceList
+from apportion.model.throttle import check_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """For how many seconds a node that is down counts as active, but for those that are `exempt`.
+
+    `ended_at` is the time at which somebody asked for a rebalance at once: what went down before it is inactive.
+
+    >>> delay = Delay(60.0)
+    >>> sorted(delay.active(live=["a"], down_since={"b": 100.0, "c": 30.0}, now=120.0))
+    ['a', 'b']
+    >>> delay.next_at({"b": 100.0, "c": 30.0}, now=120.0)
+    160.0
+    """
+
+    seconds: float
+    _: KW_ONLY
+    exempt: Collection[str] = ()
+    ended_at: float | None = None
+
+    def __post_init__(self) -> None:
+        check_seconds("seconds of the delay", self.seconds)
+        if self.seconds < 0:
+            raise InvalidInput("seconds of the delay", self.seconds, "0 or more", "0 is no delay.")
+        if self.ended_at is not None:
+            check_seconds("ended_at of the delay", self.ended_at)
+
+    def active(self, *, live: Iterable[str], down_since: Mapping[str, float], now: float) -> frozenset[str]:
+        """Return who is live or counts as if. `down_since` says since when each node is down or disabled, if known."""
+        check_seconds("now", now)
+        waited_for = (node for node, since in down_since.items() if self._ends(node, since) > now)
+        return frozenset(live).union(waited_for)
+
+    def next_at(self, down_since: Mapping[str, float], now: float) -> float | None:
+        """Return when the next node that is waited for becomes inactive, None if there is none."""
+        check_seconds("now", now)
+        ends = (self._ends(node, since) for node, since in down_since.items())
+        return min((end for end in ends if end > now), default=None)
+
+    def _ends(self, node: str, since: float) -> float:
+        check_seconds(f"time since which {node!r} is down", since)
+        is_waited_for = node not in self.exempt and not (self.ended_at is not None and since < self.ended_at)
+        return since + self.seconds if is_waited_for else since
+
+
+def delayed(
+    on_live: Mapping[str, PreferenceList],
+    on_active: Mapping[str, PreferenceList],
+    *,
+    live: Collection[str],
+    replicas: int,
+    least: int,
+) -> dict[str, PreferenceList]:
+    """Return the list of each partition: the active one while `least` of its nodes are live, else filled up to that.
+
+    With `least` at `replicas` or more nothing is waited for. O(size). Raises `InvalidInput` for partitions that only
+    one of both has.
+
+    >>> delayed({"0": ("a", "c")}, {"0": ("a", "b")}, live={"a", "c"}, replicas=2, least=1)
+    {'0': ('a', 'b')}
+    >>> delayed({"0": ("c", "d")}, {"0": ("a", "b")}, live={"c", "d"}, replicas=2, least=1)
+    {'0': ('c',)}
+    """
+    for name, value in (("replicas", replicas), ("least", least)):
+        if type(value) is not int or value < 0:
+            raise InvalidInput(name, value, "an int of at least 0", "Count the live replicas that suffice.")
+    if on_live.keys() != on_active.keys():
+        odd = min(map(str, on_live.keys() ^ on_active.keys()))
+        raise InvalidInput("partition", odd, "one that both have a list for", "Ask one strategy for both.")
+    if least >= replicas:
+        return dict(on_live)
+    return {name: _kept(on_active[name], listed, live, least) for name, listed in on_live.items()}
+
+
+def _kept(active: Sequence[str], listed: Sequence[str], live: Collection[str], least: int) -> PreferenceList:
+    serving = [node for node in active if node in live]
+    if len(serving) >= least:
+        return tuple(active)
+    others = [node for node in listed if node not in active]
+    return tuple(serving + others[: least - len(serving)])

@@ -1,0 +1,59 @@
+"""The order in which Java's `HashMap` and `HashSet` are walked, which decides answers of Helix.
+
+A table of a power of two of bins grows when more than three quarters full and never shrinks; a key stands in the bin of
+its hash, and within a bin keys keep the order in which they came.
+
+Refuses: bins of more than eight keys, which Java turns into trees or spreads early. It takes nine names that agree in
+the low bits of their hashes, most often because they were made to; then the order may be another than Java's.
+Source: `java.util.HashMap` of JDK 8 and later.
+"""
+
+from collections.abc import Collection
+
+from apportion.balance.helix.java import string_hash
+
+_LEAST = 16
+
+
+def in_order(keys: Collection[str], *, most: int = 0) -> list[str]:
+    """Return keys, given in the order in which they came, as a map is walked that once held `most` of them.
+
+    >>> in_order(["b", "Aa", "BB", "a"])
+    ['Aa', 'BB', 'a', 'b']
+    """
+    return _in_bins(keys, _grown(max(most, len(keys))))
+
+
+def in_order_of_copy(keys: Collection[str]) -> list[str]:
+    """Return the order of a set that was made of a collection at once, which grows earlier: 12 keys take 32 bins.
+
+    >>> in_order(list("opqrstuvwxyz")) == in_order_of_copy(list("opqrstuvwxyz"))
+    False
+    """
+    return _in_bins(keys, _rounded_up(int(len(keys) / 0.75) + 1))
+
+
+def bin_of(key_hash: int, bins: int) -> int:
+    """Return the bin of a hash among a power of two of them."""
+    unsigned = key_hash & 0xFFFFFFFF
+    return (unsigned ^ unsigned >> 16) & (bins - 1)
+
+
+def bins_for(most: int) -> int:
+    """Return how many bins a map has that once held so many keys."""
+    return _grown(most)
+
+
+def _in_bins(keys: Collection[str], bins: int) -> list[str]:
+    return sorted(keys, key=lambda key: bin_of(string_hash(key), bins))
+
+
+def _grown(most: int) -> int:
+    bins = _LEAST
+    while 4 * most > 3 * bins:
+        bins *= 2
+    return bins
+
+
+def _rounded_up(wanted: int) -> int:
+    return max(_LEAST, 1 << (wanted - 1).bit_length())

@@ -1,0 +1,65 @@
+"""What Java computes: signed 32 bits, 32-bit floats, strings as UTF-16 units with their hash and their order.
+
+Promises: the numbers of a Java virtual machine on every platform, whatever the characters, also beyond 16 bits.
+Source: the Java language specification; `java.lang.String`, whose documentation fixes its hash and order.
+"""
+
+from struct import Struct, iter_unpack
+
+from apportion.placement import native
+
+MAX_INT = 2**31 - 1
+
+_FLOAT = Struct("f")
+_BITS = 0xFFFFFFFF
+
+
+def signed(number: int) -> int:
+    """Return the low 32 bits of a number as a signed one.
+
+    >>> signed(2**31), signed(-1), signed(2**32 + 7)
+    (-2147483648, -1, 7)
+    """
+    return ((number + 0x80000000) & _BITS) - 0x80000000
+
+
+def float32(number: float) -> float:
+    """Return the nearest number of 32 bits. Sums, products and quotients of two such, rounded so, are Java's own.
+
+    >>> float32(0.1)
+    0.10000000149011612
+    """
+    (rounded,) = _FLOAT.unpack(_FLOAT.pack(number))
+    return float(rounded)
+
+
+def string_hash(text: str) -> int:
+    """Return a string's hash, signed. O(length).
+
+    >>> string_hash("TestDB_0"), string_hash("Aa") == string_hash("BB"), string_hash("😀")
+    (-1082655647, True, 1772899)
+    """
+    return native.extension.java_hash(text) if native.IN_USE else reference_hash(text)
+
+
+def reference_hash(text: str) -> int:
+    """Return a string's hash by the reference."""
+    found = 0
+    for unit in _units(text):
+        found = (31 * found + unit) & _BITS
+    return signed(found)
+
+
+def string_order(text: str) -> bytes:
+    """Return what orders strings as Java does: unit by unit, so that the astral ones come before U+E000.
+
+    >>> sorted(["\\ue000", "😀"], key=string_order) == ["😀", "\\ue000"]
+    True
+    """
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _units(text: str) -> "bytes | list[int]":
+    if text.isascii():
+        return text.encode()
+    return [unit for (unit,) in iter_unpack(">H", string_order(text))]

@@ -1,0 +1,143 @@
+"""`helix.multiround`: Apache Helix's MultiRoundCrushRebalanceStrategy, to the bit.
+
+Zones are drawn for all partitions; then in each zone, for each state apart, nodes are drawn one placement at a time,
+weighted by how much they lack; what is too much somewhere is drawn again, in three rounds.
+Promises: the lists of Helix, whatever its defects; no two nodes of a list in one zone.
+Refuses: short lists: with fewer live zones than replicas it raises, as Helix does. Helix also raises for a cluster
+without zones; here every node is then a zone.
+Source: `MultiRoundCrushRebalanceStrategy` of Apache Helix 2.0.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from apportion.balance.api import BalancerSpec, GroupView, Owners
+from apportion.balance.helix.crush import owners_of
+from apportion.balance.helix.drawing import draw
+from apportion.balance.helix.hashmap import in_order
+from apportion.balance.helix.java import string_hash
+from apportion.balance.helix.jenkins import hash1
+from apportion.balance.helix.models import ModelName, StateModel, model_of
+from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
+from apportion.balance.helix.straws import Straws
+from apportion.balance.helix.tree import Tree, Zone
+from apportion.errors import NotEnoughNodes
+from apportion.model.topology import Topology
+
+MOST_ROUNDS = 3
+MOST_TRIES = 100
+
+Held = dict[str, list[str]]
+
+
+def multiround(
+    resource: str,
+    partitions: Partitions,
+    replicas: int,
+    topology: Topology,
+    *,
+    live: Iterable[str] | None = None,
+    model: ModelName = "MasterSlave",
+) -> ResourceLists:
+    """Return Helix's preference lists.
+
+    `partitions` is a count (ids "0", "1", …) or the ids; `live` are the nodes that are up, all by default; `model` says
+    which states are evened out apart. O(partitions · replicas · (zones + nodes of a zone)). Raises `InvalidInput`,
+    `UnknownNode`, `BadWeight`, `NoNodes`, `NotEnoughNodes`.
+
+    >>> multiround("orders", ["orders_0", "orders_1"], 2, Topology(["a", "b", "c"])).preference_lists["orders_0"]
+    ('c', 'a')
+    """
+    states = model_of(model)
+    request = Request.checked(resource, partitions, replicas, topology, live)
+    tree = Tree.of(request, request.nodes, request.live.__contains__)
+    return request.answer(_placed(request, tree, states))
+
+
+def _placed(request: Request, tree: Tree, states: StateModel) -> Lists:
+    drawn = {partition: _zones_of(partition, request.replicas, tree) for partition in request.partitions}
+    lists: dict[str, dict[str, list[str]]] = {name: {} for name in request.partitions}
+    for place, zone in enumerate(tree.zones):
+        for state, partitions in _by_state(place, drawn, request.replicas, states).items():
+            for partition, node in _in_one_zone(zone, partitions).items():
+                lists[partition].setdefault(state, []).append(node)
+    return {
+        name: tuple(node for state in states.counts(request.replicas) for node in nodes.get(state, ()))
+        for name, nodes in lists.items()
+    }
+
+
+def _zones_of(partition: str, replicas: int, tree: Tree) -> list[int]:
+    """Return the zones drawn for a partition; more than asked for when the last draw gave more."""
+    zones: list[int] = []
+    data = string_hash(partition)
+    there = [zone.name for zone in tree.zones if zone.weight]
+    for _ in range(MOST_TRIES if len(there) >= replicas else 0):
+        zones += draw(tree.straws, data, replicas, zones)
+        if len(zones) >= replicas:
+            return zones
+        data = hash1(data)
+    raise NotEnoughNodes(replicas, there, "in distinct live zones")
+
+
+def _by_state(place: int, drawn: Mapping[str, list[int]], replicas: int, states: StateModel) -> dict[str, list[str]]:
+    """Return the partitions that have a replica in a zone, by its state, in the order in which Java meets them."""
+    found: dict[str, list[str]] = {state: [] for state in states.counts(replicas)}
+    for partition in in_order(drawn):
+        zones = drawn[partition][:replicas]
+        if place in zones:
+            found[states.state_at(zones.index(place))].append(partition)
+    return found
+
+
+def _in_one_zone(zone: Zone, partitions: list[str]) -> dict[str, str]:
+    """Return the node of each partition that has its replica of one state in this zone."""
+    held: Held = {}
+    surplus: Held = {}
+    straws, pending = zone.straws, list(partitions)
+    for _ in range(MOST_ROUNDS):
+        for node in in_order(surplus):
+            # What was surplus in an earlier round stays so, and is drawn for again: Helix never forgets it.
+            held[node] = [partition for partition in held[node] if partition not in surplus[node]]
+            pending += surplus[node]
+        for partition in pending:
+            node = zone.nodes[_node_of(partition, straws)]
+            held.setdefault(node, []).append(partition)
+            straws = _by_what_lacks(zone, held, surplus, len(partitions))
+        pending = []
+    return {partition: node for node in in_order(held) for partition in held[node]}
+
+
+def _node_of(partition: str, straws: Straws) -> int:
+    data = string_hash(partition)
+    while not (drawn := draw(straws, data, 1)):
+        data = hash1(data)
+    return drawn[0]
+
+
+def _by_what_lacks(zone: Zone, held: Held, surplus: Held, partitions: int) -> Straws:
+    """Return straws by what nodes lack, the zone's own when none lacks anything; note what is too much."""
+    total, lacks = zone.weight, []
+    for node, weight in zip(zone.nodes, zone.weights, strict=True):
+        target = int(weight / total * partitions)
+        count = len(held.get(node, ()))
+        if weight and count > target + 1:
+            surplus[node] = held[node][: count - target - 1]
+        lacks.append(max(0, target - count) * 10)
+    return zone.straws.weighing(lacks) if any(lacks) else zone.straws
+
+
+def _owners(view: GroupView) -> Owners:
+    return owners_of(multiround(view.name, view.partitions, 1, view.topology))
+
+
+SPEC = BalancerSpec(
+    name="helix.multiround",
+    assign=multiround,
+    owners=_owners,
+    source="Apache Helix 2.0, MultiRoundCrushRebalanceStrategy",
+    takes="resource",
+    weighted=False,
+    zoned=True,
+    even=False,
+    minimal_movement=False,
+)

@@ -1,0 +1,124 @@
+"""What is asked of Helix's strategies and what they answer, in this library's words.
+
+Helix calls a node an INSTANCE, its weight INSTANCE_WEIGHT (1000 unless set, which is our weight 1), its zone ZONE_ID.
+Promises: what Helix would take for one thing is one thing here, or is refused; an answer tells which lists are short.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+
+from apportion.balance.helix.java import MAX_INT, string_order
+from apportion.errors import BadWeight, InvalidInput, NoNodes, shown
+from apportion.model.assignment import MAX_PARTITIONS, PreferenceList, Rule, check_each_once
+from apportion.model.topology import MAX_NODES, Node, Topology, check_name, check_names
+
+Partitions = int | Iterable[str | int]
+Lists = dict[str, PreferenceList]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceLists:
+    """The preference list of each partition of a resource, in the order asked for; the first node leads."""
+
+    resource: str
+    replicas: int
+    preference_lists: Mapping[str, PreferenceList]
+
+    @property
+    def short(self) -> tuple[str, ...]:
+        """The partitions that got fewer nodes than asked for: Helix says so in its log and goes on."""
+        return tuple(name for name, nodes in self.preference_lists.items() if len(nodes) < self.replicas)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Checked input. `nodes` are in Java's order of names; `zones` and `weights` are Helix's, by node."""
+
+    resource: str
+    partitions: tuple[str, ...]
+    replicas: int
+    nodes: tuple[str, ...]
+    zones: Mapping[str, str]
+    weights: Mapping[str, int]
+    live: frozenset[str]
+
+    @classmethod
+    def checked(
+        cls, resource: str, partitions: Partitions, replicas: int, topology: Topology, live: Iterable[str] | None
+    ) -> "Request":
+        """Return the request if it can be one; raise `InvalidInput` or one of its kind for the first thing wrong."""
+        if not isinstance(topology, Topology):
+            raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
+        check_name("resource", resource)
+        if Rule(replicas=replicas).replicas > MAX_NODES:
+            raise InvalidInput("replicas", replicas, f"at most MAX_NODES = {MAX_NODES}", "There are no more nodes.")
+        weights = {node.id: _weight(node) for node in topology}
+        up = _live(topology, live)
+        if not any(weights[node_id] for node_id in up):
+            raise NoNodes(f"resource {shown(resource)}", "the topology" if live is None else "live")
+        return cls(
+            resource=resource,
+            partitions=_names(partitions),
+            replicas=replicas,
+            nodes=tuple(sorted(topology.ids, key=string_order)),
+            zones=_zones(topology),
+            weights=weights,
+            live=up,
+        )
+
+    def answer(self, lists: Mapping[str, PreferenceList]) -> ResourceLists:
+        """Return lists as the answer, in the order asked for; a partition without a list has an empty one."""
+        listed = {name: lists.get(name, ()) for name in self.partitions}
+        return ResourceLists(resource=self.resource, replicas=self.replicas, preference_lists=MappingProxyType(listed))
+
+
+def _names(partitions: Partitions) -> tuple[str, ...]:
+    if isinstance(partitions, (str, bytes)) or not isinstance(partitions, int | Iterable):
+        raise InvalidInput("partitions", partitions, "a count, or an iterable of ids", "Put a single id in a list.")
+    given = range(partitions) if type(partitions) is int else partitions
+    if not isinstance(given, Iterable) or (isinstance(given, range) and not 0 < len(given) <= MAX_PARTITIONS):
+        raise InvalidInput(
+            "partitions", partitions, f"1 .. {MAX_PARTITIONS} of them", "Pass a count, or a list of ids."
+        )
+    ids = [each if type(each) is str else _id_of(each) for each in islice(given, MAX_PARTITIONS + 1)]
+    if not 0 < len(ids) <= MAX_PARTITIONS:
+        expected = f"1 .. {MAX_PARTITIONS} of them"
+        raise InvalidInput("partitions", len(ids), expected, "Pass a count, or a list of ids.")
+    listed = check_names("partition id", ids)
+    if len(set(listed)) < len(listed):
+        check_each_once(listed)
+    return tuple(listed)
+
+
+def _id_of(partition: object) -> object:
+    return str(partition) if type(partition) is int and partition.bit_length() <= 64 else partition
+
+
+def _live(topology: Topology, live: Iterable[str] | None) -> frozenset[str]:
+    if live is None:
+        return frozenset(topology.ids)
+    if isinstance(live, (str, bytes)) or not isinstance(live, Iterable):
+        raise InvalidInput("live", live, "an iterable of node ids", "Put a single id in a list.")
+    return frozenset(topology.ids[topology.index(node_id)] for node_id in live)
+
+
+def _zones(topology: Topology) -> dict[str, str]:
+    """Return the zone of each node, by its path joined; a node without one is a zone by itself, of its own name."""
+    paths: dict[str, tuple[str, ...]] = {}
+    for node in topology:
+        path = node.zone or (node.id, "")
+        name = "/".join(node.zone) or node.id
+        if paths.setdefault(name, path) != path:
+            expected = "one path, or one node without a zone"
+            raise InvalidInput("name of a zone", name, expected, "Helix joins paths by '/': rename one of the two.")
+    return {node.id: "/".join(node.zone) or node.id for node in topology}
+
+
+def _weight(node: Node) -> int:
+    weight = round(node.weight * 1000)
+    if weight > MAX_INT or (weight == 0 and node.weight > 0):
+        expected = f"0, or 0.001 .. {MAX_INT / 1000}: Helix counts in thousandths, in 31 bits"
+        raise BadWeight(f"weight of node {shown(node.id)}", node.weight, expected, "Divide or multiply all weights.")
+    return weight

@@ -1,0 +1,184 @@
+"""Seats for replicas: how many each live node has, who sits where already, and where the rest goes.
+
+A node has its part of all replicas, rounded down, and the first ones one seat more. Every replica has a preferred node,
+by its number alone. Orphans go to the preferred node, to any with a free seat, or to one that borrows a seat; guests of
+a node that is too full move on.
+Promises: the seats of Helix and its order of events. Refuses: zones and weights, which Helix does not look at here.
+Source: `AutoRebalanceStrategy` of Apache Helix 2.0.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from apportion.balance.helix.java import string_hash, string_order
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica of a partition, by number."""
+
+    partition: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        """What it is hashed and ordered by."""
+        return f"{self.partition}|{self.number}"
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A node: its seats, how many are taken, and by whom: those that prefer it, and guests; and who of them is new."""
+
+    id: str
+    is_live: bool = False
+    seats: int = 0
+    has_extra: bool = False
+    taken: int = 0
+    own: list[Replica] = field(default_factory=list)
+    guests: list[Replica] = field(default_factory=list)
+    new: set[Replica] = field(default_factory=set)
+    partitions: set[str] = field(default_factory=set)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a seat is free."""
+        return self.taken < self.seats
+
+    def may_hold(self, replica: Replica) -> bool:
+        """Whether it is live and holds no other replica of the partition."""
+        return self.is_live and replica.partition not in self.partitions
+
+    def can_take(self, replica: Replica) -> bool:
+        """Whether it may hold it and has a seat for it."""
+        return self.has_room and self.may_hold(replica)
+
+    def settle(self, replica: Replica, *, as_guest: bool) -> None:
+        """Note who sits here; the seat is counted already."""
+        (self.guests if as_guest else self.own).append(replica)
+        self.partitions.add(replica.partition)
+
+    def take(self, replica: Replica, *, as_guest: bool) -> None:
+        """Seat a new replica."""
+        self.taken += 1
+        self.new.add(replica)
+        self.settle(replica, as_guest=as_guest)
+
+    def release(self, replica: Replica) -> None:
+        """Let a guest go."""
+        self.taken -= 1
+        self.new.discard(replica)
+        self.guests.remove(replica)
+        self.partitions.discard(replica.partition)
+
+
+@dataclass(slots=True, kw_only=True)
+class Seating:
+    """All nodes; those that are live in the order of their seats; the preferred node of each replica."""
+
+    hosts: Mapping[str, Host]
+    live: Sequence[Host]
+    preferred: Mapping[Replica, Host]
+    replicas: int
+    seated: dict[Replica, Host] = field(default_factory=dict)
+
+    def take_in(self, current: Mapping[str, Sequence[str]]) -> None:
+        """Seat what is somewhere already: first who sits where it belongs, then guests."""
+        for partition, host in self._current(current):
+            host.taken += 1
+            self._sit(partition, host, as_guest=False)
+        for partition, host in self._current(current):
+            if partition not in host.partitions:
+                self._sit(partition, host, as_guest=True)
+
+    def _current(self, current: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Host]]:
+        return ((partition, self.hosts[node]) for partition, nodes in current.items() for node in nodes)
+
+    def _sit(self, partition: str, host: Host, *, as_guest: bool) -> None:
+        for replica in (Replica(partition, number) for number in range(self.replicas)):
+            if replica not in self.seated and (self.preferred[replica] is not host) == as_guest:
+                self.seated[replica] = host
+                host.settle(replica, as_guest=as_guest)
+                return
+
+    def place_orphans(self) -> list[Replica]:
+        """Seat what is nowhere; return what found no seat."""
+        orphans = sorted(self.preferred.keys() - self.seated.keys(), key=_order)
+        return [replica for replica in orphans if not (self._found_seat(replica) or self._borrowed_seat(replica))]
+
+    def _found_seat(self, replica: Replica) -> bool:
+        preferred = self.preferred[replica]
+        host = next((host for host in (preferred, *self._from(replica)) if host.can_take(replica)), None)
+        if host is not None:
+            host.take(replica, as_guest=host is not preferred)
+        return host is not None
+
+    def _borrowed_seat(self, replica: Replica) -> bool:
+        """Give one more seat to a node that may hold the replica, from one that has one too many and may not."""
+        lenders = (host for host in self._from(replica) if host.has_extra and host.has_room)
+        takers = (host for host in self._from(replica) if not host.has_extra and host.taken == host.seats)
+        lender = next((host for host in lenders if not host.may_hold(replica)), None)
+        taker = next((host for host in takers if host.may_hold(replica)), None)
+        if lender is None or taker is None:
+            return False
+        lender.has_extra, taker.has_extra = False, True
+        lender.seats, taker.seats = lender.seats - 1, taker.seats + 1
+        taker.take(replica, as_guest=True)
+        return True
+
+    def bring_home(self) -> None:
+        """Let guests of a node that is too full go to the node that they prefer, if it has a seat for them."""
+        for replica in sorted(self.seated, key=_order):
+            donor, preferred = self.seated[replica], self.preferred[replica]
+            if donor is not preferred and donor.taken > donor.seats and preferred.can_take(replica):
+                donor.release(replica)
+                preferred.take(replica, as_guest=False)
+
+    def thin_out(self) -> None:
+        """Let guests of a node that is too full go to any that has a seat for them. They do not count as new."""
+        for donor in self.live:
+            if donor.taken <= donor.seats:
+                continue
+            donor.guests.sort(key=_order)
+            for replica in tuple(donor.guests):
+                host = next((host for host in self._from(replica) if host.can_take(replica)), None)
+                if host is not None:
+                    donor.release(replica)
+                    host.taken += 1
+                    host.settle(replica, as_guest=True)
+                if donor.taken <= donor.seats:
+                    break
+
+    def force(self, orphans: Sequence[Replica], most: int) -> None:
+        """Seat what is left beyond the seats there are, up to a limit of each node."""
+        for replica in orphans:
+            chosen, least = None, None
+            for host in self.live:
+                # Helix compares seats with an excess: what it means to find is the least overloaded.
+                if (least is None or host.seats < least) and host.taken < most and host.may_hold(replica):
+                    excess = host.taken - host.seats
+                    chosen, least = host, excess if least is None else min(excess, least)
+            if chosen is not None:
+                chosen.take(replica, as_guest=True)
+
+    def lists(self, *, of_new: bool) -> dict[str, list[str]]:
+        """Return the nodes of each partition where replicas are new, or where they were before; own ones first."""
+        found: dict[str, list[str]] = {}
+        sitting = chain(
+            ((host, replica) for host in self.live for replica in host.own),
+            ((host, replica) for host in self.live for replica in host.guests),
+        )
+        for host, replica in sitting:
+            if (replica in host.new) == of_new:
+                found.setdefault(replica.partition, []).append(host.id)
+        return found
+
+    def _from(self, replica: Replica) -> Iterator[Host]:
+        """Yield the live nodes in their order, starting at one that depends on the replica."""
+        start = (string_hash(replica.text) & 0x7FFFFFFF) % len(self.live)
+        return chain(self.live[start:], self.live[:start])
+
+
+def _order(replica: Replica) -> bytes:
+    return string_order(replica.text)

@@ -1,0 +1,94 @@
+"""States of one partition: which node is to be what, by the preference list and by what is there now.
+
+What is listed comes before what is not is dropped: a node beyond the list keeps its replica until those listed that are
+under way are up, one more replica than listed at a time, so that a partition that moves never has fewer than before.
+The top state goes to a node that is one step from it, while there is one: no leader waits for a copy to be made.
+Promises: Helix's states, for what is live. A replica in ERROR stays so, and its place is given to no other.
+Source: `AbstractRebalancer` and `DelayedAutoRebalancer` of Apache Helix 2.0.
+"""
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from apportion.balance.helix.java import MAX_INT, string_order
+from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
+from apportion.errors import InvalidInput
+
+MORE_AT_ONCE = 1
+
+
+def states(
+    preference_list: Sequence[str],
+    *,
+    live: Collection[str],
+    current: Mapping[str, str] | None = None,
+    model: ModelName = "MasterSlave",
+    zones: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return the state that each node is to have now; one that is not named has no replica and needs none.
+
+    `current` is the state of each live node that has a replica. `zones` says which of those to be dropped goes first:
+    one of the zone that has most. O(nodes²) of one partition. Raises `UnknownOption`, `InvalidInput`.
+
+    >>> states(["a", "b"], live=["a", "b", "c"])
+    {'a': 'MASTER', 'b': 'SLAVE'}
+    >>> states(["c", "b"], live=["a", "b", "c"], current={"a": "MASTER", "b": "SLAVE"})
+    {'c': 'SLAVE', 'b': 'SLAVE', 'a': 'MASTER'}
+    >>> states(["c", "b"], live=["a", "b", "c"], current={"a": "SLAVE", "b": "SLAVE", "c": "MASTER"})
+    {'c': 'MASTER', 'b': 'SLAVE', 'a': 'DROPPED'}
+    """
+    kind, now = model_of(model), dict(current or {})
+    if len(set(preference_list)) < len(preference_list):
+        raise InvalidInput("preference list", preference_list, "each node once", "Drop what is listed twice.")
+    for state in now.values():
+        kind.check(state)
+    nodes = _with_those_there(preference_list, now, kind, zones or {})
+    found = _assigned(nodes, live, now, kind)
+    are_up = all(node in now and now[node] == found.get(node) for node in preference_list if node in nodes)
+    is_any_in_error = any(now.get(node) == ERROR for node in preference_list)
+    if are_up and not is_any_in_error and len(found) > len(preference_list):
+        found.update(dict.fromkeys(nodes[len(preference_list) :], DROPPED))
+    found.update({node: ERROR for node in nodes if now.get(node) == ERROR})
+    return {node: found[node] for node in nodes if node in found}
+
+
+def _with_those_there(
+    listed: Sequence[str], now: Mapping[str, str], kind: StateModel, zones: Mapping[str, str]
+) -> list[str]:
+    """Return the nodes that have a replica or are to get one now: those listed in their order, then the last to go."""
+    room = len(listed) + MORE_AT_ONCE - len(now) if len(now) <= len(listed) else 0
+    coming = [node for node in listed if node not in now][:room]
+    crowds = Counter(zones.get(node) for node in now)
+    leaving = sorted((node for node in now if node not in listed), key=string_order)
+    leaving.sort(key=lambda node: (crowds[zones.get(node)] if zones else 0, kind.states.index(now[node])))
+    return [node for node in listed if node in now or node in coming] + leaving
+
+
+def _assigned(nodes: Sequence[str], live: Collection[str], now: Mapping[str, str], kind: StateModel) -> dict[str, str]:
+    """Give the states out by priority, to the nodes in their order, but for a top state that would have to wait."""
+    waiting = deque(node for node in nodes if node in live)
+    nearest = iter(sorted(waiting, key=lambda node: _nearness(now.get(node), kind)))
+    candidates, found = len(waiting), dict[str, str]()
+    for state in kind.serving:
+        wanted = 1 if state == kind.top and kind.has_leader else len(nodes)
+        while waiting and wanted > 0:
+            node = waiting[0]
+            if node in found:
+                waiting.popleft()
+                continue
+            is_near = state != kind.top or now.get(node, OFFLINE) in (kind.top, kind.before_top)
+            if not is_near and wanted < candidates - len(found):
+                node = _first_free(nearest, found) or node
+            if node == waiting[0]:
+                waiting.popleft()
+            found[node] = ERROR if now.get(node) == ERROR else state
+            wanted -= found[node] != ERROR
+    return found
+
+
+def _first_free(nearest: Iterator[str], found: Mapping[str, str]) -> str | None:
+    return next((node for node in nearest if node not in found), None)
+
+
+def _nearness(state: str | None, kind: StateModel) -> int:
+    return MAX_INT if state is None else kind.states.index(state)

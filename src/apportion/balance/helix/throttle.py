@@ -1,0 +1,207 @@
+"""Throttling: which changes of state may begin now, by limits of the cluster, of each resource and of each node.
+
+A change is a *recovery* when states that a partition needs are missing and it brings one, and *load* otherwise. It
+needs room in the cluster, in its resource and on its node, for its kind and for any kind. What is under way takes room
+first; partitions without a leader come first, then those that lack most.
+Promises: no limit is exceeded by what is admitted and what is under way together; no second top state is admitted while
+there is one.
+Differs from Helix in this: what is under way is charged for all resources before anything is admitted, where Helix does
+so resource by resource, and can exceed a limit of the cluster.
+Source: `StateTransitionThrottleController` and `IntermediateStateCalcStage` of Apache Helix 2.0.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from apportion.balance.helix.java import string_order
+from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
+from apportion.errors import InvalidInput, UnknownOption
+
+Scope = Literal["cluster", "resource", "node"]
+Kind = Literal["recovery", "load"]
+LimitKind = Literal["recovery", "load", "any"]
+States = Mapping[str, Mapping[str, str]]
+"""The state of each node that has a replica, by partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The most changes of a kind at once: in the cluster, in each resource, or on each node."""
+
+    scope: Scope
+    kind: LimitKind
+    most: int
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("scope", self.scope, get_args(Scope)), ("kind", self.kind, get_args(LimitKind))):
+            if value not in known:
+                raise UnknownOption(f"{name} of the limit", value, known)
+        if type(self.most) is not int or self.most < 0:
+            raise InvalidInput("most of the limit", self.most, "an int of at least 0", "0 stops all changes.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One step of one replica, from a state to the next."""
+
+    resource: str
+    partition: str
+    node: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a resource has and is to have: current states, target states, lists, and the steps that are under way.
+
+    `least` is the number of live replicas that a partition needs; None means all of its list.
+    """
+
+    resource: str
+    current: States
+    target: States
+    lists: Mapping[str, Sequence[str]]
+    model: ModelName = "MasterSlave"
+    under_way: Sequence[Change] = ()
+    least: int | None = None
+
+
+def admitted(
+    wanted: Iterable[Wanted], *, limits: Iterable[Limit], live: Collection[str], most_errors: int = 1
+) -> tuple[Change, ...]:
+    """Return the changes that may begin now, resources in the order given.
+
+    Where more than `most_errors` partitions of a resource have a replica in ERROR, load changes only go down.
+    O(changes log changes). Raises `InvalidInput`, `UnknownOption`.
+
+    >>> orders = Wanted(
+    ...     resource="orders", current={}, lists={"0": ("a", "b"), "1": ("a", "b")},
+    ...     target={"0": {"a": "MASTER", "b": "SLAVE"}, "1": {"a": "MASTER", "b": "SLAVE"}},
+    ... )
+    >>> for change in admitted([orders], limits=[Limit(scope="node", kind="any", most=1)], live={"a", "b"}):
+    ...     print(change.partition, change.node, change.source, "->", change.target)
+    0 a OFFLINE -> SLAVE
+    0 b OFFLINE -> SLAVE
+    """
+    resources = [_Resource.of(each, live) for each in wanted]
+    room = _Room.of(limits)
+    for resource in resources:
+        for change in resource.wanted.under_way:
+            room.charge(change, resource.kind_of(change, resource.current.get(change.partition, {})))
+    return tuple(change for resource in resources for change in resource.admitted(room, most_errors))
+
+
+@dataclass(slots=True)
+class _Room:
+    """How many changes may still begin, where that is limited."""
+
+    limits: Mapping[tuple[str, str], int]
+    used: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, limits: Iterable[Limit]) -> "_Room":
+        """Return the room that limits leave."""
+        found: dict[tuple[str, str], int] = {}
+        for limit in limits:
+            if (limit.scope, limit.kind) in found:
+                raise InvalidInput("limit", f"{limit.scope}, {limit.kind}", "each scope and kind once", "Drop one.")
+            found[limit.scope, limit.kind] = limit.most
+        return cls(found)
+
+    def has_room(self, change: Change, kind: Kind) -> bool:
+        """Whether a change may begin."""
+        return all(self.used[key] < self.limits[key[0], key[2]] for key in self._keys(change, kind))
+
+    def charge(self, change: Change, kind: Kind) -> None:
+        """Take the room of a change."""
+        self.used.update(self._keys(change, kind))
+
+    def _keys(self, change: Change, kind: Kind) -> list[tuple[str, str, str]]:
+        places = (("cluster", ""), ("resource", change.resource), ("node", change.node))
+        keys = ((scope, name, each) for scope, name in places for each in (kind, "any"))
+        return [key for key in keys if (key[0], key[2]) in self.limits]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    wanted: Wanted
+    model: StateModel
+    live: Collection[str]
+    current: States
+
+    @classmethod
+    def of(cls, wanted: Wanted, live: Collection[str]) -> "_Resource":
+        """Return what is wanted, checked."""
+        model = model_of(wanted.model)
+        for states in (*wanted.current.values(), *wanted.target.values()):
+            for state in states.values():
+                model.check(state)
+        for partition, states in wanted.target.items():
+            if model.has_leader and list(states.values()).count(model.top) > 1:
+                raise InvalidInput(
+                    "target states", partition, f"one {model.top} a partition", "Ask states(...) for them."
+                )
+        # What is not live has no current state.
+        current = {
+            partition: {node: state for node, state in states.items() if node in live}
+            for partition, states in wanted.current.items()
+        }
+        return cls(wanted, model, live, current)
+
+    def admitted(self, room: _Room, most_errors: int) -> Iterator[Change]:
+        """Yield what may begin, taking its room."""
+        only_down = sum(ERROR in states.values() for states in self.current.values()) > most_errors
+        for partition in sorted(self.wanted.target, key=self._urgency):
+            now = dict(self.current.get(partition, {}))
+            for change in self._changes(partition):
+                kind = self.kind_of(change, now)
+                if kind == "load" and only_down and not self._is_down(change):
+                    continue
+                if room.has_room(change, kind):
+                    room.charge(change, kind)
+                    now[change.node] = change.target
+                    yield change
+
+    def kind_of(self, change: Change, now: Mapping[str, str]) -> Kind:
+        """Whether a change brings a state that the partition lacks."""
+        listed = self.wanted.lists.get(change.partition, ())
+        wanted = len(listed) if self.wanted.least is None else self.wanted.least
+        needed = self.model.counts(min(wanted, sum(node in self.live for node in listed)))
+        there = Counter(now.values())
+        return "recovery" if there[change.target] < needed.get(change.target, 0) else "load"
+
+    def _changes(self, partition: str) -> list[Change]:
+        """Return the next step of each replica, in the order of what is most wanted; no second top state."""
+        current, target = self.current.get(partition, {}), self.wanted.target[partition]
+        busy = {change.node: change for change in self.wanted.under_way if change.partition == partition}
+        steps = {
+            node: self.model.step(current.get(node, OFFLINE), state)
+            for node, state in target.items()
+            if node in self.live and node not in busy and self._differs(current.get(node), state)
+        }
+        places = {node: place for place, node in enumerate(self.wanted.lists.get(partition, ()))}
+        ranks = {node: self.model.states.index(state) for node, state in steps.items()}
+        order = sorted(steps, key=lambda node: (ranks[node], places.get(node, len(places)), string_order(node)))
+        if self.model.has_leader:
+            is_led = self.model.top in (*current.values(), *(change.target for change in busy.values()))
+            order = [node for node in order if ranks[node] or not is_led]
+        return [self._change(partition, node, current.get(node, OFFLINE), steps[node]) for node in order]
+
+    def _change(self, partition: str, node: str, source: str, target: str) -> Change:
+        return Change(resource=self.wanted.resource, partition=partition, node=node, source=source, target=target)
+
+    def _differs(self, state: str | None, target: str) -> bool:
+        return state != target and not (state is None and target in (OFFLINE, DROPPED))
+
+    def _is_down(self, change: Change) -> bool:
+        return self.model.states.index(change.source) < self.model.states.index(change.target)
+
+    def _urgency(self, partition: str) -> tuple[bool, int, int, bytes]:
+        """Order partitions: first those without a leader, then those that lack most of what they are to have."""
+        now, target = self.current.get(partition, {}), self.wanted.target[partition]
+        there = (Counter(now.values()) & Counter(target.values())).total()
+        matched = sum(now.get(node) == state for node, state in target.items())
+        return self.model.top in now.values(), there, matched, string_order(partition)

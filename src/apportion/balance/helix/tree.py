@@ -1,0 +1,49 @@
+"""The tree that Helix draws in: the zones of a cluster, and in each its nodes.
+
+Promises: zones in the order of their first node, nodes in the order given, as Helix inserts them. A cluster without
+zones is one in which every node is a zone: Helix's own tree for that lacks a level, and every draw in it is the same.
+Source: `Topology` of Helix, with levels other than fault zone and end node left out, as its CRUSH family does.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from apportion.balance.helix.request import Request
+from apportion.balance.helix.straws import Straws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """A fault zone: its nodes, and their weights, 0 for those that are not live."""
+
+    name: str
+    nodes: tuple[str, ...]
+    weights: tuple[int, ...]
+    straws: Straws
+
+    @property
+    def weight(self) -> int:
+        """The sum of what is live."""
+        return sum(self.weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """All zones, and the straws of the zones among each other."""
+
+    zones: tuple[Zone, ...]
+    straws: Straws
+
+    @classmethod
+    def of(cls, request: Request, nodes: Iterable[str], is_live: Callable[[str], bool]) -> "Tree":
+        """Return the tree of some nodes of a request. O(nodes log nodes)."""
+        members: dict[str, list[str]] = {}
+        for node in nodes:
+            members.setdefault(request.zones[node], []).append(node)
+        weights = {node: request.weights[node] if is_live(node) else 0 for node in request.nodes}
+        zones = tuple(_zone(name, listed, [weights[node] for node in listed]) for name, listed in members.items())
+        return cls(zones=zones, straws=Straws.of([zone.name for zone in zones], [zone.weight for zone in zones]))
+
+
+def _zone(name: str, nodes: list[str], weights: list[int]) -> Zone:
+    return Zone(name=name, nodes=tuple(nodes), weights=tuple(weights), straws=Straws.of(nodes, weights))
