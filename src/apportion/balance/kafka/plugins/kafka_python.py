@@ -1,0 +1,143 @@
+"""Assignors for kafka-python 3: give a class, or a `partial` of one, in `partition_assignment_strategy`.
+
+They have the names and the bytes of Kafka's own, so that groups may mix them with consumers in Java. One object serves
+one consumer.
+Refuses: racks, which the client does not tell an assignor, nor that a session was lost: a consumer that comes back then
+claims what it had. Our leader sees through that by the new member id; another's waits for it, as with kafka-python's
+own assignor.
+Source: kafka-python's `AbstractPartitionAssignor` as of 3.0, of which nothing is imported.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import ClassVar, Protocol
+
+from apportion.balance.api import BalancerSpec
+from apportion.balance.kafka.cooperative import SPEC as COOPERATIVE_STICKY
+from apportion.balance.kafka.plugins import wire
+from apportion.balance.kafka.plugins.leading import Cluster, Seat, lead
+from apportion.balance.kafka.plugins.wire import Past
+from apportion.balance.kafka.range import SPEC as RANGE
+from apportion.balance.kafka.roundrobin import SPEC as ROUND_ROBIN
+from apportion.balance.kafka.sticky import SPEC as STICKY
+from apportion.balance.kafka.subscription import Partition
+from apportion.balance.kafka.userdata import recall_generation
+
+EAGER, COOPERATIVE = 0, 1
+
+
+class Owned(Protocol):
+    """Partitions of one topic, in a subscription of kafka-python."""
+
+    topic: str
+    partitions: Sequence[int]
+
+
+class Metadata(Protocol):
+    """What a member says, as kafka-python has read it."""
+
+    topics: Sequence[str]
+    user_data: bytes | None
+    owned_partitions: Sequence[Owned]
+    generation_id: int
+
+
+class Member(Protocol):
+    """A member, as kafka-python tells the leader of it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: Metadata
+
+
+class Assignment(Protocol):
+    """What a member was given, as kafka-python has read it."""
+
+    user_data: bytes | None
+
+    def partitions(self) -> Sequence[Partition]:
+        """Return (topic, number) pairs."""
+        ...
+
+
+class Range:
+    """`kafka.range`: of each topic a run of partitions for each member, by their ids."""
+
+    name: ClassVar[str] = "range"
+    _spec: ClassVar[BalancerSpec] = RANGE
+
+    def __init__(self) -> None:
+        self._past = Past()
+
+    def supported_protocols(self) -> list[int]:
+        """Return that members stop reading while the group rebalances."""
+        return [EAGER]
+
+    def metadata(self, topics: Iterable[str]) -> bytes:
+        """Return what this member says when it joins."""
+        return wire.subscription(topics, b"")
+
+    def assign(self, cluster: Cluster, members: Iterable[Member]) -> dict[str, bytes]:
+        """Return what each member gets."""
+        seats = [
+            Seat(
+                member_id=member.member_id,
+                topics=tuple(member.metadata.topics),
+                past=self._heard(member.metadata),
+                group_instance_id=member.group_instance_id,
+            )
+            for member in members
+        ]
+        return lead(self._spec, cluster, seats)
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Remember what this member was given."""
+        self._past = replace(wire.given(assignment.partitions(), assignment.user_data), generation=generation)
+
+    def _heard(self, metadata: Metadata) -> Past:  # noqa: ARG002 - what no past is of
+        return Past()
+
+
+class RoundRobin(Range):
+    """`kafka.roundrobin`: all partitions in turn."""
+
+    name = "roundrobin"
+    _spec = ROUND_ROBIN
+
+
+class Sticky(Range):
+    """`kafka.sticky`: even, and members get back what they had, as far as that allows."""
+
+    name = "sticky"
+    _spec = STICKY
+
+    def metadata(self, topics: Iterable[str]) -> bytes:
+        """Return what this member says when it joins: what it had, and in which generation."""
+        return wire.subscription(topics, wire.sticky_data(self._past))
+
+    def _heard(self, metadata: Metadata) -> Past:
+        return wire.sticky_past(metadata.user_data)
+
+
+class Cooperative(Range):
+    """`kafka.cooperative`: as `Sticky`, and members read on meanwhile, but for what is to move."""
+
+    name = "cooperative-sticky"
+    _spec = COOPERATIVE_STICKY
+
+    def supported_protocols(self) -> list[int]:
+        """Return that members go on reading while the group rebalances."""
+        return [COOPERATIVE]
+
+    def metadata(self, topics: Iterable[str]) -> bytes:
+        """Return what this member says when it joins: what it has, and in which generation."""
+        return wire.owning_subscription(topics, replace(self._past, is_held=True))
+
+    def _heard(self, metadata: Metadata) -> Past:
+        past = wire.cooperative_past(metadata.user_data)
+        if past is not None:
+            return past
+        # Another's: what it holds is in the subscription, and the generation, of versions before 2, in the user data.
+        generation = max(metadata.generation_id, recall_generation(metadata.user_data))
+        owned = tuple((each.topic, number) for each in metadata.owned_partitions or () for number in each.partitions)
+        return Past(owned=owned, generation=generation, is_held=True)

@@ -1,0 +1,138 @@
+"""What members of a consumer group send each other, in Kafka's bytes, and what a member is said to have owned.
+
+Clients take bytes as they take their own structures, so nothing of theirs is imported; reading is left to them.
+Big-endian: INT16, INT32, texts with an INT16 length, arrays and bytes with an INT32 length.
+Source: ConsumerProtocolSubscription 0 and 2, and ConsumerProtocolAssignment 0, of Kafka 4.1.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apportion.balance.kafka.subscription import NO_GENERATION, Partition
+from apportion.balance.kafka.userdata import (
+    Remembered,
+    encode_cooperative,
+    encode_sticky,
+    recall_generation,
+    recall_sticky,
+)
+
+PLAIN, WITH_GENERATION = 0, 2
+_NUMBER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What a member was given last: what, in which generation, under which member id; empty if it was not told.
+
+    `is_held` says that it goes on reading that while the group rebalances.
+    """
+
+    owned: tuple[Partition, ...] = ()
+    generation: int = NO_GENERATION
+    member_id: str = ""
+    is_held: bool = False
+
+
+def subscription(topics: Iterable[str], user_data: bytes) -> bytes:
+    """Return a subscription, version 0: what is owned is in its user data, if anywhere.
+
+    >>> subscription(["t"], b"x").hex(" ")
+    '00 00 00 00 00 01 00 01 74 00 00 00 01 78'
+    """
+    return _int16(PLAIN) + _array(map(_text, sorted(topics))) + _bytes(user_data)
+
+
+def owning_subscription(topics: Iterable[str], past: Past) -> bytes:
+    """Return a subscription, version 2: it says what is held, in which generation."""
+    plain = _array(map(_text, sorted(topics))) + _bytes(cooperative_data(past))
+    held = past.owned if past.is_held else ()
+    return _int16(WITH_GENERATION) + plain + _partitions(held) + _int32(past.generation)
+
+
+def assignment(owned: Iterable[Partition], *, generation: int, member_id: str) -> bytes:
+    """Return an assignment, version 0; its user data is what clients do not tell: generation and member id."""
+    return _int16(PLAIN) + _partitions(owned) + _bytes(_int32(generation) + member_id.encode())
+
+
+def given(owned: Iterable[Partition], user_data: bytes | None) -> Past:
+    """Return the past of who is given this; it knows no generation where another's assignor leads.
+
+    >>> given([("t", 1)], (7).to_bytes(4) + b"m1")
+    Past(owned=(('t', 1),), generation=7, member_id='m1', is_held=False)
+    """
+    return Past(
+        owned=tuple((topic, number) for topic, number in owned),
+        generation=recall_generation(user_data),
+        member_id=bytes(user_data or b"")[_NUMBER:].decode(errors="replace"),
+    )
+
+
+def sticky_data(past: Past) -> bytes:
+    """Return user data of `sticky`; none from who has owned nothing."""
+    return encode_sticky(Remembered(owned=past.owned, generation=past.generation)) if past.owned else b""
+
+
+def sticky_past(user_data: bytes | None) -> Past:
+    """Return the past that user data of `sticky` tells; what cannot be read is none, as in the Java client."""
+    remembered = recall_sticky(user_data)
+    return Past(owned=remembered.owned, generation=remembered.generation)
+
+
+def cooperative_data(past: Past) -> bytes:
+    """Return user data of `cooperative`: the generation, as in Java, and behind it what Java does not read.
+
+    aiokafka reads subscriptions of version 0 alone: when it leads, the past stands nowhere else.
+    """
+    remembered = Remembered(owned=past.owned, generation=past.generation)
+    extra = past.is_held.to_bytes() + _text(past.member_id) + encode_sticky(remembered)
+    return encode_cooperative(past.generation) + extra
+
+
+def cooperative_past(user_data: bytes | None) -> Past | None:
+    """Return the past that our user data of `cooperative` tells; None if it is not ours.
+
+    >>> past = Past(owned=(("t", 1),), generation=7, member_id="m1", is_held=True)
+    >>> cooperative_past(cooperative_data(past)) == past, cooperative_past(encode_cooperative(7))
+    (True, None)
+    """
+    data = bytes(user_data or b"")
+    flag, size = data[_NUMBER : _NUMBER + 1], int.from_bytes(data[_NUMBER + 1 : _NUMBER + 3])
+    start = _NUMBER + 3
+    remembered = recall_sticky(data[start + size :])
+    past = Past(
+        owned=remembered.owned,
+        generation=remembered.generation,
+        member_id=data[start : start + size].decode(errors="replace"),
+        is_held=flag == b"\1",
+    )
+    return past if cooperative_data(past) == data else None
+
+
+def _partitions(owned: Iterable[Partition]) -> bytes:
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in owned:
+        by_topic.setdefault(topic, []).append(number)
+    return _array(_text(topic) + _array(map(_int32, sorted(by_topic[topic]))) for topic in sorted(by_topic))
+
+
+def _array(encoded: Iterable[bytes]) -> bytes:
+    listed = list(encoded)
+    return _int32(len(listed)) + b"".join(listed)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _int16(len(encoded)) + encoded
+
+
+def _bytes(data: bytes) -> bytes:
+    return _int32(len(data)) + data
+
+
+def _int16(value: int) -> bytes:
+    return value.to_bytes(2, signed=True)
+
+
+def _int32(value: int) -> bytes:
+    return value.to_bytes(4, signed=True)

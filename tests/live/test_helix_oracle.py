@@ -1,0 +1,54 @@
+"""Strategies of Apache Helix itself against ours, on fresh random resources; the seed is printed.
+
+`ORACLE_SEED=7 pytest ...` repeats the resources of a seed. Where Helix throws, no answer of ours is compared.
+"""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bench.jvm import Absent, oracle
+from tests.balance.helix_cases import MULTIROUND, STRATEGIES, filled, histories, ours
+from tests.live.seeds import fresh_seed
+
+pytestmark = pytest.mark.live
+
+RESOURCES = 2400
+GOLDEN = Path(__file__).parents[1] / "balance/vectors/helix/cases.jsonl"
+
+
+@pytest.fixture(scope="module")
+def helix():
+    """The driver of Helix's strategies."""
+    try:
+        with oracle() as running:
+            yield running
+    except Absent as absent:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(str(absent))
+
+
+def test_the_driver_says_what_the_golden_cases_say(helix):
+    cases = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+    for case in cases:
+        asked = {name: given for name, given in case.items() if name != "preference_lists"}
+        assert case["preference_lists"] == helix.ask(asked)["answer"], asked["resource"]
+    assert 132 == len(cases)
+
+
+def test_lists_are_those_of_helix(helix, record_property):
+    seed, compared, thrown = fresh_seed("resources"), Counter(), Counter()
+    for case, said in histories(Random(seed), helix.ask, RESOURCES):
+        if "error" in said:
+            thrown[case["strategy"]] += 1
+            continue
+        assert filled(said["answer"]) == ours(case), f"seed {seed}: {json.dumps(case)}"
+        compared[case["strategy"]] += 1
+    record_property("figures", f"seed {seed}: identical to Helix {dict(compared)}; {dict(thrown)} thrown by Helix")
+    assert set(STRATEGIES) == {strategy for strategy, count in compared.items() if count > RESOURCES / 10}
+    # It throws where it finds no zone for a replica, and wherever there are no zones at all.
+    assert {MULTIROUND} == set(thrown)
+    assert 2000 <= compared.total()
