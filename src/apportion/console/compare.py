@@ -16,7 +16,7 @@ from rich.progress import Progress
 from apportion.console.baselines import baselines as all_baselines
 from apportion.console.compare_page import page_of
 from apportion.console.comparison import Row, Trial, measured, measured_baseline, refusals
-from apportion.console.files import write_whole
+from apportion.console.files import check_target, write_whole
 from apportion.console.key_stream import KeysFile, keys_of
 from apportion.console.output import print_columns, print_json
 from apportion.console.source import Hashing, NodesSource
@@ -52,7 +52,8 @@ def compare(
     json
         Print one JSON object instead.
     """
-    _check_target(html)
+    if html is not None:
+        check_target(html, what="--html")
     topology, hasher = nodes.load_topology(), hashing.load_hasher()
     listed = [b"key-%d" % number for number in range(MADE_KEYS)] if keys is None else list(keys_of((), keys, column))
     if not listed:
@@ -76,12 +77,6 @@ def compare(
     _print_baselines(shown)
     if html is not None:
         print(f"saved {html}")
-
-
-def _check_target(html: Path | None) -> None:
-    """Refuse a place where no page can be written, before anything is measured for it."""
-    if html is not None and (html.is_dir() or not html.parent.is_dir()):
-        raise InvalidInput("--html", str(html), "a file in a folder that is there", "Check the path.")
 
 
 def _command(nodes: NodesSource, hashing: Hashing, keys: str | None, column: str | None, html: Path) -> str:

@@ -10,15 +10,23 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from apportion import __version__
-from apportion.console.charts import PATTERNS, Bar, bars, columns, swatch
+from apportion.console.charts import Bar, bars, columns
 from apportion.console.comparison import Row, Trial, refusals
-from apportion.console.page_style import STYLE
+from apportion.console.page_parts import (
+    document,
+    figure,
+    grouped,
+    header,
+    legend_of,
+    name_of,
+    percent,
+    section,
+    table_of,
+)
 
 MOST_BARS = 300
 """Bars and marks of single nodes on the page: a node has a bar in each placement, and its fair share."""
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _LESS = "\N{MINUS SIGN}"
 _EDGES = tuple(tenths / 10 for tenths in range(5, 16))
 _COLUMN_NAMES = ("below 0.5", *(f"{edge:.1f} to {edge + 0.1:.1f}" for edge in _EDGES[:-1]), "1.5 or more")
@@ -44,32 +52,20 @@ def page_of(trial: Trial, rows: Sequence[Row], baselines: Sequence[Row], *, sour
         _baselines(trial, baselines),
         _reading(),
     )
-    head = (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
-        f"<title>Placements compared on {len(trial.topology)} nodes</title>\n<style>{STYLE}</style>\n</head>\n"
-    )
-    body = "\n".join(filter(None, sections))
-    page = f"{head}<body>\n{PATTERNS}\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    return page.encode(errors="replace")  # a file name may hold what is no text
+    return document(f"Placements compared on {len(trial.topology)} nodes", sections)
 
 
 def _head(trial: Trial, placements: int, source: str, command: str) -> str:
     joining, leaving = trial.joining, trial.leaving
     facts = (
         ("Nodes", escape(repr(trial.topology)) + _cluster(trial)),
-        ("Keys", f"{_grouped(len(trial.keys))} {escape(source)}"),
+        ("Keys", f"{grouped(len(trial.keys))} {escape(source)}"),
         ("Hash function", f"{escape(trial.hasher.label)}, where a placement prescribes none of its own"),
-        ("A node joins", f"{_name(joining.id)}, weight {joining.weight:g}: {trial.add_bound:.2%} must move"),
-        ("A node leaves", f"{_name(leaving.id)}, weight {leaving.weight:g}: {trial.remove_bound:.2%} must move"),
+        ("A node joins", f"{name_of(joining.id)}, weight {joining.weight:g}: {trial.add_bound:.2%} must move"),
+        ("A node leaves", f"{name_of(leaving.id)}, weight {leaving.weight:g}: {trial.remove_bound:.2%} must move"),
         ("Chance", f"{trial.chance_variation:.1%} is how far exact shares too would vary over so many keys"),
     )
-    terms = "".join(f"<dt>{term}</dt><dd>{fact}</dd>" for term, fact in facts)
-    heading = f"<h1>{placements} placements compared on {len(trial.topology)} nodes</h1>"
-    command = f'<pre tabindex="0" role="region" aria-label="command">{escape(command)}</pre>'
-    return f"<header>{heading}\n<dl>{terms}</dl><p>Made by apportion {escape(__version__)}:</p>{command}</header>"
+    return header(f"{placements} placements compared on {len(trial.topology)} nodes", facts, command)
 
 
 def _figures(trial: Trial, rows: Sequence[Row]) -> str:
@@ -78,7 +74,7 @@ def _figures(trial: Trial, rows: Sequence[Row]) -> str:
     cells = [
         (
             row.placement, "its own" if row.own_hash else trial.hasher.label, *_cells(row),
-            _grouped(round(row.ns_per_key)), _grouped(row.size_bytes),
+            grouped(round(row.ns_per_key)), grouped(row.size_bytes),
         )
         for row in rows if not row.refused
     ]  # fmt: skip
@@ -86,24 +82,24 @@ def _figures(trial: Trial, rows: Sequence[Row]) -> str:
         f"<li><b>{escape(', '.join(names))}</b>: {escape(reason)}</li>" for reason, names in refusals(rows).items()
     )
     left_out = f"<h3>Not measured</h3><ul>{refused}</ul>" if refused else ""
-    table = _table(
+    table = table_of(
         "Every figure, with time and memory", ("placement", "hash", *_HEADINGS, "ns/key", "bytes"), [*cells, exact]
     )
-    return _section("Figures", table + left_out)
+    return section("Figures", table + left_out)
 
 
 def _movement(trial: Trial, rows: Sequence[Row]) -> str:
-    legend = _legend(
+    legend = legend_of(
         ("plain", "moved with a cause"),
         ("striped", "stray: moved without a cause"),
         ("mark", "the least that must move"),
     )
-    joins, leaves = _name(trial.joining.id), _name(trial.leaving.id)
+    joins, leaves = name_of(trial.joining.id), name_of(trial.leaving.id)
     words = (
         f"<p>Upper bar (+): {joins} joins. Lower bar ({_LESS}): {leaves} leaves. "
         "At its end: how many keys move, and how many times the least that is.</p>"
     )
-    return _section("What moves when a node joins or leaves", words + legend + _movement_figure(trial, rows))
+    return section("What moves when a node joins or leaves", words + legend + _movement_figure(trial, rows))
 
 
 def _movement_figure(trial: Trial, rows: Sequence[Row]) -> str:
@@ -120,7 +116,7 @@ def _movement_figure(trial: Trial, rows: Sequence[Row]) -> str:
     one = _times(1, 1)
     bound = ("the least", f"{trial.add_bound:.2%}", one, "0.00%", f"{trial.remove_bound:.2%}", one, "0.00%")
     headings = ("placement", "on add", "of the least", "stray", "on remove", "of the least", "stray")
-    return _figure(bars(listed, most=most, name=name), _table("Keys that move", headings, [*cells, bound]))
+    return figure(bars(listed, most=most, name=name), table_of("Keys that move", headings, [*cells, bound]))
 
 
 def _moved(trial: Trial, row: Row) -> Iterable[Bar]:
@@ -132,7 +128,7 @@ def _moved(trial: Trial, row: Row) -> Iterable[Bar]:
         yield Bar(
             label=label,
             letter=letter,
-            value=f"{_percent(moved)} · {_times(moved, bound)}",
+            value=f"{percent(moved)} · {_times(moved, bound)}",
             plain=moved - stray,
             striped=stray,
             mark=bound,
@@ -151,9 +147,9 @@ def _evenness(trial: Trial, rows: Sequence[Row]) -> str:
     pictures = "".join(f"<div><h3>{title}</h3>{_plain_bars(listed, title)}</div>" for title, listed in charts)
     cells = [(row.placement, f"{row.max_over_mean:.3f}", f"{row.variation:.2%}") for row in rows]
     chance = ("chance alone", "", f"{trial.chance_variation:.2%}")
-    table = _table("Evenness", ("placement", "max/mean", "variation"), [*cells, chance])
-    legend = _legend(("mark", "variation that chance alone gives exact shares, over as many keys"))
-    return _section("Evenness", legend + _figure(f'<div class="pair">{pictures}</div>', table))
+    table = table_of("Evenness", ("placement", "max/mean", "variation"), [*cells, chance])
+    legend = legend_of(("mark", "variation that chance alone gives exact shares, over as many keys"))
+    return section("Evenness", legend + figure(f'<div class="pair">{pictures}</div>', table))
 
 
 def _plain_bars(listed: Sequence[Bar], title: str) -> str:
@@ -163,8 +159,8 @@ def _plain_bars(listed: Sequence[Bar], title: str) -> str:
 
 def _shares(trial: Trial, rows: Sequence[Row]) -> str:
     if (len(rows) + 1) * len(trial.fair_shares) <= MOST_BARS:
-        return _section("Share of each node", _shares_by_node(trial, rows))
-    return _section("How full nodes are", _shares_by_fullness(trial, rows))
+        return section("Share of each node", _shares_by_node(trial, rows))
+    return section("How full nodes are", _shares_by_fullness(trial, rows))
 
 
 def _shares_by_node(trial: Trial, rows: Sequence[Row]) -> str:
@@ -177,9 +173,9 @@ def _shares_by_node(trial: Trial, rows: Sequence[Row]) -> str:
         listed = [Bar(label=id_, value=f"{own[id_]:.1%}", plain=own[id_], mark=fair[id_]) for id_ in fair]
         pictures.append(f"<div><h3>{escape(placement)}</h3>{bars(listed, most=most, name=name)}</div>")
     cells = [(id_, f"{fair[id_]:.2%}", *(f"{own[id_]:.2%}" for own in shares.values())) for id_ in fair]
-    table = _table("Share of the keys", ("node", "fair", *shares), cells)
-    legend = _legend(("plain", "share of the keys"), ("mark", "fair share, in proportion to weight"))
-    return legend + _figure(f'<div class="grid">{"".join(pictures)}</div>', table)
+    table = table_of("Share of the keys", ("node", "fair", *shares), cells)
+    legend = legend_of(("plain", "share of the keys"), ("mark", "fair share, in proportion to weight"))
+    return legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
 
 
 def _shares_by_fullness(trial: Trial, rows: Sequence[Row]) -> str:
@@ -190,16 +186,16 @@ def _shares_by_fullness(trial: Trial, rows: Sequence[Row]) -> str:
     for placement, each in counts.items():
         ratios = full[placement]
         least, fullest = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-        words = f"emptiest {_name(least)} {ratios[least]:.2f}, fullest {_name(fullest)} {ratios[fullest]:.2f}"
+        words = f"emptiest {name_of(least)} {ratios[least]:.2f}, fullest {name_of(fullest)} {ratios[fullest]:.2f}"
         name = f"{placement}: {sum(each[4:8])} of {len(ratios)} nodes have 0.8 to 1.2 of their fair share"
         chart = columns(each, edges=[f"{edge:.1f}" for edge in _EDGES], most=most, mark_after=6, name=name)
         pictures.append(f"<div><h3>{escape(placement)}</h3>{chart}<p>{words}</p></div>")
-    table = _table("Nodes by keys over fair share", ("keys over fair share", *counts), [
+    table = table_of("Nodes by keys over fair share", ("keys over fair share", *counts), [
         (name, *(f"{each[place]}" for each in counts.values())) for place, name in enumerate(_COLUMN_NAMES)
     ])  # fmt: skip
     words = f"<p>{len(trial.fair_shares)} nodes, counted by their keys over their fair share.</p>"
-    legend = _legend(("plain", "nodes that are so full"), ("dashes", "fair share"))
-    return words + legend + _figure(f'<div class="grid">{"".join(pictures)}</div>', table)
+    legend = legend_of(("plain", "nodes that are so full"), ("dashes", "fair share"))
+    return words + legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
 
 
 def _fullness(trial: Trial, row: Row) -> dict[str, float]:
@@ -219,13 +215,13 @@ def _baselines(trial: Trial, rows: Sequence[Row]) -> str:
         return ""
     words = "<p>Where the literature starts from. They are measured here only; nothing routes by them.</p>"
     reasons = "".join(f"<li><b>{escape(row.placement)}</b>: {escape(row.why_not)}.</li>" for row in rows)
-    table = _table("Baselines", ("baseline", *_HEADINGS), [(row.placement, *_cells(row)) for row in rows])
-    return _section("Baselines", f"{words}<ul>{reasons}</ul>{table}{_movement_figure(trial, rows)}")
+    table = table_of("Baselines", ("baseline", *_HEADINGS), [(row.placement, *_cells(row)) for row in rows])
+    return section("Baselines", f"{words}<ul>{reasons}</ul>{table}{_movement_figure(trial, rows)}")
 
 
 def _reading() -> str:
     terms = "".join(f"<dt>{term}</dt><dd>{words}</dd>" for term, words in _READING)
-    return _section("How to read the columns", f"<dl>{terms}</dl>")
+    return section("How to read the columns", f"<dl>{terms}</dl>")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -233,45 +229,10 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (f"{row.max_over_mean:.3f}", f"{row.variation:.1%}", *moved)
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{title}</h2>\n{content}</section>"
-
-
-def _figure(picture: str, table: str) -> str:
-    return f"<figure>{picture}<details><summary>The same as a table</summary>{table}</details></figure>"
-
-
-def _table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table that scrolls by itself where it is too wide, also by keyboard; its first column names the rows."""
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    lines = (
-        f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
-        for name, *cells in rows
-    )
-    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    return f'<div class="scroll" role="region" aria-label="{caption}" tabindex="0">{table}</div>'
-
-
-def _legend(*entries: tuple[str, str]) -> str:
-    return '<ul class="legend">' + "".join(f"<li>{swatch(kind)} {words}</li>" for kind, words in entries) + "</ul>"
-
-
-def _name(node_id: str) -> str:
-    return f"<bdi>{escape(node_id)}</bdi>"
-
-
 def _cluster(trial: Trial) -> str:
-    return f" of {_name(trial.topology.cluster)}" if trial.topology.cluster else ""
-
-
-def _percent(ratio: float) -> str:
-    return f"{ratio:.1%}" if ratio >= 0.01 or not ratio else f"{ratio:.2%}"
+    return f" of {name_of(trial.topology.cluster)}" if trial.topology.cluster else ""
 
 
 def _times(moved: float, bound: float) -> str:
     times = moved / bound
     return f"{times:.{0 if times >= 100 else 1}f}\N{MULTIPLICATION SIGN}"
-
-
-def _grouped(number: int) -> str:
-    return f"{number:,}".replace(",", "\u202f")

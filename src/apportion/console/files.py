@@ -58,6 +58,12 @@ def open_for_reading(path: Path, *, what: str) -> int:
     return descriptor
 
 
+def check_target(path: Path, *, what: str) -> None:
+    """Refuse a place where no file can be written, before the work for it is begun."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InvalidInput(what, str(path), "a file in a folder that is there", "Check the path.")
+
+
 def write_whole(path: Path, data: bytes, *, what: str) -> None:
     """Replace the file at `path` (or the one that a link there leads to) by `data`, durably, in one step."""
     temporary = None

@@ -21,6 +21,7 @@ COMMANDS = {
     "compare": "Measure all placements on your nodes and keys, side by side.",
     "demo": "Let processes share real work, kill some, and prove that nothing was lost.",
     "doctor": "Check that this installation gives the answers of every other one, or that a store is well.",
+    "evaluate": "Compare balancers on clusters that fail, grow and change.",
     "explain": "Say why a node handles a key.",
     "hotkeys": "List the keys that come most often, with proven bounds.",
     "plan": "Show what a change of nodes would move, before it moves.",
@@ -114,9 +115,10 @@ def application() -> "App":
         help="Decide which node handles what, and see what a change would move before it moves.",
         version=__version__,
         result_action="return_value",
+        suppress_keyboard_interrupt=False,
     )
     for name, words in COMMANDS.items():
-        module = f"{name}.command" if name in ("demo", "tour") else name
+        module = f"{name}.command" if name in ("demo", "evaluate", "tour") else name
         app.command(f"apportion.console.{module}:{name}", name=name, help=words)
     table = App(name="table", help="Save, read and compare tables of ranges and owners.")
     for name, words in TABLE_COMMANDS.items():

@@ -26,40 +26,47 @@ BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 def read_topology(path: Path) -> Topology:
     """Return the topology that a TOML file describes."""
-    document = _parsed(path, read_bounded(path, MAX_BYTES, what="topology file"))
+    document = read_toml(path, what="topology file", see="docs/topology-file.md")
     try:
-        return _topology(document)
+        check_keys("key of the topology file", document, ("cluster", "epoch", "node"))
+        return topology_of(document, what="topology file")
     except InvalidInput as error:
         error.within(str(path))
         raise
 
 
-def _topology(document: dict[str, object]) -> Topology:
-    _check_keys("key of the topology file", document, ("cluster", "epoch", "node"))
-    nodes = document.get("node", [])
-    if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
-        raise InvalidInput(
-            "node in the topology file", nodes, "tables headed [[node]]", "Write [[node]] above each node."
-        )
+def topology_of(document: dict[str, object], *, what: str) -> Topology:
+    """Return the topology of a parsed file that holds one, perhaps among other things."""
+    nodes = [node_of(table) for table in tables_of(document, "node", what=what)]
     cluster, number = document.get("cluster", ""), document.get("epoch", 1)
-    return Topology([_node(node) for node in nodes], cluster=cluster, number=number)  # type: ignore[arg-type]
+    return Topology(nodes, cluster=cluster, number=number)  # type: ignore[arg-type]
 
 
-def _parsed(path: Path, data: bytes) -> dict[str, object]:
+def tables_of(document: dict[str, object], name: str, *, what: str) -> list[dict[str, object]]:
+    """Return the tables headed `[[name]]` of a parsed file."""
+    listed = document.get(name, [])
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise InvalidInput(
+            f"{name} in the {what}", listed, f"tables headed [[{name}]]", f"Write [[{name}]] above each {name}."
+        )
+    return listed
+
+
+def read_toml(path: Path, *, what: str, see: str) -> dict[str, object]:
+    """Return what a TOML file holds; raise `InvalidInput` that says `what` it is, and which page to `see`."""
+    data = read_bounded(path, MAX_BYTES, what=what)
     if data.startswith(BYTE_ORDER_MARKS):
-        raise InvalidInput("topology file", str(path), "UTF-8 without a byte order mark", "Save it as plain UTF-8.")
+        raise InvalidInput(what, str(path), "UTF-8 without a byte order mark", "Save it as plain UTF-8.")
     if max(map(len, data.split(b"\n"))) > MAX_LINE_BYTES:
         expected = f"lines of at most {MAX_LINE_BYTES} bytes"
-        raise InvalidInput("topology file", str(path), expected, "Write a [[node]] for each node.")
+        raise InvalidInput(what, str(path), expected, "Write a [[node]] for each node.")
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
-        raise InvalidInput(
-            "topology file", str(path), f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8."
-        ) from error
+        raise InvalidInput(what, str(path), f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8.") from error
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else _reason(error)
-        raise InvalidInput("topology file", str(path), f"TOML ({reason})", "See docs/topology-file.md.") from error
+        raise InvalidInput(what, str(path), f"TOML ({reason})", f"See {see}.") from error
 
 
 def _reason(error: ValueError) -> str:
@@ -72,15 +79,17 @@ def _reason(error: ValueError) -> str:
     return (words.partition("(")[0] if is_punctuation else before).strip() + mark + place
 
 
-def _node(table: dict[str, object]) -> Node:
-    _check_keys("key of a [[node]]", table, ("id", "weight", "zone"))
+def node_of(table: dict[str, object]) -> Node:
+    """Return the node that a parsed table describes."""
+    check_keys("key of a [[node]]", table, ("id", "weight", "zone"))
     if "id" not in table:
         raise InvalidInput("node in the topology file", None, "an id", 'Add id = "..." to each [[node]].')
     # The values are checked by Node itself, at run time.
     return Node(table["id"], zone=table.get("zone", ()), weight=table.get("weight", 1.0))  # type: ignore[arg-type]
 
 
-def _check_keys(field: str, table: dict[str, object], known: tuple[str, ...]) -> None:
+def check_keys(field: str, table: dict[str, object], known: tuple[str, ...]) -> None:
+    """Raise `UnknownOption` for the first key that is not known."""
     for key in table:
         if key not in known:
             raise UnknownOption(field, key, known)

@@ -1,0 +1,126 @@
+"""Clusters to evaluate on: nodes in zones, and resources of so many partitions with so many replicas.
+
+The preset makes eight that look like those in production: 20 to 200 nodes in 3 to 10 zones, 10 to 60 resources of 8 to
+1024 partitions (as many between 8 and 16 as between 512 and 1024), of 2 or 3 replicas. In one zones differ in size, in
+one nodes differ in weight. A seed draws the names, the resources, the sizes of zones and the weights.
+
+Promises: a seed always makes the same clusters. Source: the published evaluation of CrushED names the ranges; its
+clusters are not published, so that these are drawn.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from apportion.balance.evaluation.draws import Draws
+from apportion.balance.resources import Resource
+from apportion.errors import InvalidInput, NoNodes, NotEnoughNodes
+from apportion.model.topology import Node, Topology, check_name
+
+LEAST_PARTITIONS, MOST_PARTITIONS = 8, 1024
+REPLICAS = (2, 3)
+WEIGHTS = (0.5, 1.0, 2.0, 3.0)
+MAX_RESOURCE_PARTITIONS = 100_000
+MAX_REPLICAS = 100
+
+# A size n is drawn with odds of 1/n, in integers.
+_SIZES_UP_TO = list(accumulate(2**40 // size for size in range(LEAST_PARTITIONS, MOST_PARTITIONS + 1)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Nodes, and by name the resources that they hold; partition n of a resource r is called `r_n`.
+
+    >>> cluster = Cluster(name="shop", topology=Topology(["a", "b"]), resources={"orders": Resource(3, 2)})
+    >>> cluster.partitions("orders")
+    ('orders_0', 'orders_1', 'orders_2')
+    """
+
+    name: str
+    topology: Topology
+    resources: Mapping[str, Resource]
+
+    def __post_init__(self) -> None:
+        check_name("cluster", self.name)
+        zones = {node.fault_domain(): node.id for node in self.topology if node.weight > 0}
+        if not zones:
+            raise NoNodes("an evaluation")
+        if not self.resources:
+            raise InvalidInput("resources", 0, "at least 1", "Say what the cluster holds.")
+        for name, resource in self.resources.items():
+            check_name("resource", name)
+            _check_number("partitions", name, resource.partitions, MAX_RESOURCE_PARTITIONS)
+            _check_number("replicas", name, resource.replicas, MAX_REPLICAS)
+            if resource.replicas > len(zones):
+                error = NotEnoughNodes(resource.replicas, sorted(zones.values()), "in distinct zones")
+                error.within(f"resource {name}")
+                error.hint = "Add zones, or ask for fewer replicas."
+                raise error
+
+    def partitions(self, resource: str) -> tuple[str, ...]:
+        """Return the names of the partitions of a resource, by their number."""
+        return tuple(f"{resource}_{number}" for number in range(self.count(resource)))
+
+    def count(self, resource: str) -> int:
+        """Return how many partitions a resource has."""
+        partitions = self.resources[resource].partitions
+        return partitions if isinstance(partitions, int) else len(list(partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a cluster of the preset is, and what is odd about it."""
+
+    nodes: int
+    zones: int
+    resources: int
+    is_lopsided: bool = False
+    is_weighted: bool = False
+
+
+SHAPES = (
+    Shape(20, 4, 10),
+    Shape(30, 3, 20),
+    Shape(40, 5, 30),
+    Shape(50, 5, 30),
+    Shape(60, 6, 25, is_lopsided=True),
+    Shape(80, 8, 40, is_weighted=True),
+    Shape(120, 4, 50),
+    Shape(200, 10, 60),
+)
+
+
+def production_like(shape: Shape, *, seed: int) -> Cluster:
+    """Return a cluster of a shape. O(nodes + resources).
+
+    >>> cluster = production_like(SHAPES[0], seed=1)
+    >>> cluster.name, len(cluster.topology), len(cluster.resources)
+    ('20-nodes-1', 20, 10)
+    """
+    odd = "-lopsided" if shape.is_lopsided else "-weighted" if shape.is_weighted else ""
+    name = f"{shape.nodes}-nodes{odd}-{seed}"
+    draws = Draws(seed, name)
+    prefix = f"host{draws.below(90) + 10}"
+    nodes = [
+        Node(f"{prefix}-{number:03}", zone=(f"zone-{zone}",), weight=draws.one_of(WEIGHTS) if shape.is_weighted else 1)
+        for number, zone in enumerate(_zones(shape, draws))
+    ]
+    resources = {f"resource-{number:02}": _resource(draws) for number in range(shape.resources)}
+    return Cluster(name=name, topology=Topology(nodes, cluster=name), resources=resources)
+
+
+def _zones(shape: Shape, draws: Draws) -> list[int]:
+    """Return the zone of each node: in turn, but of lopsided clusters one node in three is in a zone that is drawn."""
+    zones = [number % shape.zones for number in range(shape.nodes)]
+    return [draws.below(shape.zones) if shape.is_lopsided and not draws.below(3) else zone for zone in zones]
+
+
+def _resource(draws: Draws) -> Resource:
+    place = bisect_right(_SIZES_UP_TO, draws.below(_SIZES_UP_TO[-1]))
+    return Resource(LEAST_PARTITIONS + place, draws.one_of(REPLICAS))
+
+
+def _check_number(what: str, resource: str, value: object, most: int) -> None:
+    if type(value) is not int or not 1 <= value <= most:
+        raise InvalidInput(f"{what} of resource {resource}", value, f"an int in 1 .. {most}", "Check the resource.")

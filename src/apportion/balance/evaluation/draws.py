@@ -1,0 +1,43 @@
+"""Numbers as if drawn, from a seed and a name: the same on every machine and in every version.
+
+Promises: integers only, of a hash that is fixed for ever. Refuses: secrecy; who knows the name knows the numbers.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from apportion.errors import InvalidInput
+from apportion.placement import hashers
+
+MAX_SEED = 2**63 - 1
+
+Item = TypeVar("Item")
+
+
+class Draws:
+    """A sequence of numbers; another seed or another name is another sequence.
+
+    >>> Draws(1, "example").below(100), Draws(1, "example").below(100), Draws(2, "example").below(100)
+    (29, 29, 86)
+    """
+
+    def __init__(self, seed: int, name: str) -> None:
+        if type(seed) is not int or not 0 <= seed <= MAX_SEED:
+            raise InvalidInput("seed", seed, f"an int in 0 .. {MAX_SEED}", "Any will do; the same gives the same.")
+        self._name = f"apportion/evaluation/1/{seed}/{name}/"
+        self._drawn = 0
+        self._digest = hashers.get().digest
+
+    def below(self, limit: int) -> int:
+        """Return a number in 0 .. limit - 1."""
+        self._drawn += 1
+        return self._digest(f"{self._name}{self._drawn}".encode()) * limit >> 64
+
+    def one_of(self, items: Sequence[Item]) -> Item:
+        """Return one of some items."""
+        return items[self.below(len(items))]
+
+    def some_of(self, items: Iterable[Item], count: int) -> list[Item]:
+        """Return `count` of the items, distinct places, in the order drawn."""
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in range(count)]

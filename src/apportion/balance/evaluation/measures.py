@@ -1,0 +1,173 @@
+"""What is measured of a balancer on a cluster: how even all resources are, together and each, and what changes move.
+
+A replica that moved is *extra* if no change of nodes explains it. A replica that a node gains is explained if the node
+came, came up or gained weight, or if it replaces, in the same partition, one on a node that went, went down or lost
+weight. So for nodes that fail the expected moves are the replicas on them, for nodes that are added those that they
+get, and for nodes that did not change there are none. Leaders likewise.
+
+Promises: they count, and judge nothing; every deviation and gap is from exact shares by weight.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from apportion.balance.evaluation.entrants import Placed
+from apportion.balance.evaluation.scenarios import State
+from apportion.balance.scores import LoadScore, evenness, stillness
+from apportion.model.assignment import Assignment
+from apportion.model.rows import Row
+
+Lists = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """How even: all resources together, the mean deviation of them one by one, and the largest gap of any.
+
+    `lacking` are the partitions that have fewer replicas, or fewer zones, than the nodes that are up allow.
+    """
+
+    partitions: LoadScore
+    leaders: LoadScore
+    partitions_deviation_each: float
+    leaders_deviation_each: float
+    partitions_gap_each: float
+    leaders_gap_each: float
+    lacking: int
+
+
+def measured(placed: Placed, state: State) -> Measures:
+    """Return how even the resources of a cluster are. O(replicas + resources · nodes²) at worst."""
+    whole = evenness(_together(placed, state))
+    each = [evenness(assignment) for assignment in placed.resources.values()]
+    return Measures(
+        partitions=whole.replicas,
+        leaders=whole.leaders,
+        partitions_deviation_each=fmean(score.replicas.deviation for score in each),
+        leaders_deviation_each=fmean(score.leaders.deviation for score in each),
+        partitions_gap_each=max(score.replicas.gap for score in each),
+        leaders_gap_each=max(score.leaders.gap for score in each),
+        lacking=sum(_lacking(assignment, state) for assignment in placed.resources.values()),
+    )
+
+
+def gain(deviation: float, of_crush: float) -> float | None:
+    """Return by which part a deviation is smaller than CRUSH's; None where CRUSH's is 0.
+
+    >>> gain(1.0, 8.0)
+    0.875
+    """
+    return 1 - deviation / of_crush if of_crush else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movement:
+    """What changes moved, of `replicas` and `partitions`: all, beyond what explains them, and the least between the
+    loads before and after.
+    """
+
+    replicas: int = 0
+    partitions: int = 0
+    moved: int = 0
+    extra: int = 0
+    bound: int = 0
+    leader_changes: int = 0
+    extra_leader_changes: int = 0
+
+    @property
+    def moved_ratio(self) -> float:
+        """Replicas moved, of all."""
+        return self.moved / self.replicas if self.replicas else 0.0
+
+    @property
+    def extra_ratio(self) -> float:
+        """Replicas moved that nothing explains, of all."""
+        return self.extra / self.replicas if self.replicas else 0.0
+
+    @property
+    def bound_ratio(self) -> float:
+        """The least that moves between these loads, of all replicas."""
+        return self.bound / self.replicas if self.replicas else 0.0
+
+    @property
+    def leader_ratio(self) -> float:
+        """Partitions that have another leader, of all."""
+        return self.leader_changes / self.partitions if self.partitions else 0.0
+
+    @property
+    def extra_leader_ratio(self) -> float:
+        """Partitions that have another leader though nothing explains it, of all."""
+        return self.extra_leader_changes / self.partitions if self.partitions else 0.0
+
+    def __add__(self, other: "Movement") -> "Movement":
+        return Movement(
+            replicas=self.replicas + other.replicas,
+            partitions=self.partitions + other.partitions,
+            moved=self.moved + other.moved,
+            extra=self.extra + other.extra,
+            bound=self.bound + other.bound,
+            leader_changes=self.leader_changes + other.leader_changes,
+            extra_leader_changes=self.extra_leader_changes + other.extra_leader_changes,
+        )
+
+
+def movement(before: tuple[Placed, State], after: tuple[Placed, State]) -> Movement:
+    """Return what a change moved. O(replicas)."""
+    (placed, state), (placed_after, state_after) = before, after
+    old, new = state.weights, state_after.weights
+    came = {node_id for node_id, weight in new.items() if weight > old.get(node_id, 0)}
+    went = {node_id for node_id, weight in old.items() if weight > new.get(node_id, 0)}
+    start, end = _together(placed, state), _together(placed_after, state_after)
+    still = stillness(start, end)
+    extra, extra_leaders = _unexplained(start.preference_lists, end.preference_lists, came, went)
+    return Movement(
+        replicas=sum(map(len, start.rows)),
+        partitions=len(start.rows),
+        moved=still.moved,
+        extra=extra,
+        bound=still.bound,
+        leader_changes=still.leader_changes,
+        extra_leader_changes=extra_leaders,
+    )
+
+
+def _unexplained(before: Lists, after: Lists, came: set[str], went: set[str]) -> tuple[int, int]:
+    """Return how many replicas moved, and how many leaders changed, without a cause."""
+    extra = leaders = 0
+    for partition, owners in after.items():
+        was = before[partition]
+        if was == owners:
+            continue
+        gained, lost = set(owners).difference(was), set(was).difference(owners)
+        grown = max(0, len(owners) - len(was))
+        extra += max(0, len(gained - came) - len(lost & went) - grown)
+        changed = was[:1] not in ((), owners[:1])
+        leaders += changed and was[0] not in went and came.isdisjoint(owners[:1])
+    return extra, leaders
+
+
+def _together(placed: Placed, state: State) -> Assignment:
+    """Return all resources as one assignment."""
+    names: list[str] = []
+    rows: list[Row] = []
+    for assignment in placed.resources.values():
+        names += assignment.preference_lists
+        rows += assignment.rows
+    return Assignment(topology=state.topology, rows=tuple(rows), names=tuple(names), down=tuple(sorted(state.down)))
+
+
+def _lacking(assignment: Assignment, state: State) -> int:
+    """Return how many partitions have fewer replicas or zones than they could."""
+    if assignment.rule is None:
+        return 0
+    replicas = assignment.rule.replicas
+    nodes = assignment.topology.nodes
+    up = [nodes[assignment.topology.index(node_id)] for node_id in state.weights]
+    most, zones = min(replicas, len(up)), min(replicas, len({node.fault_domain() for node in up}))
+    domains = [node.fault_domain() for node in nodes]
+    return sum(len(row) < most or _count(domains[index] for index in row) < zones for row in assignment.rows)
+
+
+def _count(domains: Iterable[object]) -> int:
+    return len(set(domains))

@@ -1,0 +1,160 @@
+"""What happens to a cluster: the states that it goes through, and between which of them moves are counted.
+
+A node that is *disabled*, or whose zone is *lost*, is down and stays in the topology; one that is *removed* leaves it.
+`rolling-upgrade` takes nodes down one after the other and counts from one to the next. `outage-and-return` and
+`remove-and-return` count between the first state and the last, which are equal: what has moved then has drifted.
+
+Promises: a seed always chooses the same nodes. Source: the published evaluation of CrushED.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+
+from apportion.balance.evaluation.draws import Draws
+from apportion.errors import CannotPlace, UnknownOption
+from apportion.model.topology import Node, Topology
+
+ROLLED = 4
+"""Nodes of a rolling upgrade that are looked at; the others would add time and no other figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The nodes there are, and which of them are down."""
+
+    topology: Topology
+    down: frozenset[str] = frozenset()
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The ids of nodes that are up, sorted."""
+        return tuple(node_id for node_id in self.topology.ids if node_id not in self.down)
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """What each node that may hold something counts, in millionths."""
+        return {node.id: node.millionths for node in self.topology if node.weight and node.id not in self.down}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """The states in their order; `steps` are the pairs, by place, between which moves are counted.
+
+    How even it is, is measured in the last state.
+    """
+
+    name: str
+    states: tuple[State, ...]
+    steps: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def change(cls, name: str, before: State, after: State) -> "Scenario":
+        """Return the scenario of one change."""
+        if not after.weights:
+            raise CannotPlace(f"scenario {name} leaves no node that may hold something.", "Leave one up.")
+        return cls(name=name, states=(before, after), steps=((0, 1),))
+
+
+def make_scenario(name: str, topology: Topology, *, seed: int) -> Scenario:
+    """Return what a scenario makes of these nodes; `CannotPlace` if they are too few for it, `UnknownOption`.
+
+    >>> print(make_scenario("disable-1%", Topology(["a", "b", "c"]), seed=1).states[1].down)
+    frozenset({'a'})
+    """
+    make = _MAKERS.get(name) if isinstance(name, str) else None
+    if make is None:
+        raise UnknownOption("scenario", name, NAMES)
+    return make(name, topology, Draws(seed, name))
+
+
+def _static(name: str, topology: Topology, _: Draws) -> Scenario:
+    return Scenario(name=name, states=(State(topology=topology),), steps=())
+
+
+def _disable(percent: int, name: str, topology: Topology, draws: Draws) -> Scenario:
+    down = frozenset(_some(name, topology, _part(topology, percent), draws))
+    return Scenario.change(name, State(topology=topology), State(topology=topology, down=down))
+
+
+def _add(percent: int, name: str, topology: Topology, _: Draws) -> Scenario:
+    """Add nodes of the most usual weight, each to the zone that has the fewest."""
+    sizes = Counter(node.zone for node in topology)
+    usual = min(Counter(node.weight for node in topology if node.weight).items(), key=lambda each: (-each[1], each[0]))
+    free = (name for name in map("added-{:03}".format, count()) if name not in topology)
+    added = []
+    for _place in range(_part(topology, percent)):
+        zone = min(sizes, key=lambda each: (sizes[each], each))
+        sizes[zone] += 1
+        added.append(Node(next(free), zone=zone, weight=usual[0]))
+    return Scenario.change(name, State(topology=topology), State(topology=topology.add(*added)))
+
+
+def _roll(name: str, topology: Topology, draws: Draws) -> Scenario:
+    holding = sum(node.weight > 0 for node in topology)
+    nodes = _some(name, topology, max(2, min(ROLLED, holding - 1)), draws)
+    states = [State(topology=topology), *(State(topology=topology, down=frozenset((node_id,))) for node_id in nodes)]
+    steps = tuple((place, place + 1) for place in range(1, len(nodes)))
+    return Scenario(name=name, states=tuple(states), steps=steps)
+
+
+def _reweigh(name: str, topology: Topology, draws: Draws) -> Scenario:
+    """Double the weight of one node in twenty."""
+    after = topology
+    for node_id in _some(name, topology, _part(topology, 5), draws):
+        after = after.reweight(node_id, topology[node_id].weight * 2)
+    return Scenario.change(name, State(topology=topology), State(topology=after))
+
+
+def _lose_zone(name: str, topology: Topology, draws: Draws) -> Scenario:
+    zones = sorted({node.zone for node in topology if node.zone and node.weight})
+    if len(zones) < 2:
+        raise CannotPlace(f"{name} needs two zones, so that one is left.", "Give nodes a zone, or leave it out.")
+    lost = draws.one_of(zones)
+    down = frozenset(node.id for node in topology if node.zone == lost)
+    return Scenario.change(name, State(topology=topology), State(topology=topology, down=down))
+
+
+def _fail_and_return(name: str, topology: Topology, draws: Draws) -> Scenario:
+    start = State(topology=topology)
+    failed = State(topology=topology, down=frozenset(_some(name, topology, 1, draws)))
+    return Scenario(name=name, states=(start, failed, start), steps=((0, 2),))
+
+
+def _remove_and_return(name: str, topology: Topology, draws: Draws) -> Scenario:
+    start, (removed,) = State(topology=topology), _some(name, topology, 1, draws)
+    states = (start, State(topology=topology.without(removed)), start)
+    return Scenario(name=name, states=states, steps=((0, 2),))
+
+
+def _part(topology: Topology, percent: int) -> int:
+    """Return so many per cent of the nodes, rounded to the nearest, one at the least."""
+    return max(1, (len(topology) * percent + 50) // 100)
+
+
+def _some(name: str, topology: Topology, number: int, draws: Draws) -> list[str]:
+    """Return some nodes that hold something, and leave another one."""
+    holding = [node.id for node in topology if node.weight]
+    if len(holding) <= number:
+        raise CannotPlace(
+            f"{name} takes {number} of {len(holding)} nodes with a weight above 0, and one has to be left.",
+            "Leave it out, or add nodes.",
+        )
+    return draws.some_of(holding, number)
+
+
+_MAKERS: dict[str, Callable[[str, Topology, Draws], Scenario]] = {
+    "static": _static,
+    **{f"disable-{percent}%": partial(_disable, percent) for percent in (1, 2, 5, 10)},
+    **{f"add-{percent}%": partial(_add, percent) for percent in (1, 5, 10, 20)},
+    "rolling-upgrade": _roll,
+    "weight-change": _reweigh,
+    "zone-loss": _lose_zone,
+    "outage-and-return": _fail_and_return,
+    "remove-and-return": _remove_and_return,
+}
+
+NAMES = tuple(_MAKERS)
+"""Every scenario, in the order of the published evaluation."""

@@ -1,0 +1,1 @@
+"""`apportion evaluate`: balancers side by side on clusters that fail, grow and change."""

@@ -1,0 +1,109 @@
+"""Ceph's CRUSH as an entrant, where its program `crushtool` is on the path: one pool for each resource.
+
+The map has a straw2 bucket for each zone; a rule takes each replica from another zone, with the tunables that Ceph has
+used since Jewel. A node that is down is out: it has the weight 0 in the test, and stays in the map.
+"""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+
+from apportion.balance.evaluation import Cluster, Entrant, Placed, State
+from apportion.balance.evaluation.entrants import laid_out
+from apportion.errors import CannotPlace
+
+NAME = "ceph.crush"
+PROGRAM = "crushtool"
+SECONDS = 120
+
+_TUNABLES = {
+    "choose_local_tries": 0,
+    "choose_local_fallback_tries": 0,
+    "choose_total_tries": 50,
+    "chooseleaf_descend_once": 1,
+    "chooseleaf_vary_r": 1,
+    "chooseleaf_stable": 1,
+    "straw_calc_version": 1,
+}
+_LINE = re.compile(r"CRUSH rule 0 x (\d+) \[([\d,]*)\]")
+
+
+def absent() -> str:
+    """Say why it cannot take part; nothing if it can."""
+    return "" if shutil.which(PROGRAM) else f"{PROGRAM} is not on the path (Debian: ceph-base)"
+
+
+def entrant() -> Entrant:
+    """Return Ceph's CRUSH as an entrant."""
+    return Entrant(NAME, _place)
+
+
+def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
+    numbers = numbered(before.memory if before is not None and isinstance(before.memory, dict) else {}, state)
+    ids = {number: node_id for node_id, number in numbers.items()}
+    out = [word for node_id in sorted(state.down) for word in ("--weight", str(numbers[node_id]), "0")]
+    resources = {}
+    with tempfile.TemporaryDirectory(prefix="apportion-") as folder:
+        compiled = compiled_map(Path(folder), state, numbers)
+        for pool, (name, resource) in enumerate(cluster.resources.items(), 1):
+            names = cluster.partitions(name)
+            asked = ("--rule", "0", "--num-rep", str(resource.replicas), "--min-x", "0", "--max-x", str(len(names) - 1))
+            printed = run(
+                PROGRAM, "-i", str(compiled), "--test", "--show-mappings", "--pool-id", str(pool), *asked, *out
+            )
+            lists = {
+                names[int(place)]: tuple(ids[int(number)] for number in owners.split(",") if number)
+                for place, owners in _LINE.findall(printed)
+            }
+            resources[name] = laid_out(cluster, state, name, lists)
+    return Placed(resources=resources, memory=numbers)
+
+
+def numbered(before: dict[str, int], state: State) -> dict[str, int]:
+    """Return the number of each node there is or was; a node keeps it."""
+    numbers = dict(before)
+    for node_id in state.topology.ids:
+        numbers.setdefault(node_id, len(numbers))
+    return numbers
+
+
+def compiled_map(folder: Path, state: State, numbers: dict[str, int]) -> Path:
+    """Write the compiled map of a state to a folder; return its path."""
+    source, compiled = folder / "map.txt", folder / "map"
+    source.write_text("\n".join(_map(state, numbers)))
+    run(PROGRAM, "-c", str(source), "-o", str(compiled))
+    return compiled
+
+
+def run(program: str, *arguments: str, seconds: float = SECONDS) -> str:
+    """Return what a program of Ceph prints; raise `CannotPlace` with what it says if it fails."""
+    try:
+        done = subprocess.run(  # noqa: S603 - a fixed program with options of ours
+            [program, *arguments], capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CannotPlace(f"{program} took more than {seconds} s.", "Leave it out, or take fewer nodes.") from error
+    if done.returncode:
+        raise CannotPlace(f"{program} refuses this: {done.stderr.strip()[:200]}.", "Leave it out.")
+    return done.stdout
+
+
+def _map(state: State, numbers: dict[str, int]) -> Iterator[str]:
+    """Yield the lines of the map as its compiler reads it."""
+    yield from (f"tunable {name} {value}" for name, value in _TUNABLES.items())
+    yield from (f"device {numbers[node.id]} osd.{numbers[node.id]}" for node in state.topology)
+    yield from ("type 0 osd", "type 1 zone", "type 2 root")
+    zones: dict[Hashable, list[str]] = {}
+    for node in state.topology:
+        zones.setdefault(node.fault_domain(), []).append(node.id)
+    sums = []
+    for place, members in enumerate(zones.values(), 1):
+        items = [f"  item osd.{numbers[node_id]} weight {state.topology[node_id].weight:.5f}" for node_id in members]
+        yield from (f"zone zone{place} {{", f"  id -{place}", "  alg straw2", "  hash 0", *items, "}")
+        sums.append(f"  item zone{place} weight {sum(state.topology[node_id].weight for node_id in members):.5f}")
+    yield from ("root all {", f"  id -{len(zones) + 1}", "  alg straw2", "  hash 0", *sums, "}")
+    yield from ("rule spread {", "  id 0", "  type replicated", "  min_size 1", "  max_size 100", "  step take all")
+    yield from ("  step chooseleaf firstn 0 type zone", "  step emit", "}", "")

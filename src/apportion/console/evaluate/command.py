@@ -1,0 +1,54 @@
+"""`apportion evaluate`: balancers side by side on clusters that fail, grow and change.
+
+On the eight clusters of the preset `helix-paper`, after the published evaluation of CrushED, or on your own. In
+columns, as JSON, or as a page with charts.
+
+Promises: interrupted, it leaves nothing behind; a page is written whole, at the end.
+"""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from apportion.console.evaluate.asked import Asked
+from apportion.console.evaluate.page import page_of
+from apportion.console.evaluate.report import print_report, print_result
+from apportion.console.evaluate.summary import Findings
+from apportion.console.evaluate.trial import Refusal, Result
+from apportion.console.files import check_target, write_whole
+
+
+def evaluate(
+    *,
+    asked: Asked = Asked(),  # noqa: B008 - a frozen value
+    html: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Compare balancers: how even they are, and what they move when nodes fail, return, are added or change.
+
+    Parameters
+    ----------
+    html
+        Write a page with charts and tables to this file.
+    json
+        Print one JSON object instead.
+    """
+    if html is not None:
+        check_target(html, what="--html")
+    trial = asked.trial()
+    results: list[Result] = []
+    refused: list[Refusal] = [*trial.skipped]
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        for each in progress.track(trial.run(), total=len(trial), description="Evaluating"):
+            (results if isinstance(each, Result) else refused).append(each)  # type: ignore[arg-type]
+    findings = Findings.of(trial, results, refused)
+    if html is not None:
+        write_whole(html, page_of(findings, command=asked.command(html)), what="--html")
+    if json:
+        print_result(findings, page=None if html is None else str(html))
+        return
+    print_report(findings)
+    if html is not None:
+        print(f"saved {html}")

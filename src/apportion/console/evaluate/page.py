@@ -1,0 +1,156 @@
+"""The page of `apportion evaluate --html`: what was measured, as charts and tables, in one file.
+
+Promises: those of `page_parts`; every chart has a name, and its figures in a table. Refuses: charts of single clusters;
+`--json` has every result.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from apportion.console.charts import Bar, bars
+from apportion.console.evaluate.report import (
+    EVEN,
+    MOVED,
+    compared_cells,
+    even_cells,
+    left_out,
+    moved_cells,
+    percent_or_not,
+    size_of,
+)
+from apportion.console.evaluate.summary import STATIC, Findings, Line
+from apportion.console.page_parts import document, figure, header, legend_of, percent, section, table_of
+
+_READING = (
+    ("STDEV", "How far loads lie from exact shares by weight, as standard deviation, in partitions: the mean of all "
+     "clusters. Of all resources of a cluster together; “each” is of one resource at a time."),
+    ("gain", "By which part the deviation is smaller than that of CRUSH on the same cluster."),
+    ("max-min", "The largest load over its share less the smallest, in partitions."),
+    ("moved, leaders", "Replicas that change nodes, of all; partitions that change leaders, of all."),
+    ("extra", "What moved though no node that came, went or changed weight explains it."),
+    ("bound", "The least that moves between these loads."),
+    ("lacking", "Partitions with fewer replicas, or in fewer zones, than the nodes that are up allow."),
+    ("s, x CRUSH", "Seconds to place all resources of all clusters once; varies from run to run."),
+)  # fmt: skip
+
+
+def page_of(findings: Findings, *, command: str) -> bytes:
+    """Return the page, in UTF-8. `command` makes it again."""
+    lines = findings.lines
+    sections = (
+        _head(findings, command),
+        _published(findings),
+        _evenness([line for line in lines if line.scenario == STATIC]),
+        _movement([line for line in lines if line.scenario != STATIC]),
+        _after([line for line in lines if line.scenario != STATIC]),
+        _figures(lines),
+        section(
+            "How to read the columns", "<dl>" + "".join(f"<dt>{t}</dt><dd>{w}</dd>" for t, w in _READING) + "</dl>"
+        ),
+    )
+    return document(_title(findings), sections)
+
+
+def _title(findings: Findings) -> str:
+    clusters = len(findings.trial.clusters)
+    return f"{len(findings.balancers)} balancers evaluated on {clusters} cluster{'s' if clusters > 1 else ''}"
+
+
+def _head(findings: Findings, command: str) -> str:
+    facts = [(f"<bdi>{escape(cluster.name)}</bdi>", size_of(cluster)) for cluster, _ in findings.trial.clusters]
+    facts += [("Left out", escape(words)) for words in left_out(findings)]
+    return header(_title(findings), facts, command)
+
+
+def _published(findings: Findings) -> str:
+    if not findings.comparisons:
+        return ""
+    words = "<p>What was published of CrushED, and what the same measures came to here.</p>"
+    headings = ("figure", "published", *findings.balancers)
+    table = table_of("Published, and measured here", headings, map(compared_cells, findings.comparisons))
+    return section("Beside the published figures", words + table)
+
+
+def _evenness(lines: Sequence[Line]) -> str:
+    if not lines:
+        return ""
+    charts = (
+        ("STDEV of partitions", [(line, line.partitions_deviation, line.partitions_gain) for line in lines]),
+        ("STDEV of leaders", [(line, line.leaders_deviation, line.leaders_gain) for line in lines]),
+    )
+    pictures = "".join(
+        _chart(title, [_deviation(line, value, gain) for line, value, gain in listed]) for title, listed in charts
+    )
+    words = "<p>All resources of a cluster together. At the end: by how much it is below CRUSH's.</p>"
+    table = table_of("All nodes up", EVEN, map(even_cells, lines))
+    return section("How even loads are", words + figure(f'<div class="pair">{pictures}</div>', table))
+
+
+def _deviation(line: Line, value: float, gain: float | None) -> Bar:
+    shown = f"{value:.2f}" if gain is None else f"{value:.2f} · {percent_or_not(gain)}"
+    return Bar(label=line.balancer, value=shown, plain=value)
+
+
+def _movement(lines: Sequence[Line]) -> str:
+    if not lines:
+        return ""
+    legend = legend_of(
+        ("plain", "moved with a cause"), ("striped", "extra: moved without"), ("mark", "the least between these loads")
+    )
+    pictures = "".join(
+        _chart(
+            scenario,
+            [
+                Bar(
+                    label=line.balancer, value=percent(line.moved_ratio), plain=line.moved_ratio - line.extra_ratio,
+                    striped=line.extra_ratio, mark=line.bound_ratio,
+                )
+                for line in group
+            ],
+        )
+        for scenario, group in _by_scenario(lines)
+    )  # fmt: skip
+    table = table_of("What changes move", MOVED, moved_cells(lines))
+    return section("What changes move", legend + figure(f'<div class="grid">{pictures}</div>', table))
+
+
+def _after(lines: Sequence[Line]) -> str:
+    if not lines:
+        return ""
+    pictures = "".join(
+        _chart(scenario, [_deviation(line, line.partitions_deviation, line.partitions_gain) for line in group])
+        for scenario, group in _by_scenario(lines)
+    )
+    cells = [
+        (line.scenario, line.balancer, f"{line.partitions_deviation:.2f}", percent_or_not(line.partitions_gain))
+        for line in lines
+    ]
+    table = table_of("STDEV after changes", ("scenario", "balancer", "STDEV", "gain"), cells)
+    words = "<p>STDEV of partitions in the last state of each scenario.</p>"
+    return section("How even it is afterwards", words + figure(f'<div class="grid">{pictures}</div>', table))
+
+
+def _figures(lines: Sequence[Line]) -> str:
+    headings = ("balancer", "scenario", "leaders changed", "extra", "max-min each", "leaders", "s", "x CRUSH")
+    cells = [
+        (
+            line.balancer, line.scenario, f"{line.leader_ratio:.2%}", f"{line.extra_leader_ratio:.2%}",
+            f"{line.partitions_gap_each:.1f}", f"{line.leaders_gap_each:.1f}", f"{line.seconds:.2f}",
+            "-" if line.times_crush is None else f"{line.times_crush:.2f}",
+        )
+        for line in lines
+    ]  # fmt: skip
+    return section(
+        "Leaders, single resources and time", table_of("Leaders, single resources and time", headings, cells)
+    )
+
+
+def _by_scenario(lines: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
+    for scenario in dict.fromkeys(line.scenario for line in lines):
+        yield scenario, [line for line in lines if line.scenario == scenario]
+
+
+def _chart(title: str, listed: Sequence[Bar]) -> str:
+    most = max(max(bar.plain + bar.striped, bar.mark or 0.0) for bar in listed)
+    name = f"{title}: " + ", ".join(f"{bar.label} {bar.value}" for bar in listed)
+    return f"<div><h3>{escape(title)}</h3>{bars(listed, most=most, name=name)}</div>"

@@ -1,0 +1,168 @@
+"""What a trial came to: means over its clusters, gains over CRUSH, and the published figures to hold them against.
+
+A gain is the part by which a standard deviation is smaller than that of Helix's CRUSH on the same cluster; the mean of
+all clusters counts each the same. Times are compared in sum.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Self
+
+from apportion.balance.evaluation import Movement, gain
+from apportion.console.evaluate.trial import Refusal, Result, Trial
+
+BASELINE = "helix.crush"
+STATIC = "static"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A balancer in a scenario, over all clusters: means, but for `seconds` and `lacking`, which are sums.
+
+    Deviations and gaps are in partitions: of all resources of a cluster together, and (`_each`) of one at a time, the
+    mean of deviations and the largest gap. Gains and `times_crush` are None without CRUSH to compare with.
+    """
+
+    balancer: str
+    scenario: str
+    clusters: int
+    partitions_deviation: float
+    leaders_deviation: float
+    partitions_gap: float
+    leaders_gap: float
+    partitions_deviation_each: float
+    leaders_deviation_each: float
+    partitions_gap_each: float
+    leaders_gap_each: float
+    partitions_gain: float | None
+    leaders_gain: float | None
+    partitions_gain_each: float | None
+    leaders_gain_each: float | None
+    moved_ratio: float
+    extra_ratio: float
+    bound_ratio: float
+    leader_ratio: float
+    extra_leader_ratio: float
+    lacking: int
+    seconds: float
+    times_crush: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A figure of the published evaluation, as it is published, and what each balancer came to here (None: nothing)."""
+
+    figure: str
+    published: str
+    found: Mapping[str, float | None]
+    is_ratio: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All that a trial found, and what it came to."""
+
+    trial: Trial
+    results: Sequence[Result]
+    refused: Sequence[Refusal]
+    lines: Sequence[Line]
+    comparisons: Sequence[Comparison]
+
+    @classmethod
+    def of(cls, trial: Trial, results: Sequence[Result], refused: Sequence[Refusal]) -> Self:
+        """Return what results come to."""
+        lines = summarized(results)
+        return cls(trial=trial, results=results, refused=refused, lines=lines, comparisons=compared(lines))
+
+    @property
+    def balancers(self) -> list[str]:
+        """Who was measured, in order."""
+        return list(dict.fromkeys(line.balancer for line in self.lines))
+
+
+def summarized(results: Sequence[Result]) -> list[Line]:
+    """Return a line for each scenario and balancer, in their order."""
+    crush = {(each.cluster, each.scenario): each for each in results if each.balancer == BASELINE}
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for scenario in dict.fromkeys(each.scenario for each in results):
+        for each in results:
+            if each.scenario == scenario:
+                groups.setdefault((scenario, each.balancer), []).append(each)
+    return [_line(group, [crush.get((each.cluster, each.scenario)) for each in group]) for group in groups.values()]
+
+
+def _line(group: Sequence[Result], crush: Sequence[Result | None]) -> Line:
+    moved = [each.movement for each in group]
+    pairs = [(each, other) for each, other in zip(group, crush, strict=True) if other is not None]
+    took = sum(other.seconds for _, other in pairs)
+    return Line(
+        balancer=group[0].balancer,
+        scenario=group[0].scenario,
+        clusters=len(group),
+        partitions_deviation=fmean(each.measures.partitions.deviation for each in group),
+        leaders_deviation=fmean(each.measures.leaders.deviation for each in group),
+        partitions_gap=fmean(each.measures.partitions.gap for each in group),
+        leaders_gap=fmean(each.measures.leaders.gap for each in group),
+        partitions_deviation_each=fmean(each.measures.partitions_deviation_each for each in group),
+        leaders_deviation_each=fmean(each.measures.leaders_deviation_each for each in group),
+        partitions_gap_each=fmean(each.measures.partitions_gap_each for each in group),
+        leaders_gap_each=fmean(each.measures.leaders_gap_each for each in group),
+        partitions_gain=_gain((a.measures.partitions.deviation, b.measures.partitions.deviation) for a, b in pairs),
+        leaders_gain=_gain((a.measures.leaders.deviation, b.measures.leaders.deviation) for a, b in pairs),
+        partitions_gain_each=_gain(
+            (a.measures.partitions_deviation_each, b.measures.partitions_deviation_each) for a, b in pairs
+        ),
+        leaders_gain_each=_gain(
+            (a.measures.leaders_deviation_each, b.measures.leaders_deviation_each) for a, b in pairs
+        ),
+        moved_ratio=_mean(moved, "moved_ratio"),
+        extra_ratio=_mean(moved, "extra_ratio"),
+        bound_ratio=_mean(moved, "bound_ratio"),
+        leader_ratio=_mean(moved, "leader_ratio"),
+        extra_leader_ratio=_mean(moved, "extra_leader_ratio"),
+        lacking=sum(each.measures.lacking for each in group),
+        seconds=sum(each.seconds for each in group),
+        times_crush=sum(each.seconds for each, _ in pairs) / took if took else None,
+    )
+
+
+def _gain(deviations: Iterable[tuple[float, float]]) -> float | None:
+    gains = [each for own, crush in deviations if (each := gain(own, crush)) is not None]
+    return fmean(gains) if gains else None
+
+
+def _mean(moved: Sequence[Movement], ratio: str) -> float:
+    return fmean(float(getattr(each, ratio)) for each in moved)
+
+
+def compared(lines: Sequence[Line]) -> list[Comparison]:
+    """Return the published figures of CrushED whose scenarios were played, each with what was measured here."""
+    figures = [
+        ("STDEV of partitions below CRUSH's", "87%", "partitions_gain", STATIC),
+        ("STDEV of leaders below CRUSH's", "68%", "leaders_gain", STATIC),
+        ("the same of each resource, partitions", "", "partitions_gain_each", STATIC),
+        ("the same of each resource, leaders", "", "leaders_gain_each", STATIC),
+        ("extra moves, nodes disabled", "~0", "extra_ratio", "disable-"),
+        ("extra moves, rolling upgrade", "~0", "extra_ratio", "rolling-upgrade"),
+        ("extra moves, nodes added", "significant", "extra_ratio", "add-"),
+        ("time, over CRUSH's", "<= 1.3", "times_crush", STATIC),
+        ("time with nodes disabled", "3, then cached", "times_crush", "disable-"),
+    ]
+    return [
+        Comparison(
+            figure=figure, published=published, found=_means(lines, field, begins), is_ratio=field != "times_crush"
+        )
+        for figure, published, field, begins in figures
+        if any(line.scenario.startswith(begins) for line in lines)
+    ]
+
+
+def _means(lines: Sequence[Line], field: str, begins: str) -> dict[str, float | None]:
+    """Return the mean of a field over the scenarios whose names begin so, by balancer."""
+    found: dict[str, float | None] = {}
+    for name in dict.fromkeys(line.balancer for line in lines):
+        own = (line for line in lines if line.balancer == name and line.scenario.startswith(begins))
+        known = [float(value) for line in own if (value := getattr(line, field)) is not None]
+        found[name] = fmean(known) if known else None
+    return found

@@ -1,0 +1,88 @@
+"""OpenStack Swift's ring builder as an entrant, where its package is installed: one ring for each resource.
+
+A node is a device of a zone; one that is down has the weight 0, as an operator would set it. Its limit on moves in an
+hour is lifted, so that one rebalance does all that it would do. The first replica counts as the leader, which Swift
+does not even out. Its rings have a power of two of partitions; ours are given the number that is asked for.
+"""
+
+import copy
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from apportion.balance.evaluation import Cluster, Entrant, Placed, State
+from apportion.balance.evaluation.entrants import laid_out
+
+NAME = "swift"
+SEED = 1
+WEIGHT = 100.0
+
+
+def absent() -> str:
+    """Say why it cannot take part; nothing if it can."""
+    try:
+        version(NAME)
+    except PackageNotFoundError:
+        return "the package swift is not installed"
+    return ""
+
+
+def entrant() -> Entrant:
+    """Return Swift's ring builder as an entrant."""
+    return Entrant(NAME, _place)
+
+
+class _Rings:
+    """The builder of each resource, and the number of each node in all of them."""
+
+    def __init__(self) -> None:
+        self.builders: dict[str, Any] = {}
+        self.numbers: dict[str, int] = {}
+
+
+def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
+    rings = copy.deepcopy(before.memory) if before is not None else _Rings()
+    assert isinstance(rings, _Rings)  # noqa: S101 - what this function itself put there
+    zones = {domain: place for place, domain in enumerate(dict.fromkeys(n.fault_domain() for n in state.topology))}
+    for node_id in state.topology.ids:
+        rings.numbers.setdefault(node_id, len(rings.numbers))
+    lists = {}
+    for name, resource in cluster.resources.items():
+        if name not in rings.builders:
+            rings.builders[name] = _builder(cluster.count(name), resource.replicas)
+        builder = rings.builders[name]
+        _set_devices(builder, state, rings.numbers, zones)
+        builder.pretend_min_part_hours_passed()
+        builder.rebalance(seed=SEED)
+        lists[name] = builder._replica2part2dev
+    names = {number: node_id for node_id, number in rings.numbers.items()}
+    resources = {}
+    for name, columns in lists.items():
+        owners = (tuple(dict.fromkeys(names[number] for number in row)) for row in zip(*columns, strict=True))
+        resources[name] = laid_out(cluster, state, name, dict(zip(cluster.partitions(name), owners, strict=True)))
+    return Placed(resources=resources, memory=rings)
+
+
+def _builder(partitions: int, replicas: int) -> Any:  # noqa: ANN401 - a class of a package that may be absent
+    from swift.common.ring import RingBuilder  # noqa: PLC0415
+
+    builder = RingBuilder(partitions.bit_length(), replicas, 1)
+    builder.parts = partitions
+    return builder
+
+
+def _set_devices(builder: Any, state: State, numbers: dict[str, int], zones: dict[object, int]) -> None:  # noqa: ANN401
+    """Bring the devices of a ring to a state."""
+    weights = state.weights
+    known = {device["id"]: device for device in builder.devs if device is not None}
+    for node_id, number in numbers.items():
+        weight = weights.get(node_id, 0) * WEIGHT / 1_000_000
+        if node_id not in state.topology:
+            if number in known:
+                builder.remove_dev(number)
+        elif number in known:
+            if known[number]["weight"] != weight:
+                builder.set_dev_weight(number, weight)
+        else:
+            zone = zones[state.topology[node_id].fault_domain()]
+            address = {"ip": f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "port": 6200, "device": "d"}
+            builder.add_dev({"id": number, "region": 0, "zone": zone, "weight": weight, **address})

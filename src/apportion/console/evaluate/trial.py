@@ -1,0 +1,101 @@
+"""A trial: every balancer, on every cluster, in every scenario; what each placed, moved and took.
+
+Promises: all but the seconds is the same in every run, unless a program of others draws lots. The first placement of a
+cluster is made once, and every scenario goes on from it. What a balancer refuses is said and the others go on.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from apportion.balance.evaluation import (
+    Cluster,
+    Entrant,
+    Measures,
+    Movement,
+    Placed,
+    Scenario,
+    State,
+    measured,
+    movement,
+)
+from apportion.errors import CannotPlace, InvalidInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What was measured of a balancer in a scenario on a cluster.
+
+    `seconds` are those of one placement of all resources, the mean of those that the scenario made.
+    """
+
+    balancer: str
+    cluster: str
+    scenario: str
+    measures: Measures
+    movement: Movement
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a balancer, or where none is named any, was not measured in a scenario on a cluster."""
+
+    balancer: str
+    cluster: str
+    scenario: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """The clusters, each with its scenarios, and who takes part; `absent` says who does not, and why."""
+
+    clusters: Sequence[tuple[Cluster, Sequence[Scenario]]]
+    entrants: Sequence[Entrant]
+    absent: Mapping[str, str]
+    skipped: Sequence[Refusal] = ()
+
+    def __len__(self) -> int:
+        return sum(len(scenarios) for _, scenarios in self.clusters) * len(self.entrants)
+
+    def run(self) -> Iterator[Result | Refusal]:
+        """Yield what becomes of each balancer in each scenario: as many as the trial is long."""
+        for cluster, scenarios in self.clusters:
+            for entrant in self.entrants:
+                yield from _run(entrant, cluster, scenarios)
+
+
+def _run(entrant: Entrant, cluster: Cluster, scenarios: Sequence[Scenario]) -> Iterator[Result | Refusal]:
+    made: dict[State, tuple[Placed, float]] = {}
+    for scenario in scenarios:
+        try:
+            start = scenario.states[0]
+            if start not in made:
+                made[start] = _timed(entrant, cluster, start, None)
+            yield _measured(entrant, cluster, scenario, made[start])
+        except (CannotPlace, InvalidInput) as error:
+            yield Refusal(balancer=entrant.name, cluster=cluster.name, scenario=scenario.name, reason=error.problem)
+
+
+def _measured(entrant: Entrant, cluster: Cluster, scenario: Scenario, first: tuple[Placed, float]) -> Result:
+    placed, times = [first[0]], []
+    for state in scenario.states[1:]:
+        found, seconds = _timed(entrant, cluster, state, placed[-1])
+        placed.append(found)
+        times.append(seconds)
+    at = [*zip(placed, scenario.states, strict=True)]
+    return Result(
+        balancer=entrant.name,
+        cluster=cluster.name,
+        scenario=scenario.name,
+        measures=measured(placed[-1], scenario.states[-1]),
+        movement=sum((movement(at[before], at[after]) for before, after in scenario.steps), Movement()),
+        seconds=sum(times) / len(times) if times else first[1],
+    )
+
+
+def _timed(entrant: Entrant, cluster: Cluster, state: State, before: Placed | None) -> tuple[Placed, float]:
+    start = time.perf_counter()
+    placed = entrant.place(cluster, state, before)
+    return placed, time.perf_counter() - start

@@ -1,0 +1,91 @@
+"""Ceph's balancer as an entrant, where `osdmaptool` is on the path: CRUSH, and exceptions that even it out.
+
+The program makes pools of its own size alone, so that all resources of as many replicas are one pool: it evens them out
+together, and no resource by itself. It is asked for a deviation of 1, the smallest there is; exceptions of before are
+kept. A node that is down is left out of the map, for the program knows no more than one that is out. Where zones
+forbid such a deviation it may search for ever, and is stopped: that is not measured.
+"""
+
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from apportion.balance.evaluation import Cluster, Entrant, Placed, State
+from apportion.balance.evaluation.entrants import laid_out
+from apportion.console.evaluate.ceph import PROGRAM as COMPILER
+from apportion.console.evaluate.ceph import compiled_map, numbered, run
+from apportion.errors import CannotPlace
+from apportion.model.assignment import PreferenceList
+
+NAME = "ceph.upmap"
+PROGRAM = "osdmaptool"
+MOST_EXCEPTIONS = 100_000
+SECONDS = 10
+
+_LINE = re.compile(r"^1\.([0-9a-f]+)\t\[([\d,]*)\]", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """The number of each node, and the map with its exceptions by how many replicas it is for."""
+
+    numbers: dict[str, int]
+    maps: dict[int, bytes] = field(default_factory=dict)
+
+
+def absent() -> str:
+    """Say why it cannot take part; nothing if it can."""
+    missing = next((each for each in (PROGRAM, COMPILER) if not shutil.which(each)), None)
+    return f"{missing} is not on the path (Debian: ceph-base)" if missing else ""
+
+
+def entrant() -> Entrant:
+    """Return Ceph's balancer as an entrant."""
+    return Entrant(NAME, _place)
+
+
+def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
+    memory = before.memory if before is not None and isinstance(before.memory, _Memory) else _Memory({})
+    now = _Memory(numbered(memory.numbers, state))
+    ids = {number: node_id for node_id, number in now.numbers.items()}
+    lists: dict[str, PreferenceList] = {}
+    with tempfile.TemporaryDirectory(prefix="apportion-") as name:
+        folder = Path(name)
+        crush = compiled_map(folder, State(topology=state.topology.without(*state.down)), now.numbers)
+        for replicas in sorted({each.replicas for each in cluster.resources.values()}):
+            pool = [
+                partition
+                for resource, each in cluster.resources.items()
+                if each.replicas == replicas
+                for partition in cluster.partitions(resource)
+            ]
+            if len(pool) < len(ids):
+                reason = f"{NAME} needs a partition a node, and {len(pool)} have {replicas} replicas."
+                raise CannotPlace(reason, "Leave it out.")
+            path = folder / f"map-{replicas}"
+            _write(path, memory.maps.get(replicas), pool=len(pool), replicas=replicas)
+            for place, owners in _LINE.findall(_evened(path, crush)):
+                lists[pool[int(place, 16)]] = tuple(ids[int(number)] for number in owners.split(",") if number)
+            now.maps[replicas] = path.read_bytes()
+    resources = {resource: laid_out(cluster, state, resource, lists) for resource in cluster.resources}
+    return Placed(resources=resources, memory=now)
+
+
+def _write(path: Path, known: bytes | None, *, pool: int, replicas: int) -> None:
+    """Write the map of before, or a new one: a pool has as many partitions as a map has devices, so it gets as many."""
+    if known is not None:
+        path.write_bytes(known)
+        return
+    of_pool = ("--with-default-pool", "--pg-bits", "0", "--pgp-bits", "0", "--osd_pool_default_size", str(replicas))
+    run(PROGRAM, str(path), "--createsimple", str(pool), *of_pool)
+
+
+def _evened(path: Path, crush: Path) -> str:
+    """Return what is where once exceptions were added, and keep them in the map."""
+    run(PROGRAM, str(path), "--import-crush", str(crush))
+    limits = ("--upmap-max", str(MOST_EXCEPTIONS), "--upmap-deviation", "1")
+    commands = str(path.with_suffix(".commands"))
+    run(PROGRAM, str(path), "--mark-up-in", "--upmap", commands, *limits, "--save", seconds=SECONDS)
+    return run(PROGRAM, str(path), "--mark-up-in", "--test-map-pgs-dump")
