@@ -154,7 +154,7 @@ def _foreign(known: Known, now: HandOver) -> Event | None:
         return None
     if is_free:
         return None if record.deaths >= QUARANTINE_DEATHS else Event.WANTED_FREE
-    return Event.WANTED_DEADLY if _deaths(known) >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED
+    return Event.WANTED_DEADLY if deaths(known) >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED
 
 
 def outcome(act: Act, known: Known, me: Me) -> Ownership:
@@ -162,7 +162,7 @@ def outcome(act: Act, known: Known, me: Me) -> Ownership:
     record = known.record
     if act is Act.ABSOLVE:
         return replace(record, deaths=0)
-    nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=_deaths(known))
+    nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=deaths(known))
     if act is Act.BURY:
         return nobody
     if act is Act.GIVE:
@@ -188,7 +188,7 @@ def request(act: Act, partition: int, known: Known, me: Me, keys: Keys) -> tuple
     return tuple(when.values()), Put(key=own, value=encoded(outcome(act, known, me)))
 
 
-def _deaths(known: Known) -> int:
+def deaths(known: Known) -> int:
     """Return how many owners in a row died of it, with the one that is gone now, if so."""
     is_gone = known.record.owner is not None and known.session != known.record.session
     return known.record.deaths + (is_gone and known.is_deadly)

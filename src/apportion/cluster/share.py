@@ -8,7 +8,7 @@ comes is the driver's to bound, and counts as a failure: `handover` makes that s
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apportion.cluster.handover import (
     DEADLY_SECONDS,
@@ -19,6 +19,7 @@ from apportion.cluster.handover import (
     Known,
     Me,
     Phase,
+    deaths,
     outcome,
     request,
 )
@@ -223,29 +224,33 @@ class Share:
 
     def _known(self, partition: int, now: float) -> Known:
         """Return what is known of a partition; one that may be deadly is wanted only beside no other such."""
+        known, record = self._seen(partition, now), self._view.owned(partition).ownership
+        if self.phase(partition) is Phase.SERVING and record.deaths and not known.is_proven:
+            self._again[partition] = self._view.owned(partition).since + HEALTHY_SECONDS
+        is_ours = (record.owner, record.session) == (self.me.id, self.me.session)
+        if known.is_wanted and not is_ours and _is_suspect(known) and self._has_suspect(now):
+            self._again[partition] = now + SUSPECT_SECONDS
+            return replace(known, is_wanted=False)
+        return known
+
+    def _seen(self, partition: int, now: float) -> Known:
         view, owned = self._view, self._view.owned(partition)
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
-        is_second = record.deaths >= QUARANTINE_DEATHS - 1 and record.owner != self.me.id and self._has_suspect()
-        if is_second and wanted == self.me.id:
-            self._again[partition] = now + SUSPECT_SECONDS
-        session = view.session(wanted)
-        lasted = now - owned.since
-        if self.phase(partition) is Phase.SERVING and record.deaths and lasted < HEALTHY_SECONDS:
-            self._again[partition] = owned.since + HEALTHY_SECONDS
+        session, lasted = view.session(wanted), now - owned.since
         return Known(
             record=record,
             revision=owned.revision,
             session=view.session(record.owner),
-            is_wanted=wanted == self.me.id and not is_second,
+            is_wanted=wanted == self.me.id,
             receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
             is_deadly=lasted >= DEADLY_SECONDS and not view.has_left(record),
             is_proven=record.deaths > 0 and lasted >= HEALTHY_SECONDS,
         )
 
-    def _has_suspect(self) -> bool:
+    def _has_suspect(self, now: float) -> bool:
         ours = (each for each, hand in self._hands.items() if hand.phase in (Phase.ASKING, Phase.SERVING))
-        return any(self._view.owned(each).ownership.deaths >= QUARANTINE_DEATHS - 1 for each in ours)
+        return any(_is_suspect(self._seen(each, now)) for each in ours)
 
     def _advance(
         self, partition: int, event: Event, actions: list[Action], *, epoch: int = 0, after: Act = Act.SERVE
@@ -338,3 +343,8 @@ class Share:
             batches.last += 1
             batches.sent[batches.last] = moves[: len(puts)]
             yield Commit(batch=batches.last, moves=moves[: len(puts)], when=tuple(when.values()), puts=tuple(puts))
+
+
+def _is_suspect(known: Known) -> bool:
+    """Whether one more death puts it into quarantine, when what a takeover would count is counted."""
+    return deaths(known) >= QUARANTINE_DEATHS - 1

@@ -120,7 +120,7 @@ def _of_absent(found: Found, wanted: str) -> tuple[str, str]:
 
 def _to_be_taken(found: Found, partition: int, wanted: str) -> tuple[str, str]:
     ownership = found.view.owned(partition).ownership
-    if ownership.deaths >= QUARANTINE_DEATHS - 1 and ownership.owner != wanted:
+    if ownership.deaths + (ownership.owner is not None) >= QUARANTINE_DEATHS - 1:  # to take it over may count one more
         others = [each for each in found.owned_by(wanted) if _is_suspect(found, each)]
         if others:
             words = f"a suspect that waits its turn: {ownership.deaths} owners died of it, and {wanted} tries"

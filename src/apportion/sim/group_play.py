@@ -121,8 +121,9 @@ class GroupPlay:
                 yield f"{partition} belongs to {own}, not to nobody"
         elif (own.owner, own.session) != (wanted, sessions[wanted]):
             suspects = [each for each in owned.values() if (each.owner, each.session) == (wanted, sessions[wanted])]
-            deadly = QUARANTINE_DEATHS - 1  # of which nobody serves two at once
-            if own.deaths < deadly or all(each.deaths < deadly for each in suspects):
+            deadly = QUARANTINE_DEATHS - 1  # of which nobody serves two at once; to take it over counts one more
+            died = own.deaths + (own.owner is not None)
+            if died < deadly or all(each.deaths < deadly for each in suspects):
                 yield f"{partition} belongs to {own}, not to {wanted}"
         else:
             token, holder, at = self.sink.accepted.get(f"{GROUP}/{partition}", (None, "", 0.0))

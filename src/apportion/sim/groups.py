@@ -259,11 +259,11 @@ class BoundedOrphan(GroupInvariant):
         """Look at who got an owner, and remember who lost it."""
         super().changed(fact)
         calm = self.history.calm_since
-        for key, old, new, _ in self.owned(fact):
+        for key, _, new, _ in self.owned(fact):
             since = self._since.pop(key, fact.at if key in self._known else self._began)
             self._known.add(key)
             self.figure = max(self.figure, fact.at - since)
-            may_wait = new.owner is None or old.deaths >= QUARANTINE_DEATHS - 1  # of such nobody takes two at once
+            may_wait = new.owner is None or new.deaths >= QUARANTINE_DEATHS - 1  # of such nobody takes two at once
             if calm is not None and not may_wait and fact.at - max(since, calm) > ORPHAN_SECONDS:
                 self.broken(f"{key} had no owner for {fact.at - since:.3f} s")
             if new.owner is None:

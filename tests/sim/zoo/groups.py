@@ -58,8 +58,8 @@ _ON_HAND_OVER = (
     Bug(
         "one death is enough for quarantine",
         "cluster/handover.py",
-        "    return Event.WANTED_DEADLY if _deaths(known) >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED",
-        "    return Event.WANTED_DEADLY if _deaths(known) >= 1 else Event.WANTED_ORPHANED",
+        "    return Event.WANTED_DEADLY if deaths(known) >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED",
+        "    return Event.WANTED_DEADLY if deaths(known) >= 1 else Event.WANTED_ORPHANED",
     ),
     Bug(
         "deaths are counted twice",
@@ -93,8 +93,8 @@ _ON_SHARE = (
     Bug(
         "who is asked to drain gives all away at once",
         "cluster/share.py",
-        "            is_wanted=wanted == self.me.id and not is_second,",
-        "            is_wanted=wanted == self.me.id and not is_second and self.me.id not in view.drains,",
+        "            is_wanted=wanted == self.me.id,",
+        "            is_wanted=wanted == self.me.id and self.me.id not in view.drains,",
     ),
     Bug(
         "without a controller all is given away",
