@@ -1,6 +1,6 @@
 """Who gets which partition: pure functions from a topology (and what was before) to assignments, and the way there."""
 
-from apportion.balance import kafka, scores
+from apportion.balance import helix, kafka, scores
 from apportion.balance.api import BalancerSpec, GroupView
 from apportion.balance.catalog import get, names
 from apportion.balance.optimal import optimal
@@ -15,6 +15,7 @@ __all__ = [
     "Resource",
     "Verdict",
     "get",
+    "helix",
     "kafka",
     "names",
     "optimal",

@@ -34,7 +34,8 @@ class BalancerSpec:
     """How a balancer presents itself; calling a spec assigns, as calling its function would.
 
     - `takes`: what it is asked: replicas over a `"topology"`, a `"resource"` of Helix, or members' `"subscriptions"`.
-    - `weighted`: shares follow the nodes' weights; otherwise weights count as one, but for 0.
+    - `weighted`: shares are proportional to the nodes' weights; otherwise weights count for less, or not at all. A node of
+      weight 0 owns nothing anywhere.
     - `zoned`: no two replicas in a zone while there are zones enough.
     - `even`: loads of one resource differ by one at most, whoever comes and goes, where weights are equal.
     - `minimal_movement`: as few partitions change their owner as evenness allows.
