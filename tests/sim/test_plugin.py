@@ -6,6 +6,7 @@ import sys
 
 TEST = """
 import asyncio
+import pytest
 from apportion.errors import StoreUnavailable
 from apportion.stores import Absent, Put
 
@@ -70,6 +71,7 @@ def test_a_failure_says_the_command_that_runs_it_again(tmp_path):
 
 
 MARKED = """
+import pytest
 
 @pytest.mark.seeds({})
 def test_nothing(world):

@@ -34,7 +34,7 @@ class BalancerSpec:
     """How a balancer presents itself; calling a spec assigns, as calling its function would.
 
     - `takes`: what it is asked: replicas over a `"topology"`, a `"resource"` of Helix, or members' `"subscriptions"`.
-    - `weighted`: shares are proportional to the nodes' weights; otherwise weights count for less, or not at all. A node of
+    - `weighted`: shares are proportional to the nodes' weights; otherwise they count for less, or not at all. A node of
       weight 0 owns nothing anywhere.
     - `zoned`: no two replicas in a zone while there are zones enough.
     - `even`: loads of one resource differ by one at most, whoever comes and goes, where weights are equal.

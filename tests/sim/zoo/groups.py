@@ -256,8 +256,9 @@ _ON_DRIVER = (
         "a lease is asked for before a scan (it was there)",
         "cluster/driver.py",
         "        scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store\n"
-        "        await session.begin()\n",
-        "        await session.begin()\n        scan = await self._store.scan(self.view.keys.live)\n",
+        "        self._must_not_go_back(scan)\n        await session.begin()\n",
+        "        await session.begin()\n        scan = await self._store.scan(self.view.keys.live)\n"
+        "        self._must_not_go_back(scan)\n",
     ),
     Bug(
         "what must be cancelled is waited for without a pause (it was there)",
