@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.crush import owners_of
-from apportion.balance.helix.hashmap import in_order
-from apportion.balance.helix.java import MAX_INT, string_order
 from apportion.balance.helix.models import ModelName, StateModel, model_of
 from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
 from apportion.balance.helix.seating import Host, Replica, Seating
+from apportion.balance.java.hashmap import in_order
+from apportion.balance.java.values import MAX_INT, string_order
 from apportion.errors import InvalidInput
 from apportion.model.topology import Topology
 

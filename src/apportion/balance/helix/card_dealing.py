@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from apportion.balance.helix.hashmap import in_order
 from apportion.balance.helix.heap import Heap
-from apportion.balance.helix.java import float32, signed, string_hash, string_order
 from apportion.balance.helix.shuffle import shuffle
 from apportion.balance.helix.tree import Zone
+from apportion.balance.java.hashmap import in_order
+from apportion.balance.java.values import float32, signed, string_hash, string_order
 
 Held = dict[str, list[str]]
 """The partitions that each node holds, nodes in the order in which they came into Java's map."""

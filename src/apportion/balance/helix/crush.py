@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.drawing import reference_draw
-from apportion.balance.helix.java import reference_hash
 from apportion.balance.helix.jenkins import hash1
 from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
 from apportion.balance.helix.tree import Tree
+from apportion.balance.java.values import reference_hash
 from apportion.model.assignment import PreferenceList
 from apportion.model.topology import Topology
 from apportion.placement import native

@@ -14,10 +14,10 @@ from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.card_dealing import Held, deal
 from apportion.balance.helix.circle import move_from_dead
 from apportion.balance.helix.crush import crushed_on, owners_of
-from apportion.balance.helix.hashmap import in_order, in_order_of_copy
-from apportion.balance.helix.java import string_hash
 from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
 from apportion.balance.helix.tree import Tree
+from apportion.balance.java.hashmap import in_order, in_order_of_copy
+from apportion.balance.java.values import string_hash
 from apportion.model.topology import Topology
 
 

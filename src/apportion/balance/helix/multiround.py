@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.crush import owners_of
 from apportion.balance.helix.drawing import draw
-from apportion.balance.helix.hashmap import in_order
-from apportion.balance.helix.java import string_hash
 from apportion.balance.helix.jenkins import hash1
 from apportion.balance.helix.models import ModelName, StateModel, model_of
 from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
 from apportion.balance.helix.straws import Straws
 from apportion.balance.helix.tree import Tree, Zone
+from apportion.balance.java.hashmap import in_order
+from apportion.balance.java.values import string_hash
 from apportion.errors import NotEnoughNodes
 from apportion.model.topology import Topology
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 
-from apportion.balance.helix.java import MAX_INT, string_order
+from apportion.balance.java.values import MAX_INT, string_order
 from apportion.errors import BadWeight, InvalidInput, NoNodes, shown
 from apportion.model.assignment import MAX_PARTITIONS, PreferenceList, Rule, check_each_once
 from apportion.model.topology import MAX_NODES, Node, Topology, check_name, check_names

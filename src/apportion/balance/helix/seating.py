@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from apportion.balance.helix.java import string_hash, string_order
+from apportion.balance.java.values import string_hash, string_order
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ Source: `AbstractRebalancer` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from apportion.balance.helix.java import MAX_INT, string_order
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
+from apportion.balance.java.values import MAX_INT, string_order
 from apportion.errors import InvalidInput
 
 MORE_AT_ONCE = 1

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 
-from apportion.balance.helix.hashmap import bin_of, bins_for
-from apportion.balance.helix.java import float32, string_hash
 from apportion.balance.helix.jenkins import hash3
+from apportion.balance.java.hashmap import bin_of, bins_for
+from apportion.balance.java.values import float32, string_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from apportion.balance.helix.java import string_order
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
+from apportion.balance.java.values import string_order
 from apportion.errors import InvalidInput, UnknownOption
 
 Scope = Literal["cluster", "resource", "node"]

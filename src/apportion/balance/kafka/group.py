@@ -8,7 +8,8 @@ Refuses: two members of one id, counts and racks that cannot be.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from apportion.balance.kafka.java import text_order, walk
+from apportion.balance.java.hashmap import in_order
+from apportion.balance.java.values import string_order
 from apportion.balance.kafka.subscription import Assigned, Layout, Partition, Subscription, check_text
 from apportion.errors import InvalidInput
 from apportion.model.assignment import MAX_PARTITIONS
@@ -31,7 +32,7 @@ class Group:
     ranks: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        by_id = sorted(range(len(self.members)), key=lambda place: text_order(self.members[place].member_id))
+        by_id = sorted(range(len(self.members)), key=lambda place: string_order(self.members[place].member_id))
         rank_of = {place: rank for rank, place in enumerate(by_id)}
         object.__setattr__(self, "by_id", tuple(by_id))
         object.__setattr__(self, "ranks", tuple(rank_of[place] for place in range(len(by_id))))
@@ -41,7 +42,7 @@ class Group:
         """Return the group; raise `InvalidInput` for the first thing wrong. O(size)."""
         walked = _walked(members)
         counts = _checked_counts(topics)
-        wanted = sorted(set().union(*(member.topics for member in walked)), key=text_order)
+        wanted = sorted(set().union(*(member.topics for member in walked)), key=string_order)
         layout = Layout(counts={topic: counts[topic] for topic in wanted if counts.get(topic)})
         if layout.total > MAX_PARTITIONS:
             raise InvalidInput("partitions", layout.total, f"at most {MAX_PARTITIONS}", "Split the group.")
@@ -86,7 +87,7 @@ class Group:
     def _static_first(self, place: int) -> tuple[bool, bytes]:
         member = self.members[place]
         is_dynamic = member.group_instance_id is None
-        return is_dynamic, text_order(member.group_instance_id or member.member_id)
+        return is_dynamic, string_order(member.group_instance_id or member.member_id)
 
 
 def is_rack_aware(wanted: Collection[str], racks: Collection[frozenset[str]]) -> bool:
@@ -112,7 +113,7 @@ def _walked(members: Iterable[Subscription]) -> tuple[Subscription, ...]:
         by_id[member.member_id] = member
     if not by_id:
         raise InvalidInput("members", "none", "at least one Subscription", "A group without members owns nothing.")
-    return tuple(map(by_id.__getitem__, walk(by_id)))
+    return tuple(map(by_id.__getitem__, in_order(by_id)))
 
 
 def _checked_counts(topics: Mapping[str, int]) -> Mapping[str, int]:

@@ -6,7 +6,8 @@ its place. Which one, where there are several, is the first in a hash set of Jav
 Source: KIP-54, and `AbstractStickyAssignor` of Kafka 4.1.
 """
 
-from apportion.balance.kafka.java import bucket, buckets_for, partition_hash, text_hash
+from apportion.balance.java.hashmap import bin_of, bins_for
+from apportion.balance.java.values import string_hash
 from apportion.balance.kafka.subscription import Layout
 
 Pair = tuple[int, int]
@@ -26,8 +27,8 @@ class _Moved:
 
     def first(self, topic_hash: int, start: int) -> int:
         """Return the one that is walked first. O(partitions moved)."""
-        buckets = buckets_for(self._most)
-        return min(self.indexes, key=lambda index: bucket(partition_hash(topic_hash, index - start), buckets))
+        bins = bins_for(self._most)
+        return min(self.indexes, key=lambda index: bin_of(partition_hash(topic_hash, index - start), bins))
 
 
 class Moves:
@@ -35,7 +36,7 @@ class Moves:
 
     def __init__(self, layout: Layout) -> None:
         self._starts = tuple(layout.starts.values())
-        self._hashes = tuple(map(text_hash, layout.topics))
+        self._hashes = tuple(map(string_hash, layout.topics))
         self._pairs: dict[int, Pair] = {}
         self._by_topic: dict[int, dict[Pair, _Moved]] = {}
 
@@ -59,3 +60,8 @@ class Moves:
         if not moved.indexes:
             del self._by_topic[topic][pair]
         return pair
+
+
+def partition_hash(topic_hash: int, number: int) -> int:
+    """Return the hash of a partition of a topic, before it is cut to 32 bits."""
+    return 31 * (31 + number) + topic_hash

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Literal, TypeVar
 
-from apportion.balance.kafka.java import walk
+from apportion.balance.java.hashmap import in_order
 from apportion.balance.kafka.subscription import NO_GENERATION, Partition
 from apportion.errors import BadSnapshot, InvalidInput
 
@@ -46,7 +46,7 @@ def encode_sticky(remembered: Remembered, *, version: Literal[0, 1] = 1) -> byte
         by_topic.setdefault(topic, []).append(number)
     parts = [_INT32.pack(len(by_topic))]
     # Java puts them in with `computeIfAbsent`, which of two in one bucket has the later one first.
-    for topic in walk(reversed(by_topic)):
+    for topic in in_order(list(reversed(by_topic))):
         parts += [_packed_text(topic), _INT32.pack(len(by_topic[topic])), *map(_INT32.pack, by_topic[topic])]
     if version == 1:
         parts.append(_INT32.pack(remembered.generation))

@@ -1,15 +1,17 @@
 """What Java computes: numbers that a Java virtual machine of version 17 printed, and what they follow from."""
 
+from functools import reduce
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.balance.helix.hashmap import in_order, in_order_of_copy
 from apportion.balance.helix.heap import Heap
-from apportion.balance.helix.java import float32, signed, string_hash, string_order
 from apportion.balance.helix.jenkins import hash1, hash2, hash3
 from apportion.balance.helix.shuffle import Random, shuffle
+from apportion.balance.java.hashmap import bins_for, in_order, in_order_of_copy
+from apportion.balance.java.values import float32, signed, string_hash, string_order
 
 
 def test_random_numbers_are_those_of_java_also_where_they_are_drawn_again():
@@ -86,3 +88,39 @@ def test_floats_of_32_bits_grow_with_what_is_rounded():
     rounded = [float32(0.1 + step * 1e-9) for step in range(100)]
     assert all(before <= after for before, after in pairwise(rounded))
     assert 0.1 != rounded[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "hashed"), [("", 0), ("a", 97), ("orders", -1008770331), ("consumer-1", -166239206), ("é🙂", 1996878)]
+)
+def test_a_string_hashes_as_in_java(text, hashed):
+    assert hashed == string_hash(text)
+
+
+@given(st.text("aZ~é節🙂", max_size=20))
+def test_a_hash_is_a_polynomial_of_the_units(text):
+    units = text.encode("utf-16-le", "surrogatepass")
+    numbers = [int.from_bytes(units[place : place + 2], "little") for place in range(0, len(units), 2)]
+    assert signed(reduce(lambda value, unit: 31 * value + unit, numbers, 0)) == string_hash(text)
+
+
+def test_a_map_is_walked_as_in_java():
+    expected = "121 100 144 16 49 25 36 4 9 64 81 1 0"
+    assert expected == " ".join(key[7:] for key in in_order([f"member-{number * number}" for number in range(13)]))
+    expected = (
+        "121 484 100 144 441 16 361 36 4 9 256 576 676 49 196 25 64 81 1 529 0 729 625 289 784 169 400 225 324 841"
+    )
+    assert expected == " ".join(key[7:] for key in in_order([f"member-{number * number}" for number in range(30)]))
+
+
+def test_keys_of_one_bin_are_walked_in_the_order_they_came_in():
+    assert ["a", "q", "b"] == in_order(["b", "a", "q"])
+    assert ["q", "a", "b"] == in_order(["q", "b", "a"])
+
+
+def test_a_map_grows_above_three_quarters():
+    assert [16, 16, 32, 32, 64, 4096] == [bins_for(keys) for keys in (0, 12, 13, 24, 25, 3072)]
+
+
+def test_strings_are_in_the_order_of_their_units():
+    assert ["z", "🙂", "\uff5e"] == sorted(["\uff5e", "🙂", "z"], key=string_order)

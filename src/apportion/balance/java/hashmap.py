@@ -1,4 +1,4 @@
-"""The order in which Java's `HashMap` and `HashSet` are walked, which decides answers of Helix.
+"""The order in which Java's `HashMap` and `HashSet` are walked, which decides answers of Helix and of Kafka.
 
 A table of a power of two of bins grows when more than three quarters full and never shrinks; a key stands in the bin of
 its hash, and within a bin keys keep the order in which they came.
@@ -10,7 +10,7 @@ Source: `java.util.HashMap` of JDK 8 and later.
 
 from collections.abc import Collection
 
-from apportion.balance.helix.java import string_hash
+from apportion.balance.java.values import string_hash
 
 _LEAST = 16
 

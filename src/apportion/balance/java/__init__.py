@@ -1,0 +1,1 @@
+"""What Java computes, where the answers of programs written in it follow from that: Helix's, Kafka's."""
