@@ -117,7 +117,7 @@ def test_who_slept_through_a_compaction_reads_all_again(open_crew, rig):
     crew = open_crew(12, lease_ttl=30.0)
     crew.start("ann", "bob")
     crew.until_settled()
-    crew.send(signal.SIGSTOP, "bob")
+    crew.pause("bob")
     crew.launch("cid")
     assert "ready" == crew.hear("cid")
     crew.leave("cid")

@@ -6,7 +6,6 @@ APPORTION_GROUP_RUNS= is how many pauses and kills there are on each store.
 import asyncio
 import os
 import random
-import signal
 from collections import Counter, defaultdict
 from itertools import pairwise
 
@@ -60,7 +59,7 @@ def test_no_stale_write_is_accepted(crew, record_property):
         stalled = crew.stall(*victims)
         start, killed, paused = len(crew.lines), victims[:KILLED], victims[KILLED:]
         crew.kill(*killed)
-        crew.send(signal.SIGSTOP, *paused)
+        crew.pause(*paused)
         crew.until("a write of another owner", written_by_others, crew, stalled, start)
         pauses += len(paused)
         for outcome in crew.go_on(*paused).values():

@@ -177,7 +177,7 @@ def test_a_member_that_is_paused_past_its_lease_comes_back_and_stays(open_crew):
     crew = open_crew(8, lease_ttl=1.0, drain_timeout=0.5, work={"beat_seconds": 0.05})
     crew.start("ann", "bob")
     crew.until_settled()
-    crew.send(signal.SIGSTOP, "ann")
+    crew.pause("ann")
     crew.until("bob alone", lambda: crew.is_settled({"bob"}))
     crew.send(signal.SIGCONT, "ann")
     crew.until_settled()

@@ -17,7 +17,6 @@ import pytest
 from apportion import sync
 from apportion.cluster.records import GroupRecord, Keys, encoded
 from apportion.cluster.view import View
-from apportion.errors import StoreUnavailable
 from apportion.stores import administration
 from apportion.stores.api import Absent, Put
 from tests.live.crew import CLOCK, Crew
@@ -85,16 +84,6 @@ def wait(crew, seconds):
     crew.until("time", lambda: CLOCK.elapsed() > began + seconds)
 
 
-def pause(crew, name):
-    """Stop a process where it does not hold the lock of a file of SQLite, which would stop everybody with it."""
-    while True:
-        crew.send(signal.SIGSTOP, name)
-        with suppress(StoreUnavailable):
-            crew._store.revoke(crew._store.grant(ttl_seconds=60).id)
-            return
-        crew.send(signal.SIGCONT, name)
-
-
 # 4
 
 
@@ -121,7 +110,7 @@ def test_who_slept_through_a_compaction_reads_all_again(open_crew, rig):
     crew.start("ann", "bob")
     until_served(crew)
     (sleeper,) = {"ann", "bob"} - {leader(crew)}
-    pause(crew, sleeper)
+    crew.pause(sleeper)
     crew.start("cid")
     crew.until("a target", lambda: "cid" in crew.view.target.owners)
     asyncio.run(rig.compact())
@@ -142,7 +131,7 @@ def test_a_rolling_deploy_of_a_release_that_says_more_and_plans_otherwise_conver
     until_served(crew)
     old = leader(crew)
     assert old in ("ann", "bob")
-    pause(crew, old)
+    crew.pause(old)
     crew.until("another leader", lambda: crew.is_settled(set(crew.processes) - {old}) and leader(crew) != old)
     crew.send(signal.SIGCONT, old)  # it believes to lead, and plans
     until_served(crew)
