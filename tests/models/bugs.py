@@ -129,8 +129,8 @@ MUTANTS = (
     Mutant(
         "one owner too many may die of it",
         HANDOVER,
-        "_deaths(known) >= QUARANTINE_DEATHS else",
-        "_deaths(known) > QUARANTINE_DEATHS else",
+        "deaths(known) >= QUARANTINE_DEATHS else",
+        "deaths(known) > QUARANTINE_DEATHS else",
         bounds="0,3,0",
         by="Quarantine",
         poison=True,
@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "the last death is not counted",
         HANDOVER,
-        "nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=_deaths(known))",
+        "nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=deaths(known))",
         "nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=record.deaths)",
         bounds="0,1,0",
         by="Deaths",
