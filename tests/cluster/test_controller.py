@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apportion.cluster import controller
 from apportion.cluster.controller import TURN_SECONDS, Controller, assigned
 from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
 from apportion.cluster.view import View
+from apportion.errors import InvalidInput
 from apportion.model.topology import Node
 from apportion.stores.api import Absent, Item, Scan, Unchanged
 
@@ -178,3 +180,20 @@ def test_a_target_is_read_back_as_it_was_written():
     stage = Stage("a")
     stage.put(KEYS.target, encoded_target(target))
     assert target == stage.view.target
+
+
+def test_what_the_balancer_refuses_leaves_the_target_as_it_is_and_is_told_once(monkeypatch, caplog):
+    stage, asked = Stage("a", "b"), []
+    stage.lead()
+    (target,) = stage.write()
+
+    def refuse(name, group, nodes, before):
+        asked.append([node.id for node in nodes])
+        raise InvalidInput("weight", 0.5, "another", "Take another.")
+
+    monkeypatch.setattr(controller, "assigned", refuse)
+    stage.put(KEYS.member("c"), encoded(MemberRecord(nonce="c")), lease=1)
+    assert [[], []] == [stage.write(), stage.write()]
+    assert [["a", "b", "c"]] == asked
+    assert target == stage.view.target
+    assert 1 == caplog.text.count("plans nothing: weight is 0.5")

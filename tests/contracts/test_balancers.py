@@ -86,6 +86,20 @@ def test_who_drains_owns_nothing(spec):
     assert {"a", "c"} == set(owners)
 
 
+ODD = {
+    "tiny": Node("a", weight=1e-6), "huge": Node("b", weight=1e9), "slashes": Node("c", zone=("x/y",)),
+    "levels": Node("d", zone=("x", "y")), "bare": Node("z"), "its name": Node("e", zone=("z",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("names", [[each] for each in ODD] + [["slashes", "levels"], ["bare", "its name"], [*ODD]])
+def test_whatever_members_have_a_group_is_answered(spec, names):
+    topology = Topology(ODD[name] for name in names)
+    owners = spec.owners(GroupView(name="work", partitions=20, topology=topology))
+    assert set(owners) <= set(topology.ids)
+
+
 def test_an_unknown_balancer_names_the_nearest():
     with pytest.raises(UnknownOption, match="optimal"):
         balance.get("optimum")

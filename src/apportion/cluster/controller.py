@@ -6,6 +6,7 @@ Refuses: to wait and to read clocks. Who campaigns when follows from the order o
 """
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,11 +14,13 @@ from apportion.balance import catalog
 from apportion.balance.api import GroupView, Owners
 from apportion.cluster.records import GroupRecord, MemberRecord, Target, encoded_target
 from apportion.cluster.view import View
+from apportion.errors import ApportionError
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
+logger = logging.getLogger("apportion.group")
 TURN_SECONDS = 0.1
 AGAIN_SECONDS = 0.25
 
@@ -32,7 +35,10 @@ class Write:
 
 
 class Controller:
-    """What a member does to be, and as, the controller of its group. `throttle` bounds the planned moves under way."""
+    """What a member does to be, and as, the controller of its group. `throttle` bounds the planned moves under way.
+
+    While the balancer refuses the members as they are, the target stays as it is; the log says why.
+    """
 
     def __init__(self, view: View, group: GroupRecord, member_id: str, *, throttle: int | None = None) -> None:
         checked_balancer(group.balancer)
@@ -42,6 +48,7 @@ class Controller:
         self._vacant_since: float | None = None
         self._is_waiting = False
         self._wakes_at: float | None = None
+        self._refused = ""
 
     @property
     def term(self) -> int | None:
@@ -92,12 +99,18 @@ class Controller:
         nodes = self._nodes(now)
         digest = self._digest(nodes)
         before = self._view.target
-        if before is not None and before.digest == digest:
+        if (before is not None and before.digest == digest) or self._refused == digest:
             return None
         if self._group.mode == "eager" and before is not None and self._is_owned():
             # Its owners let go of everything first.
             return None if before.is_paused else self._write(term, "", before.owners, is_paused=True)
-        owners = assigned(self._view.keys.group, self._group, nodes, before)
+        try:
+            owners = assigned(self._view.keys.group, self._group, nodes, before)
+        except ApportionError as error:
+            # What a balancer refuses must not end the members, one controller after another.
+            logger.warning("%s: %s plans nothing: %s", self._view.keys.group, self._id, error)
+            self._refused = digest
+            return None
         step = self._throttled(owners)
         return None if step is None else self._write(term, digest if step == owners else "", step)
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.helix.crush import owners_of
+from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.models import ModelName, StateModel, model_of
 from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
 from apportion.balance.helix.seating import Host, Replica, Seating
@@ -131,7 +131,7 @@ def _owners(view: GroupView) -> Owners:
     if view.previous is not None:
         previous = {name: dict.fromkeys(nodes, "MASTER") for name, nodes in view.previous.preference_lists.items()}
     live = [node.id for node in view.topology if node.weight]
-    return owners_of(auto(view.name, view.partitions, 1, view.topology, live=live, previous=previous))
+    return owners_of(auto(view.name, view.partitions, 1, taken(view.topology), live=live, previous=previous))
 
 
 SPEC = BalancerSpec(

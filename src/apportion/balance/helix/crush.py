@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.drawing import reference_draw
+from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.jenkins import hash1
 from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
 from apportion.balance.helix.tree import Tree
@@ -68,13 +69,8 @@ def _placed(tree: Tree, data: int, replicas: int) -> PreferenceList:
     return tuple(nodes)
 
 
-def owners_of(answer: ResourceLists) -> Owners:
-    """Return the owner of each partition of a group, None for one that Helix found no node for."""
-    return tuple(nodes[0] if nodes else None for nodes in answer.preference_lists.values())
-
-
 def _owners(view: GroupView) -> Owners:
-    return owners_of(crush(view.name, view.partitions, 1, view.topology))
+    return owners_of(crush(view.name, view.partitions, 1, taken(view.topology)))
 
 
 SPEC = BalancerSpec(

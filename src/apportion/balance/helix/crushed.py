@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.card_dealing import Held, deal
 from apportion.balance.helix.circle import move_from_dead
-from apportion.balance.helix.crush import crushed_on, owners_of
+from apportion.balance.helix.crush import crushed_on
+from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
 from apportion.balance.helix.tree import Tree
 from apportion.balance.java.hashmap import in_order, in_order_of_copy
@@ -97,7 +98,7 @@ def _with_new_last(before: list[str], after: list[str]) -> tuple[str, ...]:
 
 
 def _owners(view: GroupView) -> Owners:
-    return owners_of(crushed(view.name, view.partitions, 1, view.topology))
+    return owners_of(crushed(view.name, view.partitions, 1, taken(view.topology)))
 
 
 SPEC = BalancerSpec(

@@ -11,8 +11,8 @@ Source: `MultiRoundCrushRebalanceStrategy` of Apache Helix 2.0.
 from collections.abc import Iterable, Mapping
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.helix.crush import owners_of
 from apportion.balance.helix.drawing import draw
+from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.jenkins import hash1
 from apportion.balance.helix.models import ModelName, StateModel, model_of
 from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
@@ -127,7 +127,7 @@ def _by_what_lacks(zone: Zone, held: Held, surplus: Held, partitions: int) -> St
 
 
 def _owners(view: GroupView) -> Owners:
-    return owners_of(multiround(view.name, view.partitions, 1, view.topology))
+    return owners_of(multiround(view.name, view.partitions, 1, taken(view.topology)))
 
 
 SPEC = BalancerSpec(

@@ -1,0 +1,41 @@
+"""What a strategy of Helix is asked when a group of this library asks: members whose weights and zones it can take.
+
+Promises: whatever weights and zones members have, they are answered; a group owes Helix's answers to nobody. Weights
+are cut to what Helix can count, zones get names that are as different as their paths.
+"""
+
+from apportion.balance.api import Owners
+from apportion.balance.helix.request import ResourceLists
+from apportion.balance.java.values import MAX_INT
+from apportion.model.topology import Node, Topology
+
+_LEAST, _MOST = 0.001, MAX_INT // 1000
+
+
+def taken(topology: Topology) -> Topology:
+    """Return the same nodes as Helix can take them.
+
+    >>> [(node.zone, node.weight) for node in taken(Topology([Node("a", zone=("x/y",), weight=1e-6)]))]
+    [(('x~1y',), 0.001)]
+    """
+    zones = {"/".join(map(_escaped, node.zone)) for node in topology if node.zone}
+    return Topology(Node(node.id, zone=_zone(node, zones), weight=_weight(node.weight)) for node in topology)
+
+
+def owners_of(lists: ResourceLists) -> Owners:
+    """Return the first node of each list."""
+    return tuple(nodes[0] if nodes else None for nodes in lists.preference_lists.values())
+
+
+def _zone(node: Node, zones: set[str]) -> tuple[str, ...]:
+    if node.zone:
+        return tuple(map(_escaped, node.zone))
+    return (f"{node.id}~",) if node.id in zones else ()
+
+
+def _escaped(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+def _weight(weight: float) -> float:
+    return min(max(weight, _LEAST), _MOST) if weight else 0
