@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from apportion import balance
+from apportion.balance.kafka import Remembered, Subscription, encode_sticky
 from apportion.balance.kafka.plugins import aiokafka, kafka_python, wire
 from apportion.balance.kafka.plugins.wire import Past
 from apportion.errors import InvalidInput
@@ -137,6 +139,19 @@ def test_a_cooperative_member_that_lost_its_session_is_waited_for_by_nobody():
     assert after["b"] < before["b"]
 
 
+def test_a_cooperative_member_claims_nothing_of_a_topic_that_it_no_longer_wants():
+    cluster, a, b = Cluster({"t": 2, "u": 2}), kafka_python.Cooperative(), kafka_python.Cooperative()
+    alone = a.assign(cluster, [Member("a", read_subscription(a.metadata(["t", "u"])))])
+    a.on_assignment(read_assignment(alone["a"]), 1)
+    said = [
+        Member("a", read_subscription(a.metadata(iter(["t"])))),
+        Member("b", read_subscription(b.metadata(["u"]))),
+    ]
+    given = a.assign(cluster, said)
+    assert {("t", 0), ("t", 1)} == set(read_assignment(given["a"]).partitions())
+    assert {("u", 0), ("u", 1)} == set(read_assignment(given["b"]).partitions())
+
+
 def test_aiokafka_lets_go_before_it_joins_so_that_nobody_waits_for_it():
     group = Group(aiokafka, "Cooperative", {"t": 6})
     group.join("a", "b")
@@ -192,6 +207,19 @@ def test_topics_that_nobody_knows_are_left_out(client):
     members = {"a": said} if client is aiokafka else [Member("a", said)]
     given = client.Sticky().assign(Cluster({"t": 2}), members)
     assert {("t", 0), ("t", 1)} == set(read_assignment(given["a"]).partitions())
+
+
+def test_a_topic_that_nobody_knows_still_makes_wishes_unequal_as_in_java():
+    owned = {"c0": (("t", 1), ("t", 3), ("t", 4)), "c1": (("t", 0),), "c2": (), "c3": ()}
+    wanted = {"c0": ["ghost", "t"], "c1": ["t"], "c2": ["t"], "c3": ["t"]}
+    members = [Subscription(name, topics=wanted[name], owned=owned[name], generation=1) for name in owned]
+    expected = balance.get("kafka.sticky")({"t": 6}, members).by_member
+    said = {}
+    for name, partitions in owned.items():
+        data = encode_sticky(Remembered(owned=partitions, generation=1))
+        said[name] = read_subscription(wire.subscription(wanted[name], data))
+    given = aiokafka.Sticky().assign(Cluster({"t": 6}), said)
+    assert expected == {name: tuple(read_assignment(data).partitions()) for name, data in given.items()}
 
 
 def test_static_members_of_kafka_python_keep_their_order():

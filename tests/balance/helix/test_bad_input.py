@@ -68,6 +68,28 @@ def test_a_current_mapping_has_states(previous):
         auto(**GOOD, previous=previous)
 
 
+def test_a_current_mapping_may_name_partitions_by_number():
+    given = {"0": {"n5": "MASTER"}, "3": {"n2": "SLAVE"}}
+    by_number = {int(name): nodes for name, nodes in given.items()}
+    kept = auto(**GOOD, previous=given)
+    assert kept == auto(**GOOD, previous=by_number) != auto(**GOOD)
+
+
+@pytest.mark.parametrize(
+    ("previous", "text"),
+    [
+        ({1.5: {"n1": "MASTER"}}, "partition id is 1.5"),
+        ({True: {"n1": "MASTER"}}, "partition id is True"),
+        ({0: {"n1": "MASTER"}, "0": {"n2": "MASTER"}}, "partition id is '0', expected each once"),
+        ({"0": {"n1": "LEADER"}}, "state of MasterSlave is 'LEADER'"),
+        ({"9": {"n9": None}}, "state of MasterSlave is None"),
+    ],
+)
+def test_a_current_mapping_names_partitions_and_states(previous, text):
+    with pytest.raises(InvalidInput, match=text):
+        auto(**GOOD, previous=previous)
+
+
 @pytest.mark.parametrize("most", [0, -1, 1.5, True])
 def test_a_limit_of_a_node_is_at_least_one(most):
     with pytest.raises(InvalidInput, match="most_per_node"):

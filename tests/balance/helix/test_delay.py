@@ -62,6 +62,20 @@ def test_a_delay_is_a_number_of_seconds(seconds):
         Delay(seconds)
 
 
+@pytest.mark.parametrize("text", ["abc", b"abc", 3])
+def test_a_text_is_no_ids(text):
+    with pytest.raises(InvalidInput, match="exempt of the delay is"):
+        Delay(1, exempt=text)
+    with pytest.raises(InvalidInput, match="live is"):
+        Delay(1).active(live=text, down_since={}, now=0)
+    with pytest.raises(InvalidInput, match="live is"):
+        delayed({}, {}, live=text, replicas=2, least=1)
+    for lists in (({"0": text}, {"0": ("a",)}), ({"0": ("a",)}, {"0": text})):
+        for least in (1, 2):
+            with pytest.raises(InvalidInput, match="preference list of '0' is"):
+                delayed(*lists, live=["a"], replicas=2, least=least)
+
+
 def test_bad_input_is_refused():
     with pytest.raises(InvalidInput, match="now"):
         Delay(1).active(live=[], down_since={}, now=float("inf"))

@@ -65,6 +65,18 @@ def test_of_those_that_go_the_one_in_the_crowded_zone_goes_first():
     assert {"c": "MASTER", "b": "DROPPED", "e": "DROPPED"} == target
 
 
+@pytest.mark.parametrize("text", ["abc", b"abc", 3])
+def test_a_text_is_no_ids(text):
+    with pytest.raises(InvalidInput, match="preference list is"):
+        states(text, live=NODES)
+    with pytest.raises(InvalidInput, match="live is"):
+        states(["a"], live=text)
+
+
+def test_who_is_live_may_come_from_an_iterator():
+    assert {"b": "MASTER", "a": "SLAVE"} == states(["b", "a"], live=iter("ab"))
+
+
 def test_bad_input_is_refused():
     with pytest.raises(InvalidInput, match="preference list"):
         states(["a", "a"], live=NODES)

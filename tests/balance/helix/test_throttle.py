@@ -204,3 +204,47 @@ def test_bad_limits_are_refused():
     twice = [Limit(scope="node", kind="any", most=1), Limit(scope="node", kind="any", most=2)]
     with pytest.raises(InvalidInput, match="each scope and kind once"):
         admitted([], limits=twice, live=[])
+
+
+UNDER_WAY = {"resource": "orders", "partition": "1", "node": "b", "source": "OFFLINE", "target": "SLAVE"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"resource": "users"}, "resource of a change under way is 'users'"),
+        ({"source": "ONLINE"}, "state of MasterSlave is 'ONLINE'"),
+        ({"target": None}, "state of MasterSlave is None"),
+    ],
+)
+def test_what_is_under_way_is_of_its_resource_and_model(changed, text):
+    assert 2 == len(admitted([one(under_way=[Change(**UNDER_WAY)])], limits=[], live=NODES))
+    with pytest.raises(InvalidInput, match=text):
+        admitted([one(under_way=[Change(**UNDER_WAY | changed)])], limits=[], live=NODES)
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"wanted": [one(), one("users"), one()]}, "resource is 'orders', expected each once"),
+        ({"wanted": "orders"}, "wanted is 'orders'"),
+        ({"wanted": one()}, "wanted is"),
+        ({"wanted": ["orders"]}, "item of wanted is 'orders'"),
+        ({"wanted": [one(under_way=["a"])]}, "item of under_way of 'orders' is 'a'"),
+        ({"wanted": [one(under_way="a")]}, "under_way of 'orders' is 'a'"),
+        ({"wanted": [one(under_way=3)]}, "under_way of 'orders' is 3"),
+        ({"wanted": [one(lists={"0": "abc"})]}, "preference list of '0' is 'abc'"),
+        ({"live": "abc"}, "live is 'abc'"),
+        ({"live": b"abc"}, "live is"),
+        ({"limits": Limit(scope="node", kind="any", most=1)}, "limits is"),
+        ({"limits": 3}, "limits is 3"),
+        ({"limits": [("node", "any", 1)]}, "item of limits is"),
+        ({"limits": None}, "limits is None"),
+        ({"most_errors": -1}, "most_errors is -1"),
+        ({"most_errors": "1"}, "most_errors is '1'"),
+        ({"most_errors": True}, "most_errors is True"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changed, text):
+    with pytest.raises(InvalidInput, match=text):
+        admitted(**{"wanted": [one()], "limits": [], "live": NODES} | changed)

@@ -95,6 +95,21 @@ def test_a_group_that_cannot_be_is_refused(name, topics, members, options, named
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_racks_are_looked_at_although_no_member_has_one(name):
+    members = [Subscription("a", topics=["t"]), Subscription("b", topics=["t"])]
+    for racks in (5, {("t", 0): "r1"}, {("t", "0"): ["r1"]}):
+        with pytest.raises(InvalidInput, match="racks"):
+            balance.get(name)({"t": 2}, members, racks=racks)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("key", ["t", 0, ("t",), ("t", "0"), ("t", -1), ("t", True), ("t", 2**31), (b"t", 0), None])
+def test_racks_are_of_partitions(name, key):
+    with pytest.raises(InvalidInput, match="partition of racks is"):
+        balance.get(name)({"t": 1}, [MEMBER], racks={("t", 0): ["r1"], key: ["r1"]})
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_topics_that_nobody_knows_or_wants_or_that_are_empty_are_left_out(name):
     members = [Subscription("a", topics=["t", "nowhere", "empty"]), Subscription("b", topics=["nowhere"])]
     assigned = balance.get(name)({"t": 2, "empty": 0, "unwanted": 5}, members)

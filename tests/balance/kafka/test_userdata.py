@@ -115,3 +115,27 @@ def test_a_member_that_sends_nothing_remembers_nothing():
 def test_what_cannot_be_written_is_refused(write):
     with pytest.raises(InvalidInput):
         write()
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"owned": "t0"}, "owned"),
+        ({"owned": [("t", "0")]}, "owned"),
+        ({"owned": [("t", -1)]}, "owned"),
+        ({"owned": [("t", 2**31)]}, "owned"),
+        ({"owned": [(1, 0)]}, "owned"),
+        ({"generation": "1"}, "generation"),
+        ({"generation": 2**31}, "generation"),
+        ({"generation": None}, "generation"),
+    ],
+)
+def test_what_nobody_can_remember_is_refused(fields, named):
+    with pytest.raises(InvalidInput) as caught:
+        Remembered(**fields)
+    assert named == caught.value.field
+    assert caught.value.hint
+
+
+def test_a_generation_below_none_is_none():
+    assert Remembered() == Remembered(owned=[], generation=-7)

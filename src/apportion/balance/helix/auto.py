@@ -8,19 +8,20 @@ Source: `AutoRebalanceStrategy` of Apache Helix 2.0.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.models import ModelName, StateModel, model_of
-from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
+from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists, partition_ids
 from apportion.balance.helix.seating import Host, Replica, Seating
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.java.values import MAX_INT, string_order
 from apportion.errors import InvalidInput
 from apportion.model.topology import Topology
 
-Current = Mapping[str, Mapping[str, str]]
-"""The state of each node that has a replica, by partition."""
+Current = Mapping[str, Mapping[str, str]] | Mapping[int, Mapping[str, str]]
+"""The state of each node that has a replica, by partition; an int n means str(n)."""
 
 
 def auto(
@@ -39,7 +40,7 @@ def auto(
     `partitions` is a count (ids "0", "1", …) or the ids; `live` are the nodes that are up, all by default. `previous`
     is the current mapping, as `{"orders_0": {"a": "MASTER"}}`; what it says of partitions not asked for and of nodes
     that are not live is left out, for they have no current state. `most_per_node` is Helix's maxPartitionsPerInstance.
-    O(partitions · replicas · nodes). Raises `InvalidInput`, `UnknownNode`, `BadWeight`, `NoNodes`.
+    O(partitions · replicas · nodes). Raises `InvalidInput`, `UnknownOption`, `UnknownNode`, `BadWeight`, `NoNodes`.
 
     >>> auto("orders", 2, 2, Topology(["a", "b", "c"])).preference_lists["0"]
     ('a', 'c')
@@ -47,7 +48,7 @@ def auto(
     states = model_of(model)
     request = Request.checked(resource, partitions, replicas, topology, live)
     most = _most(most_per_node)
-    current = _current(request, previous)
+    current = _current(request, previous, states)
     seating = _seating(request, current, most)
     seating.take_in(current)
     orphans = seating.place_orphans()
@@ -65,15 +66,18 @@ def _most(most_per_node: int | None) -> int:
     return most_per_node
 
 
-def _current(request: Request, previous: Current | None) -> dict[str, list[str]]:
+def _current(request: Request, previous: Current | None, states: StateModel) -> dict[str, list[str]]:
     """Return the live nodes of each partition, both in the order of Java's maps of them."""
     if previous is None:
         return {}
     if not isinstance(previous, Mapping) or not all(isinstance(nodes, Mapping) for nodes in previous.values()):
         hint = "Write {'orders_0': {'a': 'MASTER'}}; leave it out for a first placement."
         raise InvalidInput("previous", previous, "a mapping of partitions to the states of nodes", hint)
+    for state in chain.from_iterable(nodes.values() for nodes in previous.values()):
+        states.check(state)
+    there = dict(zip(partition_ids(previous), previous.values(), strict=True))
     return {
-        partition: in_order([node for node in previous.get(partition, ()) if node in request.live])
+        partition: in_order([node for node in there.get(partition, ()) if node in request.live])
         for partition in in_order(request.partitions)
     }
 

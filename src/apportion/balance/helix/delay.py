@@ -11,6 +11,7 @@ Source: `DelayedRebalanceUtil` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
+from apportion.balance.helix.request import check_ids
 from apportion.errors import InvalidInput
 from apportion.model.assignment import PreferenceList
 from apportion.model.throttle import check_seconds
@@ -31,19 +32,22 @@ class Delay:
 
     seconds: float
     _: KW_ONLY
-    exempt: Collection[str] = ()
+    exempt: Collection[str] = frozenset()
     ended_at: float | None = None
 
     def __post_init__(self) -> None:
         check_seconds("seconds of the delay", self.seconds)
         if self.seconds < 0:
             raise InvalidInput("seconds of the delay", self.seconds, "0 or more", "0 is no delay.")
+        check_ids("exempt of the delay", self.exempt)
+        object.__setattr__(self, "exempt", frozenset(self.exempt))
         if self.ended_at is not None:
             check_seconds("ended_at of the delay", self.ended_at)
 
     def active(self, *, live: Iterable[str], down_since: Mapping[str, float], now: float) -> frozenset[str]:
         """Return who is live or counts as if. `down_since` says since when each node is down or disabled, if known."""
         check_seconds("now", now)
+        check_ids("live", live)
         waited_for = (node for node, since in down_since.items() if self._ends(node, since) > now)
         return frozenset(live).union(waited_for)
 
@@ -63,14 +67,14 @@ def delayed(
     on_live: Mapping[str, PreferenceList],
     on_active: Mapping[str, PreferenceList],
     *,
-    live: Collection[str],
+    live: Iterable[str],
     replicas: int,
     least: int,
 ) -> dict[str, PreferenceList]:
     """Return the list of each partition: the active one while `least` of its nodes are live, else filled up to that.
 
-    With `least` at `replicas` or more nothing is waited for. O(size). Raises `InvalidInput` for partitions that only
-    one of both has.
+    With `least` at `replicas` or more nothing is waited for. O(size). Raises `InvalidInput`, also for partitions that
+    only one of both has.
 
     >>> delayed({"0": ("a", "c")}, {"0": ("a", "b")}, live={"a", "c"}, replicas=2, least=1)
     {'0': ('a', 'b')}
@@ -83,9 +87,13 @@ def delayed(
     if on_live.keys() != on_active.keys():
         odd = min(map(str, on_live.keys() ^ on_active.keys()))
         raise InvalidInput("partition", odd, "one that both have a list for", "Ask one strategy for both.")
+    check_ids("live", live)
+    for name, listed in (*on_live.items(), *on_active.items()):
+        check_ids(f"preference list of {name!r}", listed)
     if least >= replicas:
         return dict(on_live)
-    return {name: _kept(on_active[name], listed, live, least) for name, listed in on_live.items()}
+    up = frozenset(live)
+    return {name: _kept(on_active[name], listed, up, least) for name, listed in on_live.items()}
 
 
 def _kept(active: Sequence[str], listed: Sequence[str], live: Collection[str], least: int) -> PreferenceList:

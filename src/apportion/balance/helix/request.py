@@ -82,14 +82,25 @@ def _names(partitions: Partitions) -> tuple[str, ...]:
         raise InvalidInput(
             "partitions", partitions, f"1 .. {MAX_PARTITIONS} of them", "Pass a count, or a list of ids."
         )
-    ids = [each if type(each) is str else _id_of(each) for each in islice(given, MAX_PARTITIONS + 1)]
-    if not 0 < len(ids) <= MAX_PARTITIONS:
+    listed = list(islice(given, MAX_PARTITIONS + 1))
+    if not 0 < len(listed) <= MAX_PARTITIONS:
         expected = f"1 .. {MAX_PARTITIONS} of them"
-        raise InvalidInput("partitions", len(ids), expected, "Pass a count, or a list of ids.")
-    listed = check_names("partition id", ids)
+        raise InvalidInput("partitions", len(listed), expected, "Pass a count, or a list of ids.")
+    return partition_ids(listed)
+
+
+def partition_ids(given: Iterable[object]) -> tuple[str, ...]:
+    """Return the ids of partitions, each once, of which an int n means str(n); raise `InvalidInput` otherwise."""
+    listed = check_names("partition id", [each if type(each) is str else _id_of(each) for each in given])
     if len(set(listed)) < len(listed):
         check_each_once(listed)
     return tuple(listed)
+
+
+def check_ids(what: str, ids: Iterable[str]) -> None:
+    """Raise `InvalidInput` for a single id where several are asked for: its letters are none."""
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise InvalidInput(what, ids, "an iterable of node ids", "Put a single id in a list.")
 
 
 def _id_of(partition: object) -> object:
@@ -99,8 +110,7 @@ def _id_of(partition: object) -> object:
 def _live(topology: Topology, live: Iterable[str] | None) -> frozenset[str]:
     if live is None:
         return frozenset(topology.ids)
-    if isinstance(live, (str, bytes)) or not isinstance(live, Iterable):
-        raise InvalidInput("live", live, "an iterable of node ids", "Put a single id in a list.")
+    check_ids("live", live)
     return frozenset(topology.ids[topology.index(node_id)] for node_id in live)
 
 

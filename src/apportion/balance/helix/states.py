@@ -8,9 +8,10 @@ Source: `AbstractRebalancer` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
+from apportion.balance.helix.request import check_ids
 from apportion.balance.java.values import MAX_INT, string_order
 from apportion.errors import InvalidInput
 
@@ -20,7 +21,7 @@ MORE_AT_ONCE = 1
 def states(
     preference_list: Sequence[str],
     *,
-    live: Collection[str],
+    live: Iterable[str],
     current: Mapping[str, str] | None = None,
     model: ModelName = "MasterSlave",
     zones: Mapping[str, str] | None = None,
@@ -38,12 +39,14 @@ def states(
     {'c': 'MASTER', 'b': 'SLAVE', 'a': 'DROPPED'}
     """
     kind, now = model_of(model), dict(current or {})
+    check_ids("preference list", preference_list)
+    check_ids("live", live)
     if len(set(preference_list)) < len(preference_list):
         raise InvalidInput("preference list", preference_list, "each node once", "Drop what is listed twice.")
     for state in now.values():
         kind.check(state)
     nodes = _with_those_there(preference_list, now, kind, zones or {})
-    found = _assigned(nodes, live, now, kind)
+    found = _assigned(nodes, frozenset(live), now, kind)
     are_up = all(node in now and now[node] == found.get(node) for node in preference_list if node in nodes)
     is_any_in_error = any(now.get(node) == ERROR for node in preference_list)
     if are_up and not is_any_in_error and len(found) > len(preference_list):

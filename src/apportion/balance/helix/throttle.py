@@ -12,16 +12,18 @@ Source: `StateTransitionThrottleController` and `IntermediateStateCalcStage` of 
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar, get_args
 
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
+from apportion.balance.helix.request import check_ids
 from apportion.balance.java.values import string_order
 from apportion.errors import InvalidInput, UnknownOption
 
 Scope = Literal["cluster", "resource", "node"]
 Kind = Literal["recovery", "load"]
 LimitKind = Literal["recovery", "load", "any"]
+T = TypeVar("T")
 States = Mapping[str, Mapping[str, str]]
 """The state of each node that has a replica, by partition."""
 
@@ -70,7 +72,7 @@ class Wanted:
 
 
 def admitted(
-    wanted: Iterable[Wanted], *, limits: Iterable[Limit], live: Collection[str], most_errors: int = 1
+    wanted: Iterable[Wanted], *, limits: Iterable[Limit], live: Iterable[str], most_errors: int = 1
 ) -> tuple[Change, ...]:
     """Return the changes that may begin now, resources in the order given.
 
@@ -86,12 +88,30 @@ def admitted(
     0 a OFFLINE -> SLAVE
     0 b OFFLINE -> SLAVE
     """
-    resources = [_Resource.of(each, live) for each in wanted]
+    check_ids("live", live)
+    if type(most_errors) is not int or most_errors < 0:
+        raise InvalidInput("most_errors", most_errors, "an int of at least 0", "Leave it out for Helix's 1.")
+    up = frozenset(live)
+    resources = [_Resource.of(each, up) for each in _listed("wanted", wanted, Wanted)]
+    counts = Counter(resource.wanted.resource for resource in resources)
+    for name in counts:
+        if counts[name] > 1:
+            raise InvalidInput("resource", name, "each once", "Put what it wants in one.")
     room = _Room.of(limits)
     for resource in resources:
         for change in resource.wanted.under_way:
             room.charge(change, resource.kind_of(change, resource.current.get(change.partition, {})))
     return tuple(change for resource in resources for change in resource.admitted(room, most_errors))
+
+
+def _listed(what: str, given: Iterable[T], kind: type[T]) -> list[T]:
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise InvalidInput(what, given, f"an iterable of {kind.__name__}", "Put a single one in a list.")
+    items = list(given)
+    for item in items:
+        if not isinstance(item, kind):
+            raise InvalidInput(f"item of {what}", item, f"a {kind.__name__}", "Build it from its fields.")
+    return items
 
 
 @dataclass(slots=True)
@@ -105,7 +125,7 @@ class _Room:
     def of(cls, limits: Iterable[Limit]) -> "_Room":
         """Return the room that limits leave."""
         found: dict[tuple[str, str], int] = {}
-        for limit in limits:
+        for limit in _listed("limits", limits, Limit):
             if (limit.scope, limit.kind) in found:
                 raise InvalidInput("limit", f"{limit.scope}, {limit.kind}", "each scope and kind once", "Drop one.")
             found[limit.scope, limit.kind] = limit.most
@@ -135,7 +155,16 @@ class _Resource:
     @classmethod
     def of(cls, wanted: Wanted, live: Collection[str]) -> "_Resource":
         """Return what is wanted, checked."""
-        model = model_of(wanted.model)
+        model, under_way = model_of(wanted.model), wanted.under_way
+        under_way = _listed(f"under_way of {wanted.resource!r}", under_way, Change)
+        for change in under_way:
+            if change.resource != wanted.resource:
+                hint = "List it with the resource that it is of."
+                raise InvalidInput("resource of a change under way", change.resource, repr(wanted.resource), hint)
+            model.check(change.source)
+            model.check(change.target)
+        for partition, listed in wanted.lists.items():
+            check_ids(f"preference list of {partition!r}", listed)
         for states in (*wanted.current.values(), *wanted.target.values()):
             for state in states.values():
                 model.check(state)
@@ -149,7 +178,7 @@ class _Resource:
             partition: {node: state for node, state in states.items() if node in live}
             for partition, states in wanted.current.items()
         }
-        return cls(wanted, model, live, current)
+        return cls(replace(wanted, under_way=under_way), model, live, current)
 
     def admitted(self, room: _Room, most_errors: int) -> Iterator[Change]:
         """Yield what may begin, taking its room."""

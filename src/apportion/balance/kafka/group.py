@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.java.values import string_order
-from apportion.balance.kafka.subscription import Assigned, Layout, Partition, Subscription, check_text
+from apportion.balance.kafka.subscription import Assigned, Layout, Partition, Subscription, check_partitions, check_text
 from apportion.errors import InvalidInput
 from apportion.model.assignment import MAX_PARTITIONS
 
@@ -46,7 +46,10 @@ class Group:
         layout = Layout(counts={topic: counts[topic] for topic in wanted if counts.get(topic)})
         if layout.total > MAX_PARTITIONS:
             raise InvalidInput("partitions", layout.total, f"at most {MAX_PARTITIONS}", "Split the group.")
-        located = _located(racks, layout) if any(member.rack for member in walked) else None
+        known = _checked_racks(racks)
+        located = None
+        if known is not None and any(member.rack for member in walked):
+            located = tuple(known.get(partition, frozenset()) for partition in layout.partitions())
         return cls(members=walked, layout=layout, racks=located)
 
     def sorted(self) -> "Group":
@@ -127,16 +130,17 @@ def _checked_counts(topics: Mapping[str, int]) -> Mapping[str, int]:
     return topics
 
 
-def _located(racks: Racks | None, layout: Layout) -> tuple[frozenset[str], ...] | None:
-    """Return the racks of every partition, none where they are missing."""
+def _checked_racks(racks: Racks | None) -> dict[Partition, frozenset[str]] | None:
+    """Return racks by partition, of whichever topics; None where nobody knows racks."""
     if racks is None:
         return None
     if not isinstance(racks, Mapping):
         raise InvalidInput("racks", racks, "a mapping of partitions to racks", 'Write {("t", 0): ["r1"]}.')
-    return tuple(_checked_racks(partition, racks.get(partition, ())) for partition in layout.partitions())
+    check_partitions("partition of racks", tuple(racks))
+    return {partition: _checked_names(partition, names) for partition, names in racks.items()}
 
 
-def _checked_racks(partition: Partition, racks: Collection[str]) -> frozenset[str]:
+def _checked_names(partition: Partition, racks: Collection[str]) -> frozenset[str]:
     what = f"racks of {partition[0]!r} {partition[1]}"
     if isinstance(racks, (str, bytes)) or not isinstance(racks, Collection):
         raise InvalidInput(what, racks, "a collection of names", 'Put a single one in a list: ["r1"].')

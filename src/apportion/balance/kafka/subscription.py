@@ -52,8 +52,8 @@ class Subscription:
         set_field = partial(object.__setattr__, self)
         set_field("member_id", check_text("member id", member_id))
         set_field("topics", _checked_topics(member_id, topics))
-        set_field("owned", _checked_owned(member_id, owned))
-        set_field("generation", _checked_generation(member_id, generation))
+        set_field("owned", checked_owned(f"owned of {member_id!r}", owned))
+        set_field("generation", checked_generation(f"generation of {member_id!r}", generation))
         if group_instance_id is not None:
             check_text(f"static id of {member_id!r}", group_instance_id)
         set_field("group_instance_id", group_instance_id)
@@ -139,15 +139,21 @@ def _checked_topics(member_id: str, topics: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-def _checked_owned(member_id: str, owned: object) -> tuple[Partition, ...]:
+def checked_owned(what: str, owned: object) -> tuple[Partition, ...]:
+    """Return what is owned as pairs; raise `InvalidInput` if it cannot be."""
     if isinstance(owned, (str, bytes)) or not isinstance(owned, Iterable):
-        raise InvalidInput(f"owned of {member_id!r}", owned, "an iterable of pairs", 'Write [("t", 0)].')
+        raise InvalidInput(what, owned, "an iterable of pairs", 'Write [("t", 0)].')
     listed = tuple(owned)
-    if not _are_partitions(listed):
-        claim = next(each for each in listed if not _are_partitions([each]))
-        expected = f"a tuple of a topic and an int in 0 .. {MAX_NUMBER}"
-        raise InvalidInput(f"owned of {member_id!r}", str(claim), expected, 'Write it as ("t", 0).')
+    check_partitions(what, listed)
     return listed if set(map(type, listed)) <= {tuple} else tuple(map(tuple, listed))
+
+
+def check_partitions(what: str, partitions: Sequence[Partition]) -> None:
+    """Raise `InvalidInput` for the first that is no partition. O(partitions), soon where all are."""
+    if not _are_partitions(partitions):
+        wrong = next(each for each in partitions if not _are_partitions([each]))
+        expected = f"a tuple of a topic and an int in 0 .. {MAX_NUMBER}"
+        raise InvalidInput(what, str(wrong), expected, 'Write it as ("t", 0).')
 
 
 def _are_partitions(listed: Sequence[Partition]) -> bool:
@@ -159,9 +165,8 @@ def _are_partitions(listed: Sequence[Partition]) -> bool:
     return is_typed and min(numbers) >= 0 and max(numbers) <= MAX_NUMBER
 
 
-def _checked_generation(member_id: str, generation: object) -> int:
+def checked_generation(what: str, generation: object) -> int:
+    """Return a generation, -1 for any below it; raise `InvalidInput` if it cannot be one."""
     if type(generation) is not int or not -(2**31) <= generation <= MAX_NUMBER:
-        raise InvalidInput(
-            f"generation of {member_id!r}", generation, f"an int in -1 .. {MAX_NUMBER}", "-1 says that it is not known."
-        )
+        raise InvalidInput(what, generation, f"an int in -1 .. {MAX_NUMBER}", "-1 says that it is not known.")
     return max(NO_GENERATION, generation)

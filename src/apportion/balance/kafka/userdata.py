@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Literal, TypeVar
 
 from apportion.balance.java.hashmap import in_order
-from apportion.balance.kafka.subscription import NO_GENERATION, Partition
+from apportion.balance.kafka.subscription import NO_GENERATION, Partition, checked_generation, checked_owned
 from apportion.errors import BadSnapshot, InvalidInput
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
@@ -27,10 +27,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What a member of a sticky group owned, and in which generation (-1: it does not say)."""
+    """What a member of a sticky group owned, and in which generation (-1: it does not say). Raises `InvalidInput`."""
 
     owned: tuple[Partition, ...] = ()
     generation: int = NO_GENERATION
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owned", checked_owned("owned", self.owned))
+        object.__setattr__(self, "generation", checked_generation("generation", self.generation))
 
 
 def encode_sticky(remembered: Remembered, *, version: Literal[0, 1] = 1) -> bytes:
@@ -63,7 +67,7 @@ def decode_sticky(data: bytes) -> Remembered:
     owned = tuple(reader.array(_read_topic))
     claims = tuple((topic, number) for topic, numbers in owned for number in numbers)
     has_generation = reader.left >= _INT32.size
-    return Remembered(owned=claims, generation=max(NO_GENERATION, reader.int32()) if has_generation else NO_GENERATION)
+    return Remembered(owned=claims, generation=reader.int32() if has_generation else NO_GENERATION)
 
 
 def recall_sticky(data: bytes | None) -> Remembered:

@@ -3,8 +3,9 @@
 They have the names and the bytes of Kafka's own, so that groups may mix them with consumers in Java. One object serves
 one consumer.
 Refuses: racks, which the client does not tell an assignor, nor that a session was lost: a consumer that comes back then
-claims what it had. Our leader sees through that by the new member id; another's waits for it, as with kafka-python's
-own assignor.
+claims what it had. Our leader sees through that by a new member id. Where the broker refuses its generation alone
+(ILLEGAL_GENERATION), it keeps its id, and then ours waits for it as another's always does, and as with kafka-python's
+own assignor: what it let go of may be left without a reader.
 Source: kafka-python's `AbstractPartitionAssignor` as of 3.0, of which nothing is imported.
 """
 
@@ -130,8 +131,11 @@ class Cooperative(Range):
         return [COOPERATIVE]
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return what this member says when it joins: what it has, and in which generation."""
-        return wire.owning_subscription(topics, replace(self._past, is_held=True))
+        """Return what this member says when it joins: what it has of what it still wants, and in which generation."""
+        wanted = frozenset(topics)
+        # The client lets go of the rest before it joins: who claimed it would be waited for in vain.
+        owned = tuple(partition for partition in self._past.owned if partition[0] in wanted)
+        return wire.owning_subscription(wanted, replace(self._past, owned=owned, is_held=True))
 
     def _heard(self, metadata: Metadata) -> Past:
         past = wire.cooperative_past(metadata.user_data)

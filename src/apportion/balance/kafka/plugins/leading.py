@@ -1,11 +1,13 @@
 """What the leader of a group does for all: read what members say, ask an assignor, and write what each gets.
 
-Promises: a member that has let go of what it owned (aiokafka's do before each rebalance, and all do whose session was
-lost) is waited for by nobody, and its past never stands against what another still holds. The generation that
-assignments carry is one more than the newest that any member knows: it grows as Kafka's own does, and is never ahead.
+Promises: a member that has let go of what it owned (aiokafka's do before each rebalance, and so has any that comes back
+under a new member id) is waited for by nobody, and its past never stands against what another still holds. The
+generation that assignments carry is one more than the newest that any member knows: it grows as Kafka's own does, and
+is never ahead.
+Refuses: to see that a member let go and kept its id, as when the broker refuses its generation: it is waited for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -37,7 +39,7 @@ def lead(spec: BalancerSpec, cluster: Cluster, seats: Iterable[Seat]) -> dict[st
     """Return the assignment of each member, in Kafka's bytes."""
     listed = _without_contradiction([_let_go_if_lost(seat) for seat in seats])
     counts = _counts(cluster, listed)
-    found: Assigned = spec(counts, [_subscription(seat, counts) for seat in listed])
+    found: Assigned = spec(counts, list(map(_subscription, listed)))
     newest = max((seat.past.generation for seat in listed), default=NO_GENERATION)
     generation = min(newest + 1, MAX_NUMBER)
     freed = _freed(found, listed)
@@ -77,10 +79,10 @@ def _counts(cluster: Cluster, seats: Iterable[Seat]) -> dict[str, int]:
     return counts
 
 
-def _subscription(seat: Seat, counts: Mapping[str, int]) -> Subscription:
+def _subscription(seat: Seat) -> Subscription:
     return Subscription(
         seat.member_id,
-        topics=[topic for topic in seat.topics if topic in counts],
+        topics=seat.topics,
         owned=seat.past.owned,
         generation=seat.past.generation,
         group_instance_id=seat.group_instance_id,
