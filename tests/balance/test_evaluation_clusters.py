@@ -9,6 +9,7 @@ from apportion.balance import Resource
 from apportion.balance.evaluation import SHAPES, Cluster, production_like
 from apportion.balance.evaluation.draws import Draws
 from apportion.errors import InvalidInput, NoNodes, NotEnoughNodes
+from apportion.model.assignment import MAX_PARTITIONS
 
 SEEDS = (1, 2, 3)
 CASES = [(shape, seed) for shape in SHAPES for seed in SEEDS]
@@ -109,6 +110,16 @@ def test_more_replicas_than_zones_are_refused_with_the_name_of_the_resource():
 def test_a_cluster_that_cannot_be_is_refused(resources, error, words):
     with pytest.raises(error, match=words):
         cluster(resources)
+
+
+def test_more_partitions_in_all_than_an_assignment_holds_are_refused_with_the_cap():
+    most, rest = divmod(MAX_PARTITIONS, 100_000)
+    resources = {f"r{number}": Resource(100_000, 1) for number in range(most)} | {"rest": Resource(rest, 1)}
+    assert MAX_PARTITIONS == sum(map(cluster(resources).count, resources))
+    with pytest.raises(
+        InvalidInput, match="partitions of all resources together is 16777217, expected at most 16777216"
+    ):
+        cluster(resources | {"one": Resource(1, 1)})
 
 
 def test_a_cluster_of_nodes_that_all_drain_is_refused():

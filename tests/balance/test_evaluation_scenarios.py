@@ -8,6 +8,7 @@ from apportion.errors import CannotPlace, UnknownOption
 
 TOPOLOGY = production_like(SHAPES[3], seed=1).topology
 START = State(topology=TOPOLOGY)
+TAKING = [name for name in NAMES if name not in ("static", "weight-change") and not name.startswith("add-")]
 
 
 def test_static_is_one_state():
@@ -53,6 +54,14 @@ def test_a_change_of_weight_doubles_that_of_one_node_in_twenty():
     assert [2.0, 2.0, 2.0] == [node.weight for node in changed]
 
 
+def test_the_weight_of_the_only_node_that_has_one_changes_too():
+    nodes = [Node("a"), *(Node(f"drained-{number}", weight=0) for number in range(50))]
+    after = make_scenario("weight-change", Topology(nodes), seed=1).states[1].topology
+    assert [("a", 2.0)] == [(node.id, node.weight) for node in after if node.weight]
+    with pytest.raises(CannotPlace, match="weight-change leaves no node"):
+        make_scenario("weight-change", Topology(nodes[1:]), seed=1)
+
+
 def test_a_lost_zone_is_down_as_a_whole():
     state = make_scenario("zone-loss", TOPOLOGY, seed=1).states[1]
     (zone,) = {TOPOLOGY[node_id].zone for node_id in state.down}
@@ -77,7 +86,7 @@ def test_a_seed_chooses_the_same_nodes_and_another_one_others(name):
     assert is_drawn == (len(played) > 1)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "static" and not name.startswith("add-")])
+@pytest.mark.parametrize("name", TAKING)
 def test_nodes_too_few_for_a_scenario_are_refused(name):
     with pytest.raises(CannotPlace, match=name):
         make_scenario(name, Topology([Node("a", zone=("x",)), Node("b", zone=("x",), weight=0)]), seed=1)

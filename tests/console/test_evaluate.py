@@ -166,6 +166,7 @@ OWN = '[[scenario]]\nname = "x"\n'
         (SMALL + OWN + 'down = ["n0", "n1", "n2", "n3", "n4", "n5"]\n', "leaves no node"),
         (SMALL + OWN.replace('"x"', '"static"') + 'down = ["n1"]\n', "a name of its own"),
         (SMALL + (OWN + 'down = ["n1"]\n') * 2, "a name of its own"),
+        (SMALL + OWN.replace("x", "one, two") + 'down = ["n1"]\n', "a name without a comma"),
     ],
 )
 def test_a_scenario_file_with_a_mistake_is_refused_before_anything_is_measured(text, words, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """What a balancer's spec promises holds, for every balancer of the catalog, in the question that all are asked."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -105,6 +106,12 @@ def test_an_unknown_balancer_names_the_nearest():
         balance.get("optimum")
     with pytest.raises(UnknownOption, match="balancer"):
         balance.get(None)
+
+
+def test_a_spec_that_takes_what_nobody_asks_is_refused():
+    with pytest.raises(UnknownOption, match="what balancer 'optimal' takes is 'topologie'") as caught:
+        replace(balance.get("optimal"), takes="topologie")
+    assert "topology" == caught.value.nearest
 
 
 def test_what_an_entry_point_adds_is_found_and_what_is_none_is_refused(monkeypatch):

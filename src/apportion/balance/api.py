@@ -6,13 +6,16 @@ is called with the balancer's own arguments; what all have in common is `owners`
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from apportion.errors import UnknownOption
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 
 Owners = tuple[str | None, ...]
 """The owner of each partition, by its number; None where nobody may own it."""
+
+Takes = Literal["topology", "resource", "subscriptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +48,15 @@ class BalancerSpec:
     assign: Callable[..., Any]
     owners: Callable[[GroupView], Owners]
     source: str
-    takes: Literal["topology", "resource", "subscriptions"]
+    takes: Takes
     weighted: bool
     zoned: bool
     even: bool
     minimal_movement: bool
+
+    def __post_init__(self) -> None:
+        if self.takes not in get_args(Takes):
+            raise UnknownOption(f"what balancer {self.name!r} takes", self.takes, get_args(Takes))
 
     def __call__(self, *args: object, **options: object) -> Any:  # noqa: ANN401 - what it returns is its own
         """Assign."""

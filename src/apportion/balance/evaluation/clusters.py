@@ -16,6 +16,7 @@ from itertools import accumulate
 from apportion.balance.evaluation.draws import Draws
 from apportion.balance.resources import Resource
 from apportion.errors import InvalidInput, NoNodes, NotEnoughNodes
+from apportion.model.assignment import MAX_PARTITIONS
 from apportion.model.topology import Node, Topology, check_name
 
 LEAST_PARTITIONS, MOST_PARTITIONS = 8, 1024
@@ -57,6 +58,10 @@ class Cluster:
                 error.within(f"resource {name}")
                 error.hint = "Add zones, or ask for fewer replicas."
                 raise error
+        total = sum(map(self.count, self.resources))
+        if total > MAX_PARTITIONS:
+            expected = f"at most {MAX_PARTITIONS}"
+            raise InvalidInput("partitions of all resources together", total, expected, "Leave some resources out.")
 
     def partitions(self, resource: str) -> tuple[str, ...]:
         """Return the names of the partitions of a resource, by their number."""

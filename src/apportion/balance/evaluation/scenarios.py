@@ -93,17 +93,16 @@ def _add(percent: int, name: str, topology: Topology, _: Draws) -> Scenario:
 
 
 def _roll(name: str, topology: Topology, draws: Draws) -> Scenario:
-    holding = sum(node.weight > 0 for node in topology)
-    nodes = _some(name, topology, max(2, min(ROLLED, holding - 1)), draws)
+    nodes = _some(name, topology, max(2, min(ROLLED, len(_holding(topology)) - 1)), draws)
     states = [State(topology=topology), *(State(topology=topology, down=frozenset((node_id,))) for node_id in nodes)]
     steps = tuple((place, place + 1) for place in range(1, len(nodes)))
     return Scenario(name=name, states=tuple(states), steps=steps)
 
 
 def _reweigh(name: str, topology: Topology, draws: Draws) -> Scenario:
-    """Double the weight of one node in twenty."""
-    after = topology
-    for node_id in _some(name, topology, _part(topology, 5), draws):
+    """Double the weight of one node in twenty, of those that have one."""
+    after, holding = topology, _holding(topology)
+    for node_id in draws.some_of(holding, min(_part(topology, 5), len(holding))):
         after = after.reweight(node_id, topology[node_id].weight * 2)
     return Scenario.change(name, State(topology=topology), State(topology=after))
 
@@ -136,13 +135,18 @@ def _part(topology: Topology, percent: int) -> int:
 
 def _some(name: str, topology: Topology, number: int, draws: Draws) -> list[str]:
     """Return some nodes that hold something, and leave another one."""
-    holding = [node.id for node in topology if node.weight]
+    holding = _holding(topology)
     if len(holding) <= number:
         raise CannotPlace(
             f"{name} takes {number} of {len(holding)} nodes with a weight above 0, and one has to be left.",
             "Leave it out, or add nodes.",
         )
     return draws.some_of(holding, number)
+
+
+def _holding(topology: Topology) -> list[str]:
+    """Return the nodes that may hold something."""
+    return [node.id for node in topology if node.weight]
 
 
 _MAKERS: dict[str, Callable[[str, Topology, Draws], Scenario]] = {

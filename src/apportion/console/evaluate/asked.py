@@ -61,7 +61,12 @@ class Asked:
         file = None if self.scenario is None else read_scenario(self.scenario)
         if self.topologies is not None and (file is not None or not 1 <= self.topologies <= len(SHAPES)):
             raise InvalidInput("--topologies", self.topologies, f"1 .. {len(SHAPES)}, of a preset", "Leave it out.")
-        entrants, absent = _entrants(self._chosen("balancer", file, _known_balancers()))
+        chosen = self._chosen("balancer", file, _known_balancers())
+        entrants, absent = _entrants(chosen)
+        if not entrants:
+            what = "--balancers" if self.balancers is not None else f"{self.scenario}: balancers"
+            why = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
+            raise InvalidInput(what, ",".join(chosen or ()), "one that is here", f"{why}.")
         skipped: list[Refusal] = []
         clusters = [(cluster, self._happens(cluster, file, seed, skipped)) for cluster, seed in self._clusters(file)]
         return Trial(clusters=clusters, entrants=entrants, absent=absent, skipped=skipped)

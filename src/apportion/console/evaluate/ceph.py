@@ -1,7 +1,8 @@
 """Ceph's CRUSH as an entrant, where its program `crushtool` is on the path: one pool for each resource.
 
 The map has a straw2 bucket for each zone; a rule takes each replica from another zone, with the tunables that Ceph has
-used since Jewel. A node that is down is out: it has the weight 0 in the test, and stays in the map.
+used since Jewel. A node that is down is out: it has the weight 0 in the test, and stays in the map. Nodes and zones
+keep their numbers, for those are what it hashes.
 """
 
 import re
@@ -9,11 +10,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from apportion.balance.evaluation import Cluster, Entrant, Placed, State
 from apportion.balance.evaluation.entrants import laid_out
 from apportion.errors import CannotPlace
+from apportion.model.topology import Node
 
 NAME = "ceph.crush"
 PROGRAM = "crushtool"
@@ -31,6 +34,22 @@ _TUNABLES = {
 _LINE = re.compile(r"CRUSH rule 0 x (\d+) \[([\d,]*)\]")
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The number of each node and of each zone, there is or was."""
+
+    nodes: dict[str, int] = field(default_factory=dict)
+    zones: dict[Hashable, int] = field(default_factory=dict)
+
+    def with_those_of(self, state: State) -> "Numbers":
+        """Return these, and numbers for what is new in a state."""
+        nodes, zones = dict(self.nodes), dict(self.zones)
+        for node in state.topology:
+            nodes.setdefault(node.id, len(nodes))
+            zones.setdefault(node.fault_domain(), len(zones))
+        return Numbers(nodes, zones)
+
+
 def absent() -> str:
     """Say why it cannot take part; nothing if it can."""
     return "" if shutil.which(PROGRAM) else f"{PROGRAM} is not on the path (Debian: ceph-base)"
@@ -42,9 +61,10 @@ def entrant() -> Entrant:
 
 
 def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
-    numbers = numbered(before.memory if before is not None and isinstance(before.memory, dict) else {}, state)
-    ids = {number: node_id for node_id, number in numbers.items()}
-    out = [word for node_id in sorted(state.down) for word in ("--weight", str(numbers[node_id]), "0")]
+    known = before.memory if before is not None and isinstance(before.memory, Numbers) else Numbers()
+    numbers = known.with_those_of(state)
+    ids = {number: node_id for node_id, number in numbers.nodes.items()}
+    out = [word for node_id in sorted(state.down) for word in ("--weight", str(numbers.nodes[node_id]), "0")]
     resources = {}
     with tempfile.TemporaryDirectory(prefix="apportion-") as folder:
         compiled = compiled_map(Path(folder), state, numbers)
@@ -62,15 +82,7 @@ def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
     return Placed(resources=resources, memory=numbers)
 
 
-def numbered(before: dict[str, int], state: State) -> dict[str, int]:
-    """Return the number of each node there is or was; a node keeps it."""
-    numbers = dict(before)
-    for node_id in state.topology.ids:
-        numbers.setdefault(node_id, len(numbers))
-    return numbers
-
-
-def compiled_map(folder: Path, state: State, numbers: dict[str, int]) -> Path:
+def compiled_map(folder: Path, state: State, numbers: Numbers) -> Path:
     """Write the compiled map of a state to a folder; return its path."""
     source, compiled = folder / "map.txt", folder / "map"
     source.write_text("\n".join(_map(state, numbers)))
@@ -91,19 +103,20 @@ def run(program: str, *arguments: str, seconds: float = SECONDS) -> str:
     return done.stdout
 
 
-def _map(state: State, numbers: dict[str, int]) -> Iterator[str]:
+def _map(state: State, numbers: Numbers) -> Iterator[str]:
     """Yield the lines of the map as its compiler reads it."""
+    device = numbers.nodes
     yield from (f"tunable {name} {value}" for name, value in _TUNABLES.items())
-    yield from (f"device {numbers[node.id]} osd.{numbers[node.id]}" for node in state.topology)
+    yield from (f"device {device[node.id]} osd.{device[node.id]}" for node in state.topology)
     yield from ("type 0 osd", "type 1 zone", "type 2 root")
-    zones: dict[Hashable, list[str]] = {}
+    zones: dict[int, list[Node]] = {}
     for node in state.topology:
-        zones.setdefault(node.fault_domain(), []).append(node.id)
+        zones.setdefault(numbers.zones[node.fault_domain()], []).append(node)
     sums = []
-    for place, members in enumerate(zones.values(), 1):
-        items = [f"  item osd.{numbers[node_id]} weight {state.topology[node_id].weight:.5f}" for node_id in members]
-        yield from (f"zone zone{place} {{", f"  id -{place}", "  alg straw2", "  hash 0", *items, "}")
-        sums.append(f"  item zone{place} weight {sum(state.topology[node_id].weight for node_id in members):.5f}")
-    yield from ("root all {", f"  id -{len(zones) + 1}", "  alg straw2", "  hash 0", *sums, "}")
+    for number, members in zones.items():
+        items = [f"  item osd.{device[node.id]} weight {node.weight:.5f}" for node in members]
+        yield from (f"zone zone{number} {{", f"  id -{number + 2}", "  alg straw2", "  hash 0", *items, "}")
+        sums.append(f"  item zone{number} weight {sum(node.weight for node in members):.5f}")
+    yield from ("root all {", "  id -1", "  alg straw2", "  hash 0", *sums, "}")
     yield from ("rule spread {", "  id 0", "  type replicated", "  min_size 1", "  max_size 100", "  step take all")
     yield from ("  step chooseleaf firstn 0 type zone", "  step emit", "}", "")

@@ -90,6 +90,9 @@ def _resource(table: Table) -> tuple[str, Resource]:
 def _scenario(table: Table, topology: Topology) -> Scenario:
     check_keys("key of a [[scenario]]", table, ("name", "down", "remove", "weight", "add"))
     name = check_name("name of a scenario", table.get("name"))
+    if "," in name:
+        hint = "Rename it; --scenarios separates names by commas."
+        raise InvalidInput("name of a scenario", name, "a name without a comma", hint)
     if len(table) == 1:
         raise InvalidInput(f"scenario {name}", "empty", "down, remove, weight or add", "Say what happens.")
     after = topology.without(*(_names(table, "remove") or ()))

@@ -6,11 +6,13 @@ does not even out. Its rings have a power of two of partitions; ours are given t
 """
 
 import copy
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Hashable
+from importlib import import_module
 from typing import Any
 
 from apportion.balance.evaluation import Cluster, Entrant, Placed, State
 from apportion.balance.evaluation.entrants import laid_out
+from apportion.errors import CannotPlace
 
 NAME = "swift"
 SEED = 1
@@ -18,11 +20,11 @@ WEIGHT = 100.0
 
 
 def absent() -> str:
-    """Say why it cannot take part; nothing if it can."""
+    """Say why it cannot take part; nothing if it can: then it is imported, so that nobody's time holds that."""
     try:
-        version(NAME)
-    except PackageNotFoundError:
-        return "the package swift is not installed"
+        import_module("swift.common.ring")
+    except ImportError as error:
+        return f"the package swift is not installed ({error})"
     return ""
 
 
@@ -32,27 +34,27 @@ def entrant() -> Entrant:
 
 
 class _Rings:
-    """The builder of each resource, and the number of each node in all of them."""
+    """The builder of each resource, and the number of each node and zone in all of them, which it keeps."""
 
     def __init__(self) -> None:
         self.builders: dict[str, Any] = {}
         self.numbers: dict[str, int] = {}
+        self.zones: dict[Hashable, int] = {}
 
 
 def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
     rings = copy.deepcopy(before.memory) if before is not None else _Rings()
     assert isinstance(rings, _Rings)  # noqa: S101 - what this function itself put there
-    zones = {domain: place for place, domain in enumerate(dict.fromkeys(n.fault_domain() for n in state.topology))}
-    for node_id in state.topology.ids:
-        rings.numbers.setdefault(node_id, len(rings.numbers))
+    for node in state.topology:
+        rings.numbers.setdefault(node.id, len(rings.numbers))
+        rings.zones.setdefault(node.fault_domain(), len(rings.zones))
     lists = {}
     for name, resource in cluster.resources.items():
         if name not in rings.builders:
             rings.builders[name] = _builder(cluster.count(name), resource.replicas)
         builder = rings.builders[name]
-        _set_devices(builder, state, rings.numbers, zones)
-        builder.pretend_min_part_hours_passed()
-        builder.rebalance(seed=SEED)
+        _set_devices(builder, state, rings)
+        _rebalance(builder)
         lists[name] = builder._replica2part2dev
     names = {number: node_id for node_id, number in rings.numbers.items()}
     resources = {}
@@ -70,11 +72,22 @@ def _builder(partitions: int, replicas: int) -> Any:  # noqa: ANN401 - a class o
     return builder
 
 
-def _set_devices(builder: Any, state: State, numbers: dict[str, int], zones: dict[object, int]) -> None:  # noqa: ANN401
+def _rebalance(builder: Any) -> None:  # noqa: ANN401
+    """Do all that it would do; raise `CannotPlace` with what it says if it refuses."""
+    from swift.common.exceptions import RingBuilderError  # noqa: PLC0415
+
+    builder.pretend_min_part_hours_passed()
+    try:
+        builder.rebalance(seed=SEED)
+    except RingBuilderError as error:
+        raise CannotPlace(f"{NAME} refuses this: {error}.", "Leave it out.") from error
+
+
+def _set_devices(builder: Any, state: State, rings: _Rings) -> None:  # noqa: ANN401
     """Bring the devices of a ring to a state."""
     weights = state.weights
     known = {device["id"]: device for device in builder.devs if device is not None}
-    for node_id, number in numbers.items():
+    for node_id, number in rings.numbers.items():
         weight = weights.get(node_id, 0) * WEIGHT / 1_000_000
         if node_id not in state.topology:
             if number in known:
@@ -83,6 +96,6 @@ def _set_devices(builder: Any, state: State, numbers: dict[str, int], zones: dic
             if known[number]["weight"] != weight:
                 builder.set_dev_weight(number, weight)
         else:
-            zone = zones[state.topology[node_id].fault_domain()]
+            zone = rings.zones[state.topology[node_id].fault_domain()]
             address = {"ip": f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "port": 6200, "device": "d"}
             builder.add_dev({"id": number, "region": 0, "zone": zone, "weight": weight, **address})

@@ -3,7 +3,8 @@
 The program makes pools of its own size alone, so that all resources of as many replicas are one pool: it evens them out
 together, and no resource by itself. It is asked for a deviation of 1, the smallest there is; exceptions of before are
 kept. A node that is down is left out of the map, for the program knows no more than one that is out. Where zones
-forbid such a deviation it may search for ever, and is stopped: that is not measured.
+forbid such a deviation it may search for ever, and is stopped: that is not measured. Nor is it where the program leaves
+an exception for a node that is gone; Ceph's monitors drop those, and no program does it without them.
 """
 
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 from apportion.balance.evaluation import Cluster, Entrant, Placed, State
 from apportion.balance.evaluation.entrants import laid_out
 from apportion.console.evaluate.ceph import PROGRAM as COMPILER
-from apportion.console.evaluate.ceph import compiled_map, numbered, run
+from apportion.console.evaluate.ceph import Numbers, compiled_map, run
 from apportion.errors import CannotPlace
 from apportion.model.assignment import PreferenceList
 
@@ -29,9 +30,9 @@ _LINE = re.compile(r"^1\.([0-9a-f]+)\t\[([\d,]*)\]", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """The number of each node, and the map with its exceptions by how many replicas it is for."""
+    """The numbers of nodes and zones, and the map with its exceptions by how many replicas it is for."""
 
-    numbers: dict[str, int]
+    numbers: Numbers
     maps: dict[int, bytes] = field(default_factory=dict)
 
 
@@ -47,9 +48,9 @@ def entrant() -> Entrant:
 
 
 def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
-    memory = before.memory if before is not None and isinstance(before.memory, _Memory) else _Memory({})
-    now = _Memory(numbered(memory.numbers, state))
-    ids = {number: node_id for node_id, number in now.numbers.items()}
+    memory = before.memory if before is not None and isinstance(before.memory, _Memory) else _Memory(Numbers())
+    now = _Memory(memory.numbers.with_those_of(state))
+    ids = {number: node_id for node_id, number in now.numbers.nodes.items()}
     lists: dict[str, PreferenceList] = {}
     with tempfile.TemporaryDirectory(prefix="apportion-") as name:
         folder = Path(name)
@@ -69,6 +70,9 @@ def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
             for place, owners in _LINE.findall(_evened(path, crush)):
                 lists[pool[int(place, 16)]] = tuple(ids[int(number)] for number in owners.split(",") if number)
             now.maps[replicas] = path.read_bytes()
+    gone = {node_id for owners in lists.values() for node_id in owners}.difference(state.live)
+    if gone:
+        raise CannotPlace(f"{PROGRAM} leaves exceptions for {min(gone)}, which is gone or down.", "Leave it out.")
     resources = {resource: laid_out(cluster, state, resource, lists) for resource in cluster.resources}
     return Placed(resources=resources, memory=now)
 
