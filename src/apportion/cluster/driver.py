@@ -56,7 +56,7 @@ class Driver:
             ttl_seconds=options.ttl_seconds,
             progress_seconds=options.progress_seconds,
         )
-        self._is_leaving = self._is_behind = False
+        self._is_leaving = False
         self._gone_at: float | None = None
 
     async def run(self) -> None:
@@ -114,10 +114,9 @@ class Driver:
             part.result()
 
     def _must_not_go_back(self, scan: Scan) -> None:
-        """Refuse a store that shows less than we saw, in no later life: there it would give its epochs once more."""
+        """Refuse a store that shows less than we saw of the same life: there it would give its epochs once more."""
         seen, found = (self.view.incarnation, self.view.revision), (scan.incarnation, scan.revision)
-        self._is_behind = found[0] <= seen[0] and (self._is_behind or found < seen)
-        if self._is_behind:
+        if found < seen:
             said = f"revision {found[1]} of life {found[0]}"
             raise StoreWentBack(f"the store of {self.options.group}", f"revision {seen[1]} of life {seen[0]}", said)
 

@@ -131,7 +131,7 @@ class Scenario:
 
 
 SCENARIOS = {
-    "group": Scenario(make=GroupPlay, held=(*ALL, *groups.INVARIANTS), step_limit=60_000),
+    "group": Scenario(make=GroupPlay, held=(*ALL, *groups.INVARIANTS), step_limit=120_000),
     "store": Scenario(make=StorePlay, held=HELD, step_limit=40_000),
 }
 
