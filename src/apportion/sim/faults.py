@@ -148,6 +148,8 @@ class FaultyStore:
         troubles = self._troubles
         number = troubles.number()
         await self._arrival()
+        if self._scanned_life != self._heard_life:  # as in a request: what it goes on from is of a life that is over
+            raise StoreWentBack("the simulated store", f"life {self._heard_life}", f"life {self._scanned_life}")
         troubles.record(Watching(at=self._now(), watch=number, process=self._process, prefix=prefix, after=after))
         changes, arrived = self._inner.watch(prefix, after=after), -1.0
         try:
