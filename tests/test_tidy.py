@@ -139,6 +139,8 @@ def test_no_file_names_a_private_path_or_a_registry():
     ]
     files += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")]
     texts = {
-        path: path.read_text(errors="replace") for path in files if path.is_file() and "__pycache__" not in path.parts
+        path: path.read_text(errors="replace")
+        for path in files
+        if path.is_file() and not {"__pycache__", "target"} & {*path.relative_to(ROOT).parts}
     }
     assert [] == [(str(path), host) for path, text in texts.items() for host in hosts if host in text]

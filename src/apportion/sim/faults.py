@@ -148,7 +148,7 @@ class FaultyStore:
         troubles = self._troubles
         number = troubles.number()
         await self._arrival()
-        if self._scanned_life != self._heard_life:  # as in a request: what it goes on from is of a life that is over
+        if self._scanned_life != self._heard_life:
             raise StoreWentBack("the simulated store", f"life {self._heard_life}", f"life {self._scanned_life}")
         troubles.record(Watching(at=self._now(), watch=number, process=self._process, prefix=prefix, after=after))
         changes, arrived = self._inner.watch(prefix, after=after), -1.0
@@ -313,9 +313,7 @@ class FaultyStore:
             return StoreUnavailable("the simulated store", "connection refused")
         if changes and now < self._troubles.full_until:
             return StoreUnavailable("the simulated store", "disk full")
-        if what != "scan" and self._scanned_life != believed:
-            # The inner handle has accepted another life of the store, by a scan that our caller had not heard of when
-            # it sent this: on a real connection the request would carry what its caller believed then.
+        if what != "scan" and self._scanned_life != believed:  # a real connection would send what its caller believed
             return StoreWentBack("the simulated store", f"life {believed}", f"life {self._scanned_life}")
         return None
 
