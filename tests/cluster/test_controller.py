@@ -182,10 +182,12 @@ def test_a_target_is_read_back_as_it_was_written():
     assert target == stage.view.target
 
 
-def test_what_the_balancer_refuses_leaves_the_target_as_it_is_and_is_told_once(monkeypatch, caplog):
-    stage, asked = Stage("a", "b"), []
+@pytest.mark.parametrize("mode", ["cooperative", "eager"])
+def test_what_the_balancer_refuses_leaves_the_target_as_it_is_and_is_told_once(monkeypatch, caplog, mode):
+    stage, asked = Stage("a", "b", group=GroupRecord(partitions=6, mode=mode)), []
     stage.lead()
     (target,) = stage.write()
+    stage.own(p0="a", p1="b")
 
     def refuse(name, group, nodes, before):
         asked.append([node.id for node in nodes])

@@ -101,9 +101,9 @@ class Controller:
         before = self._view.target
         if (before is not None and before.digest == digest) or self._refused == digest:
             return None
-        if self._group.mode == "eager" and before is not None and self._is_owned():
-            # Its owners let go of everything first.
-            return None if before.is_paused else self._write(term, "", before.owners, is_paused=True)
+        former = before if self._group.mode == "eager" and self._is_owned() else None
+        if former is not None and former.is_paused:
+            return None
         try:
             owners = assigned(self._view.keys.group, self._group, nodes, before)
         except ApportionError as error:
@@ -111,6 +111,8 @@ class Controller:
             logger.warning("%s: %s plans nothing: %s", self._view.keys.group, self._id, error)
             self._refused = digest
             return None
+        if former is not None:  # its owners let go of everything first
+            return self._write(term, "", former.owners, is_paused=True)
         step = self._throttled(owners)
         return None if step is None else self._write(term, digest if step == owners else "", step)
 
