@@ -107,7 +107,7 @@ class Worker:
             owned = self._group.owned
             gained = [(each, owned[each].since) for each in change.gained if each in owned]
             if self._beat:
-                for partition, _ in gained:
+                for partition in change.gained:
                     self._working[partition] = asyncio.create_task(self._work(partition))
             self._swallow(change.gained)
             # After we have asked for the next change, for what was lost is given away then.

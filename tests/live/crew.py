@@ -62,7 +62,10 @@ class Crew:
     def hear(self, name):
         """Return the next line of a process."""
         stdout = self.processes[name].stdout
-        assert select.select([stdout], [], [], PATIENCE_SECONDS)[0], f"{name} says nothing"
+        if not select.select([stdout], [], [], PATIENCE_SECONDS)[0]:
+            self.look()
+            last = [line for line in self.lines if line["member"] == name][-5:]
+            raise AssertionError(f"{name} says nothing; it owns {self.owned_by(name)}, its last lines are {last}")
         return stdout.readline().decode().strip()
 
     def send(self, number, *names):

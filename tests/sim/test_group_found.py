@@ -1,5 +1,7 @@
 """What seeds have found in the shipped files of groups, each told once more in a few lines."""
 
+from dataclasses import replace
+
 import pytest
 
 from apportion.cluster.controller import Controller
@@ -54,10 +56,10 @@ def items(world):
     return world.checker.history.items
 
 
-def scan(*pairs, incarnation=1, leased=()):
+def scan(*pairs, incarnation=1, leased=(), first=1):
     found = [
         Item(key=key, value=value, revision=revision, lease=7 if key in leased else None)
-        for revision, (key, value) in enumerate(pairs, start=1)
+        for revision, (key, value) in enumerate(pairs, start=first)
     ]
     return Scan(items=tuple(found), revision=len(found), incarnation=incarnation)
 
@@ -247,3 +249,24 @@ def test_a_driver_runs_in_the_world_that_users_get(world):
     two.leave()
     world.run(until=9.0)
     assert {0, 1} == held(one, world)
+
+
+@pytest.mark.parametrize(
+    ("found", "revision", "is_back"),
+    [
+        (("a", 1, 3), 9, False),
+        (("a", 1, 3), 8, False),
+        (("b", 2, 4), 12, False),
+        (("a", 1, 2), 5, True),
+        (("b", 2, 2), 12, True),
+        (("b", 2, 3), 12, True),
+        (None, 12, True),
+    ],
+)
+def test_a_store_that_went_back_and_on_is_known_by_its_ownership_records(found, revision, is_back):
+    """Found by a real restore: other groups wrote until the store was past the revision that had been seen."""
+    view = View(KEYS, 2)
+    view.load(scan((KEYS.own(0), owns("a", 1, 3)), first=8), 0.0)
+    again = scan(*([] if found is None else [(KEYS.own(0), owns(*found))]), first=revision)
+    assert is_back == (view.lacking(replace(again, revision=20)) is not None)
+    assert None is view.lacking(replace(again, revision=20, incarnation=2))

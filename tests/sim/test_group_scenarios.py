@@ -7,6 +7,7 @@ interpreter's lock (11), and a pooler of connections (9), for which the world ha
 
 import asyncio
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -31,7 +32,7 @@ from apportion.sim.groups import GroupInvariant
 from apportion.sim.ownership import ownership, split
 from apportion.sim.process import outside
 from apportion.sim.worker import POISON, Habits
-from apportion.stores import Item, Scan
+from apportion.stores import Absent, Item, Put, Scan
 from tests.cluster import next_release
 from tests.sim.scene import GROUP, KEYS, TTL_SECONDS, Scene
 
@@ -339,14 +340,25 @@ def test_09_nobody_serves_a_store_that_went_back_and_says_so_to_nobody_until_an_
     scene.start("c")
     scene.until_settled("a", "b", "c")
     restored_untold(scene, copy)
-    back = scene.world.now
-    scene.wait(6 * TTL_SECONDS)
+    back, seen = scene.world.now, scene.driver("a").view.revision
+    scene.wait(3 * TTL_SECONDS)
+    scene.world.run(scene.world.spawn("another", written_past(scene.world.store("another"), seen)))
+    scene.wait(3 * TTL_SECONDS)
     assert [] == [fact for fact in written if fact.at > back + TTL_SECONDS]
     assert {"a": set(), "b": set(), "c": set()} == {each: scene.held(each) for each in "abc"}
     scene.world.restore(copy, "is restored, and an operator says so")
     scene.until_settled("a", "b", "c")
     assert {1, 2} == {fact.incarnation for fact in written}
     assert [] == shared_tokens(written)
+
+
+async def written_past(store, revision):
+    """Write what is of no group, until the store is past a revision."""
+    for number in count():
+        key = f"of/another/{number}"
+        outcome = await store.commit(when=[Absent(key=key)], puts=[Put(key=key, value=b"")])
+        if outcome.revision > revision:
+            return
 
 
 def shared_tokens(used):

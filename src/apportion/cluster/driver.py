@@ -90,7 +90,8 @@ class Driver:
     async def _live(self) -> None:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
         self._patience.renew()
-        session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
+        ttl = self.options.ttl_seconds
+        session = Session(self._store, self._clock, ttl_seconds=ttl, confirmed=self.holdings.confirm)
         scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store
         self._must_not_go_back(scan)
         await session.begin()
@@ -115,10 +116,9 @@ class Driver:
 
     def _must_not_go_back(self, scan: Scan) -> None:
         """Refuse a store that shows less than we saw of the same life: there it would give its epochs once more."""
-        seen, found = (self.view.incarnation, self.view.revision), (scan.incarnation, scan.revision)
-        if found < seen:
-            said = f"revision {found[1]} of life {found[0]}"
-            raise StoreWentBack(f"the store of {self.options.group}", f"revision {seen[1]} of life {seen[0]}", said)
+        lacking = self.view.lacking(scan)
+        if lacking is not None:
+            raise StoreWentBack(f"the store of {self.options.group}", *lacking)
 
     async def _serve(self, session: Session) -> None:
         """Do what the machines say until the store has ended the session, or we have left."""
@@ -278,9 +278,6 @@ class Driver:
         task = asyncio.ensure_future(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
-
-    def _confirm(self, deadline: float) -> None:
-        self.holdings.deadline = deadline
 
     def _quiet(self, partitions: frozenset[int]) -> None:
         self._tell(Quiet(partitions=partitions))

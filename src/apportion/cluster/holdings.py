@@ -93,6 +93,13 @@ class Holdings(Mapping[int, Holding]):
     def __len__(self) -> int:
         return len(self._held) if self.is_current else 0
 
+    def confirm(self, deadline: float) -> None:
+        """Let work go on until a deadline."""
+        has_lapsed = not self.is_current
+        self.deadline = deadline
+        if has_lapsed:
+            self._told()
+
     def grant(self, tokens: Mapping[int, FencingToken]) -> None:
         """Take partitions that are ours from now on. O(all that is held)."""
         since = self._clock.elapsed()
@@ -162,11 +169,15 @@ class Holdings(Mapping[int, Holding]):
         self._tellings.has_consumer = True
 
     def next_change(self) -> GroupChange | None:
-        """Return what there is to tell, None for nothing. To ask says that all that was told has been done."""
+        """Return what there is to tell, None for nothing. To ask says that all that was told has been done.
+
+        What was gained is told once it may be worked on: not while the store has not confirmed our session in time.
+        """
         with self._lock:
             tellings = self._tellings
             done, tellings.heard = tellings.heard, set()
-            change = GroupChange(gained=tuple(sorted(tellings.gained)), lost=tuple(sorted(tellings.lost)))
+            gained = sorted(tellings.gained) if self.is_current else ()
+            change = GroupChange(gained=tuple(gained), lost=tuple(sorted(tellings.lost)))
         self._settle(done)
         return change if change.gained or change.lost else None
 

@@ -89,6 +89,24 @@ class View:
         self.revision, self.incarnation = scan.revision, scan.incarnation
         return touched
 
+    def lacking(self, scan: Scan) -> tuple[str, str] | None:
+        """Return what was seen that a scan should show, and what it shows instead; None where it lacks nothing.
+
+        A store that was restored from an older copy may have had other writes since, and be past the revision that was
+        seen: then the ownership records tell, whose epochs only grow, and are each given once. O(partitions).
+        """
+        seen, found = (self.incarnation, self.revision), (scan.incarnation, scan.revision)
+        if found < seen:
+            return f"revision {seen[1]} of life {seen[0]}", f"revision {found[1]} of life {found[0]}"
+        if scan.incarnation == self.incarnation:
+            shown = {item.key: item for item in scan.items}
+            for partition, owned in self.own.items():
+                item = shown.get(self.keys.own(partition))
+                if item is None or _is_undone(owned, item):
+                    was = f"partition {partition} at epoch {owned.ownership.epoch}"
+                    return was, "its ownership record is an older one, or its epoch was given to another member"
+        return None
+
     def apply(self, change: Change, now: float) -> Touched:
         """Take what one commit changed; what our own later commits changed is newer, and stays."""
         touched = Touched()
@@ -221,6 +239,15 @@ class View:
         self.target_revision = 0 if item is None else item.revision
         self._wanted.clear()
         touched.target = True
+
+
+def _is_undone(seen: Owned, item: Item) -> bool:
+    """Whether a record shows that one which was seen has been taken back, or its epoch been given to somebody else."""
+    if item.revision <= seen.revision:
+        return item.revision < seen.revision
+    old, new = seen.ownership, decoded(Ownership, item.value)
+    is_same = (old.owner, old.session) == (new.owner, new.session)
+    return new.epoch < old.epoch or (new.epoch == old.epoch and not is_same)
 
 
 def _set(values: dict[str, Value], name: str, value: Value | None) -> None:
