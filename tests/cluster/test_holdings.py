@@ -67,19 +67,13 @@ def test_what_is_lost_is_quiet_when_the_last_hold_on_it_has_ended(holdings, quie
         holdings.enter(1)
 
 
-def test_what_was_gained_is_told_once_it_may_be_worked_on(clock, quiet):
-    turns = []
-    holdings = Holdings(clock, quiet=quiet.extend, told=lambda: turns.append(clock.now))
+def test_what_was_gained_is_told_once_it_may_be_worked_on(holdings, clock):
     holdings.consume()
-    holdings.grant({1: token(1), 2: token(2)})
-    holdings.withdraw([2])
+    clock.now = 10.0
     assert None is holdings.next_change()
-    clock.now = 5.0
-    holdings.confirm(10.0)
-    assert [0.0, 0.0, 5.0] == turns
+    holdings.withdraw([2])
+    holdings.deadline = 20.0
     assert GroupChange(gained=(1,), lost=()) == holdings.next_change()
-    holdings.confirm(15.0)
-    assert [0.0, 0.0, 5.0] == turns
 
 
 def test_what_is_lost_is_quiet_when_the_consumer_has_asked_for_the_next_change(holdings, quiet):

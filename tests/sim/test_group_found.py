@@ -7,10 +7,11 @@ import pytest
 from apportion.cluster.controller import Controller
 from apportion.cluster.driver import Driver
 from apportion.cluster.handover import Phase
+from apportion.cluster.holdings import GroupChange
 from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
 from apportion.cluster.seat import Options
 from apportion.cluster.share import Commit, Joined, Seen, Share
-from apportion.cluster.view import Touched, View
+from apportion.cluster.view import Touched, View, lacking_in
 from apportion.errors import NotOwner
 from apportion.sim import World
 from apportion.stores import Item, Scan
@@ -268,5 +269,22 @@ def test_a_store_that_went_back_and_on_is_known_by_its_ownership_records(found, 
     view = View(KEYS, 2)
     view.load(scan((KEYS.own(0), owns("a", 1, 3)), first=8), 0.0)
     again = scan(*([] if found is None else [(KEYS.own(0), owns(*found))]), first=revision)
-    assert is_back == (view.lacking(replace(again, revision=20)) is not None)
-    assert None is view.lacking(replace(again, revision=20, incarnation=2))
+    assert is_back == (lacking_in(replace(again, revision=20), view) is not None)
+    assert None is lacking_in(replace(again, revision=20, incarnation=2), view)
+
+
+def test_who_waits_for_changes_hears_of_gains_once_a_session_that_lapsed_goes_on(world):
+    """Found by twenty real processes under load: gains were told while nothing could be held, and never again."""
+    driver, told = takes_part(world, "a"), []
+    world.run(until=1.0)
+    driver.holdings.consume()
+
+    async def wait():
+        driver.holdings.deadline = float("-inf")
+        assert None is driver.holdings.next_change()
+        await driver.turn()
+        told.append(driver.holdings.next_change())
+
+    world.spawn("a", wait())
+    world.run(until=3.0)
+    assert [GroupChange(gained=(0, 1), lost=())] == told

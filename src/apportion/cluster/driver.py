@@ -21,7 +21,7 @@ from apportion.cluster.seat import LEAVES, Seat, agree, ask_to_leave
 from apportion.cluster.session import Session
 from apportion.cluster.share import Answered, Commit, Drain, Ended, Joined, Quiet, Seen, Serve, Share, Stop, Tick
 from apportion.cluster.statistics import Statistics
-from apportion.cluster.view import View
+from apportion.cluster.view import View, lacking_in
 from apportion.errors import Compacted, LeaseLost, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
@@ -90,8 +90,7 @@ class Driver:
     async def _live(self) -> None:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
         self._patience.renew()
-        ttl = self.options.ttl_seconds
-        session = Session(self._store, self._clock, ttl_seconds=ttl, confirmed=self.holdings.confirm)
+        session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
         scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store
         self._must_not_go_back(scan)
         await session.begin()
@@ -116,7 +115,7 @@ class Driver:
 
     def _must_not_go_back(self, scan: Scan) -> None:
         """Refuse a store that shows less than we saw of the same life: there it would give its epochs once more."""
-        lacking = self.view.lacking(scan)
+        lacking = lacking_in(scan, self.view)
         if lacking is not None:
             raise StoreWentBack(f"the store of {self.options.group}", *lacking)
 
@@ -278,6 +277,12 @@ class Driver:
         task = asyncio.ensure_future(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
+
+    def _confirm(self, deadline: float) -> None:
+        has_lapsed = not self.holdings.is_current
+        self.holdings.deadline = deadline
+        if has_lapsed:
+            self.note_turn()  # what was gained meanwhile is told now
 
     def _quiet(self, partitions: frozenset[int]) -> None:
         self._tell(Quiet(partitions=partitions))

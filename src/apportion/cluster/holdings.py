@@ -93,13 +93,6 @@ class Holdings(Mapping[int, Holding]):
     def __len__(self) -> int:
         return len(self._held) if self.is_current else 0
 
-    def confirm(self, deadline: float) -> None:
-        """Let work go on until a deadline."""
-        has_lapsed = not self.is_current
-        self.deadline = deadline
-        if has_lapsed:
-            self._told()
-
     def grant(self, tokens: Mapping[int, FencingToken]) -> None:
         """Take partitions that are ours from now on. O(all that is held)."""
         since = self._clock.elapsed()

@@ -89,24 +89,6 @@ class View:
         self.revision, self.incarnation = scan.revision, scan.incarnation
         return touched
 
-    def lacking(self, scan: Scan) -> tuple[str, str] | None:
-        """Return what was seen that a scan should show, and what it shows instead; None where it lacks nothing.
-
-        A store that was restored from an older copy may have had other writes since, and be past the revision that was
-        seen: then the ownership records tell, whose epochs only grow, and are each given once. O(partitions).
-        """
-        seen, found = (self.incarnation, self.revision), (scan.incarnation, scan.revision)
-        if found < seen:
-            return f"revision {seen[1]} of life {seen[0]}", f"revision {found[1]} of life {found[0]}"
-        if scan.incarnation == self.incarnation:
-            shown = {item.key: item for item in scan.items}
-            for partition, owned in self.own.items():
-                item = shown.get(self.keys.own(partition))
-                if item is None or _is_undone(owned, item):
-                    was = f"partition {partition} at epoch {owned.ownership.epoch}"
-                    return was, "its ownership record is an older one, or its epoch was given to another member"
-        return None
-
     def apply(self, change: Change, now: float) -> Touched:
         """Take what one commit changed; what our own later commits changed is newer, and stays."""
         touched = Touched()
@@ -239,6 +221,25 @@ class View:
         self.target_revision = 0 if item is None else item.revision
         self._wanted.clear()
         touched.target = True
+
+
+def lacking_in(scan: Scan, view: View) -> tuple[str, str] | None:
+    """Return what was seen that a scan should show, and what it shows instead; None where it lacks nothing.
+
+    A store that was restored from an older copy may have had other writes since, and be past the revision that was
+    seen: then the ownership records tell, whose epochs only grow, and are each given once. O(partitions).
+    """
+    seen, found = (view.incarnation, view.revision), (scan.incarnation, scan.revision)
+    if found < seen:
+        return f"revision {seen[1]} of life {seen[0]}", f"revision {found[1]} of life {found[0]}"
+    if scan.incarnation == view.incarnation:
+        shown = {item.key: item for item in scan.items}
+        for partition, owned in view.own.items():
+            item = shown.get(view.keys.own(partition))
+            if item is None or _is_undone(owned, item):
+                was = f"partition {partition} at epoch {owned.ownership.epoch}"
+                return was, "its ownership record is an older one, or its epoch was given to another member"
+    return None
 
 
 def _is_undone(seen: Owned, item: Item) -> bool:
