@@ -1,12 +1,25 @@
 """The controller: who campaigns when, and which target is written."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.cluster import controller
 from apportion.cluster.controller import TURN_SECONDS, Controller, assigned
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.cluster.records import (
+    QUARANTINE_DEATHS,
+    GroupRecord,
+    Keys,
+    MemberRecord,
+    Ownership,
+    Target,
+    encoded,
+    encoded_target,
+)
+from apportion.cluster.spreading import spread
 from apportion.cluster.view import View
 from apportion.errors import InvalidInput
 from apportion.model.topology import Node
@@ -199,3 +212,65 @@ def test_what_the_balancer_refuses_leaves_the_target_as_it_is_and_is_told_once(m
     assert [["a", "b", "c"]] == asked
     assert target == stage.view.target
     assert 1 == caplog.text.count("plans nothing: weight is 0.5")
+
+
+@pytest.mark.parametrize(
+    ("deaths", "served", "after"),
+    [
+        ([1, 1, 0, 0], 0, "baab"),
+        ([1, 1, 0, 0], 2, "baab"),  # "a" serves one already: each has one that is tried or waits for it
+        ([1, 1, 1, 1], 0, "aabb"),  # nothing to exchange
+        ([1, 1, 0, 2], 0, "aabb"),  # each has one that must wait, or is burdened
+        ([1, 0, 1, 0], 0, "aabb"),
+        ([0, 0, 0, 0], 2, "aabb"),
+    ],
+)
+def test_a_target_gives_each_member_one_suspect_before_any_gets_a_second(deaths, served, after):
+    stage = Stage("a", "b", "x", group=GroupRecord(partitions=5))
+    for partition, counted in enumerate(deaths):
+        own = Ownership(owner="x", session=stage.view.session("x"), epoch=1, deaths=counted)
+        stage.put(KEYS.own(partition), encoded(own))
+    serves = Ownership(owner="a", session=stage.view.session("a"), epoch=1, deaths=served)
+    stage.put(KEYS.own(4), encoded(serves))
+    stage.drop(KEYS.member("x"))
+    assert (*after, "a") == spread(tuple("aabba"), stage.view)
+
+
+def test_the_controller_spreads_what_the_balancer_decides():
+    stage = Stage("a", "b", "x", group=GroupRecord(partitions=12))
+    stage.lead()
+    [before] = stage.write()
+    stage.own(**{f"p{each}": owner for each, owner in enumerate(before.owners)})
+    gone = [each for each, owner in enumerate(before.owners) if owner == "x"]
+    stage.drop(KEYS.member("x"))
+    owners = assigned("g", stage.group, stage.controller._nodes(0.0), before)
+    suspects = [each for each in gone if owners[each] == "a"]
+    assert len(suspects) > 1
+    for each in suspects:
+        stage.put(KEYS.own(each), encoded(replace(stage.view.owned(each).ownership, deaths=1)))
+    [after] = stage.write()
+    assert owners != after.owners == spread(owners, stage.view)
+
+
+@given(st.data())
+def test_spreading_exchanges_orphans_only_and_burdens_nobody_twice_whom_it_need_not(data):
+    names = ["a", "b", "c"]
+    owners = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=12))
+    stage = Stage(*names, "x", group=GroupRecord(partitions=len(owners)))
+    session = stage.view.session("x")
+    deaths = [data.draw(st.integers(0, QUARANTINE_DEATHS - 1)) for _ in owners]
+    dead = [data.draw(st.booleans()) for _ in owners]
+    for partition, owner in enumerate(owners):
+        own = Ownership(owner="x", session=session, epoch=1, deaths=deaths[partition])
+        live = Ownership(owner=owner, session=stage.view.session(owner), epoch=1)
+        stage.put(KEYS.own(partition), encoded(own if dead[partition] else live))
+    stage.drop(KEYS.member("x"))
+    after = spread(tuple(owners), stage.view)
+    assert Counter(owners) == Counter(after)
+    assert [owner for owner, gone in zip(owners, dead, strict=True) if not gone] == [
+        owner for owner, gone in zip(after, dead, strict=True) if not gone
+    ]
+    suspects = [each for each in range(len(owners)) if dead[each] and deaths[each] + 1 >= QUARANTINE_DEATHS - 1]
+    burdens = Counter(after[each] for each in suspects)
+    others = {after[each] for each in range(len(owners)) if dead[each] and each not in suspects}
+    assert max(burdens.values(), default=0) <= 1 or not others - set(burdens)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from apportion.balance import catalog
 from apportion.balance.api import GroupView, Owners
 from apportion.cluster.records import GroupRecord, MemberRecord, Target, encoded_target
+from apportion.cluster.spreading import spread
 from apportion.cluster.view import View
 from apportion.errors import ApportionError
 from apportion.model.assignment import Assignment
@@ -105,7 +106,7 @@ class Controller:
         if former is not None and former.is_paused:
             return None
         try:
-            owners = assigned(self._view.keys.group, self._group, nodes, before)
+            owners = spread(assigned(self._view.keys.group, self._group, nodes, before), self._view)
         except ApportionError as error:
             # What a balancer refuses must not end the members, one controller after another.
             logger.warning("%s: %s plans nothing: %s", self._view.keys.group, self._id, error)

@@ -82,12 +82,6 @@ def _play(crew: Crew, screen: Screen, places: int) -> None:
     crew.joins("worker-6")
     _settle(crew, screen, names)
 
-    names.remove("worker-2")
-    screen.say("worker-2 is drained: it hands over what it has, and stays without work")
-    crew.noted("worker-2 is drained", names)
-    crew.drained("worker-2")
-    _settle(crew, screen, names)
-
     names.remove("worker-3")
     screen.say("worker-3 is killed with SIGKILL: nobody is told, its lease must end")
     crew.noted("worker-3 is killed", names)
@@ -105,6 +99,12 @@ def _play(crew: Crew, screen: Screen, places: int) -> None:
     crew.noted("worker-4 is woken", names)
     crew.woken("worker-4")
     _settle(crew, screen, names)
+    names.remove("worker-2")
+    screen.say("worker-2 is drained: it hands over what it has, and stays without work")
+    crew.noted("worker-2 is drained", names)
+    crew.drained("worker-2")
+    _settle(crew, screen, names)
+
     screen.say("the rest of the work is done")
     crew.until("all places are counted", lambda: crew.ledger.done() == places)
     crew.noted("ends", ())
