@@ -67,13 +67,66 @@ def test_what_is_lost_is_quiet_when_the_last_hold_on_it_has_ended(holdings, quie
         holdings.enter(1)
 
 
+def told(holdings):
+    """Take what there is to tell."""
+    change = holdings.next_change()
+    if change is not None:
+        holdings.tell(change)
+    return change
+
+
 def test_what_was_gained_is_told_once_it_may_be_worked_on(holdings, clock):
     holdings.consume()
     clock.now = 10.0
-    assert None is holdings.next_change()
+    assert None is told(holdings)
     holdings.withdraw([2])
-    holdings.deadline = 20.0
-    assert GroupChange(gained=(1,), lost=()) == holdings.next_change()
+    holdings.confirm(20.0)
+    assert GroupChange(gained=(1,), lost=()) == told(holdings)
+
+
+def test_a_lapse_is_told_as_a_loss_and_what_goes_on_as_a_gain_after_the_work_on_it(holdings, clock, quiet):
+    holdings.consume()
+    told(holdings)
+    held, (_, hold) = holdings[1], holdings.enter(1)
+    clock.now = 10.0
+    assert GroupChange(gained=(), lost=(1, 2)) == told(holdings)
+    assert None is told(holdings)
+    holdings.confirm(20.0)
+    assert GroupChange(gained=(2,), lost=()) == told(holdings)
+    assert None is told(holdings)
+    holdings.leave(hold)
+    assert GroupChange(gained=(1,), lost=()) == told(holdings)
+    assert None is told(holdings)
+    assert ([], held) == (quiet, holdings[1])
+
+
+def test_a_lapse_that_was_over_before_anybody_looked_is_told_too(holdings, clock):
+    holdings.consume()
+    told(holdings)
+    clock.now = 10.0
+    holdings.confirm(20.0)
+    assert [GroupChange(gained=(), lost=(1, 2)), GroupChange(gained=(1, 2), lost=())] == [
+        told(holdings),
+        told(holdings),
+    ]
+
+
+def test_what_was_lost_for_good_in_a_lapse_is_lost_once_and_then_quiet(holdings, clock, quiet):
+    holdings.consume()
+    told(holdings)
+    clock.now = 10.0
+    told(holdings)
+    holdings.withdraw([1, 2])
+    holdings.confirm(20.0)
+    assert (None, [1, 2]) == (told(holdings), quiet)
+
+
+def test_who_consumes_after_another_hears_of_all_that_is_ours(holdings):
+    holdings.consume()
+    told(holdings)
+    holdings.abandon()
+    holdings.consume()
+    assert GroupChange(gained=(1, 2), lost=()) == told(holdings)
 
 
 def test_what_is_lost_is_quiet_when_the_consumer_has_asked_for_the_next_change(holdings, quiet):

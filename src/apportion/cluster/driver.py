@@ -90,7 +90,8 @@ class Driver:
     async def _live(self) -> None:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
         self._patience.renew()
-        session = Session(self._store, self._clock, ttl_seconds=self.options.ttl_seconds, confirmed=self._confirm)
+        ttl = self.options.ttl_seconds
+        session = Session(self._store, self._clock, ttl_seconds=ttl, confirmed=self.holdings.confirm)
         scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store
         self._must_not_go_back(scan)
         await session.begin()
@@ -277,12 +278,6 @@ class Driver:
         task = asyncio.ensure_future(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
-
-    def _confirm(self, deadline: float) -> None:
-        has_lapsed = not self.holdings.is_current
-        self.holdings.deadline = deadline
-        if has_lapsed:
-            self.note_turn()  # what was gained meanwhile is told now
 
     def _quiet(self, partitions: frozenset[int]) -> None:
         self._tell(Quiet(partitions=partitions))

@@ -67,18 +67,16 @@ class Handlers:
         task.add_done_callback(self._tasks.discard)
 
     async def _live(self, partition: int, losing: asyncio.Event) -> None:
-        """Hold one partition from the first handler to the last; anew, where our session lapsed and then went on."""
-        while not losing.is_set():
-            try:
-                async with self._group.hold(partition) as token:
-                    await self._until_done(partition, token, self._on_gained, give_up=losing)
-                    await losing.wait()
-                    await self._until_done(partition, token, self._on_lost, give_up=None)
-            except NotOwner as error:
-                logger.warning("%s", error.problem)
-                await _pause(FIRST_PAUSE_SECONDS, unless=losing)
-            finally:
-                self.failing.pop(partition, None)
+        """Hold one partition from the first handler to the last."""
+        try:
+            async with self._group.hold(partition) as token:
+                await self._until_done(partition, token, self._on_gained, give_up=losing)
+                await losing.wait()
+                await self._until_done(partition, token, self._on_lost, give_up=None)
+        except NotOwner as error:
+            logger.warning("%s", error.problem)
+        finally:
+            self.failing.pop(partition, None)
 
     async def _until_done(
         self, partition: int, token: FencingToken, handler: Handler | None, *, give_up: asyncio.Event | None

@@ -45,14 +45,19 @@ class _Hold:
     cancel: Callable[[], None]
 
 
+_NOTHING: Mapping[int, Holding] = {}
+
+
 @dataclass(slots=True)
 class _Tellings:
-    """What the consumer of changes has still to hear, and what it has heard and not yet done."""
+    """What the consumer of changes was told that it has, or has lost and did not yet do; `lapsed`: may get again."""
 
     has_consumer: bool = False
-    gained: set[int] = field(default_factory=set)
-    lost: set[int] = field(default_factory=set)
+    has: dict[int, Holding] = field(default_factory=dict)
     heard: set[int] = field(default_factory=set)
+    lapsed: set[int] = field(default_factory=set)
+    lapses: int = 0
+    even: Mapping[int, Holding] | None = None
 
 
 class Holdings(Mapping[int, Holding]):
@@ -68,7 +73,7 @@ class Holdings(Mapping[int, Holding]):
         self._held: dict[int, Holding] = {}
         self._open: Counter[int] = Counter()
         self._holds: dict[object, _Hold] = {}
-        self._tellings = _Tellings()
+        self._tellings, self._lapses = _Tellings(), 0
         self.unguarded: set[int] = set()
 
     @property
@@ -93,22 +98,26 @@ class Holdings(Mapping[int, Holding]):
     def __len__(self) -> int:
         return len(self._held) if self.is_current else 0
 
+    def confirm(self, deadline: float) -> None:
+        """Go on until a deadline; after a lapse, the consumer of changes first hears that all was lost."""
+        has_lapsed = not self.is_current
+        self.deadline = deadline
+        if has_lapsed:
+            self._lapses += 1
+            self._told()
+
     def grant(self, tokens: Mapping[int, FencingToken]) -> None:
         """Take partitions that are ours from now on. O(all that is held)."""
         since = self._clock.elapsed()
         with self._lock:
             new = {partition: Holding(token=token, since=since) for partition, token in tokens.items()}
             self._held = self._held | new
-            self._tellings.gained.update(new)
         self._told()
 
     def withdraw(self, partitions: Collection[int]) -> None:
         """Let nothing more begin on some; `quiet` is called with those on which what was begun has ended."""
         with self._lock:
             self._held = {each: held for each, held in self._held.items() if each not in partitions}
-            tellings = self._tellings
-            tellings.lost.update(each for each in partitions if each not in tellings.gained)
-            tellings.gained.difference_update(partitions)
         self._told()
         self._settle(partitions)
 
@@ -153,6 +162,8 @@ class Holdings(Mapping[int, Holding]):
                 self.unguarded.add(partition)
             self._open[partition] -= 1
         self._settle([partition])
+        if partition in self._tellings.lapsed:
+            self._told()
 
     def consume(self) -> None:
         """Begin to consume changes; `InvalidInput` for a second consumer."""
@@ -164,57 +175,60 @@ class Holdings(Mapping[int, Holding]):
     def next_change(self) -> GroupChange | None:
         """Return what there is to tell, None for nothing. To ask says that all that was told has been done.
 
-        What was gained is told once it may be worked on: not while the store has not confirmed our session in time.
+        While the store has not confirmed our session in time nothing is ours; what was, is told to be gained again
+        once it has, and the work on it has ended. O(1) if nothing has changed, else O(all that is held).
         """
         with self._lock:
             tellings = self._tellings
             done, tellings.heard = tellings.heard, set()
-            gained = sorted(tellings.gained) if self.is_current else ()
-            change = GroupChange(gained=tuple(gained), lost=tuple(sorted(tellings.lost)))
+            if not tellings.has:
+                tellings.lapses = self._lapses
+            there = self._held if self.is_current and tellings.lapses == self._lapses else _NOTHING
+            change = None
+            if there is not tellings.even:
+                lapsed = (each for each in tellings.lapsed if self._open[each])
+                gained = {each for each, held in there.items() if tellings.has.get(each) is not held}
+                lost = [each for each, held in tellings.has.items() if there.get(each) is not held]
+                tellings.even = None if gained or lost else there
+                gained.difference_update(lapsed)
+                change = GroupChange(gained=tuple(sorted(gained)), lost=tuple(sorted(lost))) if gained or lost else None
         self._settle(done)
-        return change if change.gained or change.lost else None
+        return change
 
     def tell(self, change: GroupChange) -> bool:
         """Note that the consumer has got a change; False when nothing of it is so any more."""
         with self._lock:
-            tellings = self._tellings
-            is_so = not tellings.gained.isdisjoint(change.gained) or not tellings.lost.isdisjoint(change.lost)
-            tellings.gained.difference_update(change.gained)
-            tellings.heard |= tellings.lost.intersection(change.lost)
-            tellings.lost.difference_update(change.lost)
-            return is_so
+            tellings, held = self._tellings, self._held
+            lost = tellings.has.keys() & change.lost
+            gained = {each: held[each] for each in change.gained if each in held}
+            tellings.heard |= lost
+            tellings.lapsed = (tellings.lapsed | (lost & held.keys())) - gained.keys()
+            tellings.has = {each: has for each, has in tellings.has.items() if each not in lost} | gained
+            return bool(gained or lost)
 
     def abandon(self) -> None:
         """End to consume changes: what was told counts as done."""
         with self._lock:
-            tellings = self._tellings
-            done = tellings.heard | tellings.lost
-            self._tellings = _Tellings(gained=tellings.gained)
+            done = self._tellings.heard | self._tellings.has.keys()
+            self._tellings = _Tellings()
         self._settle(done)
-
-    def is_quiet(self, partition: int) -> bool:
-        """Whether all that was begun on a partition has ended."""
-        with self._lock:
-            return self._is_quiet(partition)
 
     @property
     def all_quiet(self) -> bool:
         """Whether nothing is held, and all that was begun has ended."""
         with self._lock:
             tellings = self._tellings
-            is_told = not tellings.has_consumer or not tellings.lost | tellings.heard
+            is_told = not tellings.has_consumer or not (tellings.has or tellings.heard)
             return not self._held and not any(self._open.values()) and is_told
 
     def _is_quiet(self, partition: int) -> bool:
         tellings = self._tellings
-        is_told = not tellings.has_consumer or partition not in tellings.lost | tellings.heard
+        is_told = not tellings.has_consumer or (partition not in tellings.has and partition not in tellings.heard)
         return partition not in self._held and self._open[partition] == 0 and is_told
 
     def _settle(self, partitions: Iterable[int]) -> None:
         with self._lock:
             quiet = frozenset(each for each in partitions if self._is_quiet(each))
-            if not self._tellings.has_consumer:
-                self._tellings.lost.difference_update(quiet)
         if quiet:
             self._quiet(quiet)
 

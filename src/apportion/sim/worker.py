@@ -96,7 +96,7 @@ class Worker:
             change = driver.holdings.next_change()
             if change is None:
                 await driver.turn()
-            else:
+            elif driver.holdings.tell(change):
                 await asyncio.sleep(random.uniform(0, self._habits.most_seconds))  # noqa: S311
 
     async def _work(self, driver: Driver) -> None:
