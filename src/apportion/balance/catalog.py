@@ -6,6 +6,7 @@ all are listed; a name of this room cannot be taken over.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING
@@ -32,12 +33,24 @@ def get(name: str) -> BalancerSpec:
     >>> get("optimal")(6, 1, Topology(["a", "b"])).loads
     {'a': 3, 'b': 3}
     """
-    spec = next((each for each in _own() if each.name == name), None)
-    if spec is None:
-        spec = _foreign().get(name) if isinstance(name, str) else None
+    spec = _in_file(name) or _foreign().get(name) if isinstance(name, str) else None
     if spec is None:
         raise UnknownOption("balancer", name, names())
     return spec
+
+
+@cache
+def _in_file(name: str) -> BalancerSpec | None:
+    """Return the spec of the file that a name says, and import no other."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        return None
+    try:
+        spec = getattr(import_module(f"{_ROOM}.{name}"), "SPEC", None)
+    except ModuleNotFoundError as error:
+        if not f"{_ROOM}.{name}".startswith(f"{error.name}"):
+            raise
+        return None
+    return spec if isinstance(spec, BalancerSpec) and spec.name == name else None
 
 
 def _own() -> Iterator[BalancerSpec]:
