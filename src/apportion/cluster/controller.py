@@ -50,6 +50,7 @@ class Controller:
         self._is_waiting = False
         self._wakes_at: float | None = None
         self._refused = ""
+        self._planned: tuple[str, Owners] | None = None
 
     @property
     def term(self) -> int | None:
@@ -84,6 +85,7 @@ class Controller:
         """Stand for controller, when there is none, and those before us in the order of ids had their turn."""
         view, keys = self._view, self._view.keys
         self._gone.clear()
+        self._planned = None
         if view.leading is not None:
             self._vacant_since = None
             return None
@@ -106,7 +108,7 @@ class Controller:
         if former is not None and former.is_paused:
             return None
         try:
-            owners = spread(assigned(self._view.keys.group, self._group, nodes, before), self._view)
+            owners = self._plan(digest, nodes)
         except ApportionError as error:
             # What a balancer refuses must not end the members, one controller after another.
             logger.warning("%s: %s plans nothing: %s", self._view.keys.group, self._id, error)
@@ -116,6 +118,13 @@ class Controller:
             return self._write(term, "", former.owners, is_paused=True)
         step = self._throttled(owners)
         return None if step is None else self._write(term, digest if step == owners else "", step)
+
+    def _plan(self, digest: str, nodes: tuple[Node, ...]) -> Owners:
+        """Return who should own what, decided once for what a digest stands for: steps towards it are many."""
+        if self._planned is None or self._planned[0] != digest:
+            owners = assigned(self._view.keys.group, self._group, nodes, self._view.target)
+            self._planned = digest, spread(owners, self._view)
+        return self._planned[1]
 
     def _nodes(self, now: float) -> tuple[Node, ...]:
         """Return who may own: members that are there, and static ones that are away for less than their grace."""

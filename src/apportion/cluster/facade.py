@@ -104,7 +104,10 @@ class AsyncGroup(Group):
         holdings = self._membership.holdings
         holdings.consume()
         try:
-            while (change := await self._thread.hop(self._membership.next_change())) is not None:
+            # Asked here first: what was lost is given away before another thread has woken.
+            while (
+                change := holdings.next_change() or await self._thread.hop(self._membership.next_change())
+            ) is not None:
                 if holdings.tell(change):
                     yield change
         finally:
@@ -156,7 +159,7 @@ class SyncGroup(Group):
         holdings = self._membership.holdings
         holdings.consume()
         try:
-            while (change := self._thread.wait(self._membership.next_change())) is not None:
+            while (change := holdings.next_change() or self._thread.wait(self._membership.next_change())) is not None:
                 if holdings.tell(change):
                     yield change
         finally:

@@ -15,7 +15,7 @@ from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.stores.api import CoordinationStore, Unchanged
 
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.2
 
 
 async def publish_owners(
