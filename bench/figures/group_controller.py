@@ -54,9 +54,9 @@ def _planned() -> tuple[float, Write]:
     if first is None or first.target is None:
         raise RuntimeError("the controller planned nothing")
     items[keys.target] = first.put.value
+    sessions: dict[str | None, int] = {each: number for number, each in enumerate(ids, start=1)}
     for partition, owner in enumerate(first.target.owners):
-        session = ids.index(owner) + 1 if owner in ids[:1] else 1
-        items[keys.own(partition)] = encoded(Ownership(owner=owner, session=session, epoch=1))
+        items[keys.own(partition)] = encoded(Ownership(owner=owner, session=sessions[owner], epoch=1))
     controller.answered(True, 0.0)
     del items[keys.member(ids[-1])]
     _load(view, items)

@@ -256,7 +256,7 @@ def _check_previous(previous: Assignment, topology: Topology) -> None:
 
 def _owners(view: GroupView) -> Owners:
     found = optimal(view.partitions, 1, view.topology, previous=view.previous)
-    return tuple(found.topology.ids[row[0]] for row in found.rows)
+    return tuple(map(found.topology.ids.__getitem__, Rows.of(found.rows).buffer))
 
 
 SPEC = BalancerSpec(

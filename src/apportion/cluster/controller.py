@@ -7,6 +7,7 @@ Refuses: to wait and to read clocks. Who campaigns when follows from the order o
 
 import json
 import logging
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from apportion.cluster.view import View
 from apportion.errors import ApportionError
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import content_digest
+from apportion.model.rows import NOBODY, Rows
 from apportion.model.topology import Node, Topology
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
@@ -194,6 +196,5 @@ def checked_balancer(name: str) -> str:
 
 def _assignment(owners: tuple[str | None, ...], topology: Topology) -> Assignment:
     known = Topology({*topology.ids, *(owner for owner in owners if owner is not None)})
-    index = {owner: (place,) for place, owner in enumerate(known.ids)}
-    rows = tuple(() if owner is None else index[owner] for owner in owners)
-    return Assignment(topology=known, rows=rows)
+    index: dict[str | None, int] = {owner: place for place, owner in enumerate(known.ids)} | {None: NOBODY}
+    return Assignment(topology=known, rows=Rows(array("I", [index[owner] for owner in owners]), width=1))

@@ -13,6 +13,8 @@ from apportion.cluster.view import View
 
 def spread(owners: Owners, view: View) -> Owners:
     """Return a target in which who would get several suspects has exchanged them for other orphans. O(partitions)."""
+    if not any(own.ownership.deaths for own in view.own.values()):
+        return owners
     orphans = [
         each
         for each, owner in enumerate(owners)
