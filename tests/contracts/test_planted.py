@@ -138,13 +138,13 @@ class Anything:
 
 
 class LinearRing(Ring):
-    """Finds the stretch by walking there."""
+    """Looks at every node once."""
 
     __slots__ = ()
 
     def route(self, key):
-        position = self.explain(key).hash
-        return next(owners[0] for stretch, owners in self.table().ranges() if position in stretch)
+        looks = sum(1 for _ in self.topology.ids)
+        return super().route(key) if looks else ""
 
 
 class QuadraticRendezvous(Rendezvous):

@@ -127,8 +127,8 @@ class SqliteFile:
         return await self._patiently(lambda: self._transact("BEGIN IMMEDIATE", work, synchronous))
 
     async def data_version(self) -> tuple[int, int]:
-        """Return what is another whenever somebody else has changed the file; cheap enough for a poll."""
-        version = await self._patiently(lambda: int(value_of(self._connected(), "PRAGMA data_version")))
+        """Return what is another whenever somebody else has changed the file; cheap enough for a poll, which pauses."""
+        version = await self._tried(lambda: int(value_of(self._connected(), "PRAGMA data_version")))
         return self._openings, version
 
     @property
@@ -152,9 +152,13 @@ class SqliteFile:
                 connection.close()
 
     async def _patiently(self, step: Callable[[], Result]) -> Result:
-        """Run a step again and again while others hold the lock, up to the longest wait."""
+        """Let others of this loop go first, then run a step as `_tried` does."""
         self.require_open()
         await asyncio.sleep(0)  # a caller who asks without a pause must not keep the loop from renewals and watches
+        return await self._tried(step)
+
+    async def _tried(self, step: Callable[[], Result]) -> Result:
+        """Run a step again and again while others hold the lock, up to the longest wait."""
         deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS
         pause = _SHORTEST_WAIT_SECONDS
         while True:
