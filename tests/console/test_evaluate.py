@@ -115,6 +115,14 @@ def test_what_a_balancer_refuses_is_said_and_the_others_go_on(tmp_path):
     ]
 
 
+def test_where_all_that_were_asked_refuse_there_is_no_comparison(tmp_path):
+    file = written(tmp_path, "s.toml", SMALL)
+    options = ("--balancers", "kafka.sticky", "--scenarios", "static", "--json")
+    done = run("evaluate", "--scenario", file, *options, folder=tmp_path)
+    assert "none of the balancers could place anything" in refused(done)
+    assert ["kafka.sticky"] == [each["balancer"] for each in json.loads(done.stdout)["refused"]]
+
+
 def test_a_scenario_that_cannot_be_is_left_out_with_the_reason_unless_it_was_asked_for(tmp_path):
     text = 'balancers = ["optimal"]\n' + NODES.replace('["z1"]', '["z0"]').replace('["z2"]', '["z0"]')
     file = written(tmp_path, "s.toml", text + RESOURCE.replace("replicas = 2", "replicas = 1"))

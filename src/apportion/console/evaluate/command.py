@@ -18,6 +18,7 @@ from apportion.console.evaluate.report import print_report, print_result
 from apportion.console.evaluate.summary import Findings
 from apportion.console.evaluate.trial import Refusal, Result
 from apportion.console.files import check_target, write_whole
+from apportion.errors import CannotPlace
 
 
 def evaluate(
@@ -48,7 +49,10 @@ def evaluate(
         write_whole(html, page_of(findings, command=asked.command(html)), what="--html")
     if json:
         print_result(findings, page=None if html is None else str(html))
-        return
-    print_report(findings)
-    if html is not None:
-        print(f"saved {html}")
+    else:
+        print_report(findings)
+        if html is not None:
+            print(f"saved {html}")
+    if not results:
+        hint = "Name other balancers, or another cluster; why each refused is said above."
+        raise CannotPlace("none of the balancers could place anything.", hint)
