@@ -46,6 +46,7 @@ FOUND_BY = {
         "a key that came and went between two looks is seen",
         "a watch from the past goes on into the present",
         "ids of leases are not used again",
+        "no lease is given again after a restore",
     ),
     "Denying": (
         "increments through many handles add up",

@@ -257,7 +257,7 @@ async def _drained(store: CoordinationStore, url: str, name: str, member: str, *
     left = len(found.owned_by(member))
     if not wait:
         return left
-    async for now, left in acts.left_over(store, name, member):
+    async for now, left in acts.left_over(store, found, member):
         if not json:
             print(f"{member} owns {left} of {found.record.partitions} partitions", flush=True)
             for remark in remarks(now) if left else ():

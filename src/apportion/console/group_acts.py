@@ -30,9 +30,9 @@ async def drain(store: CoordinationStore, name: str, member_id: str, shown: str)
             return found
 
 
-async def left_over(store: CoordinationStore, name: str, member_id: str) -> AsyncIterator[tuple[Found, int]]:
-    """Yield how many partitions a member still owns, each time that it is another number, until it has none."""
-    found, last = await read(store, name), None
+async def left_over(store: CoordinationStore, found: Found, member_id: str) -> AsyncIterator[tuple[Found, int]]:
+    """Yield how many partitions a member owned as found, then each time that it is another number, until it has none."""
+    last = None
     async with aclosing(store.watch(found.view.keys.live, after=found.view.revision)) as changes:
         while True:
             count = len(found.owned_by(member_id))

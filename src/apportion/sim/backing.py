@@ -95,8 +95,9 @@ class MemoryBacking:
         """See `Backing`."""
         assert isinstance(copy, Ledger)  # noqa: S101 - it comes from `save`
         self.incarnation += 1
+        next_lease = self._memory.ledger.next_lease  # as on every engine, a copy does not take it back
         self._memory.ledger = _copied(copy)
-        self._memory.ledger.incarnation = self.incarnation
+        self._memory.ledger.incarnation, self._memory.ledger.next_lease = self.incarnation, next_lease
         self._revision = -1
         self._memory.changed()
 

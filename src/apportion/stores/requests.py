@@ -5,6 +5,7 @@ their UTF-8, and a request lists them in order, so that two of them lock rows in
 """
 
 import re
+import secrets
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -106,6 +107,14 @@ def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
             raise InvalidInput("lease", None, "the id of a granted lease", "Pass Lease.id.")
         _lease(lease)
     return tuple(sorted(set(leases)))
+
+
+def lease_id() -> int:
+    """Return an id for a new lease: drawn by chance, for a counter goes back with a store that is restored.
+
+    A process that has not noticed the restore renews and revokes its old lease: that must be nobody's new one.
+    """
+    return 1 + secrets.randbits(48)
 
 
 def _expected(compare: Compare) -> int | None:

@@ -43,7 +43,9 @@ class MemoryRig(Rig):
         self._kept = copy.deepcopy(self.memory.ledger)
 
     async def restore(self):
+        next_lease = self.memory.ledger.next_lease  # as on every engine, a copy does not take it back
         self.memory.ledger = copy.deepcopy(self._kept)
+        self.memory.ledger.next_lease = next_lease
         self.memory.changed()
 
     async def fill(self):

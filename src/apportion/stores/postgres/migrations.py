@@ -44,7 +44,7 @@ CREATE TABLE {schema}.event (
 
 _LEASE = """
 CREATE TABLE {schema}.lease (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id bigint PRIMARY KEY,
     ttl_seconds double precision NOT NULL,
     renewals bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50)
@@ -124,8 +124,8 @@ END $$
 
 _GRANT = """
 CREATE FUNCTION {schema}.grant_lease(
-    known_incarnation bigint, known_revision bigint, ttl double precision,
-    OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint, OUT granted bigint
+    known_incarnation bigint, known_revision bigint, granted bigint, ttl double precision,
+    OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint
 ) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM {schema}.be_safe();
@@ -134,7 +134,7 @@ BEGIN
         verdict := 'went back';
         RETURN;
     END IF;
-    INSERT INTO {schema}.lease (ttl_seconds) VALUES (ttl) RETURNING id INTO granted;
+    INSERT INTO {schema}.lease (id, ttl_seconds) VALUES (granted, ttl) ON CONFLICT DO NOTHING;
     verdict := 'granted';
 END $$
 """

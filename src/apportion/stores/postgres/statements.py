@@ -66,7 +66,7 @@ SELECT * FROM {schema}.commit_when(
 )
 """
 
-GRANT = "SELECT * FROM {schema}.grant_lease(%s, %s, %s)"
+GRANT = "SELECT * FROM {schema}.grant_lease(%s, %s, %s, %s)"
 
 RENEW = "SELECT * FROM {schema}.renew_leases(%s, %s, %s::bigint[])"
 

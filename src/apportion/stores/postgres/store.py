@@ -55,7 +55,7 @@ from apportion.stores.postgres.hints import Hints
 from apportion.stores.postgres.link import Link, NoReply, Server
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.reaper import pause_seconds as reaper_pause_seconds
-from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl
 
@@ -162,11 +162,12 @@ class PostgresStore:
             self._polling.leave()
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`. A grant whose reply was lost is made once more; the reaper ends the other one."""
+        """See `CoordinationStore`. A grant whose reply was lost is asked for once more, and is the same one."""
         ttl_seconds = checked_ttl(ttl_seconds, self._capabilities)
-        [(verdict, incarnation, revision, granted)] = await self._link.ask(sql.GRANT, [*self._known(), ttl_seconds])
+        lease = Lease(id=lease_id(), ttl_seconds=ttl_seconds)
+        [(verdict, incarnation, revision)] = await self._link.ask(sql.GRANT, [*self._known(), lease.id, ttl_seconds])
         self._met(verdict, incarnation, revision)
-        return Lease(id=_int(granted), ttl_seconds=ttl_seconds)
+        return lease
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. One round trip, no flush."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from apportion.errors import LeaseLost
 from apportion.stores.reaper import Counter
-from apportion.stores.requests import Request
+from apportion.stores.requests import Request, lease_id
 from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
 
@@ -61,8 +61,9 @@ def next_change(connection: Connection, start: bytes, end: bytes, after: int) ->
 
 def grant(connection: Connection, ttl_seconds: float) -> int:
     """Make a lease and return its id."""
-    connection.execute(sql.ADD_LEASE, (ttl_seconds,))
-    return int(value_of(connection, sql.ADDED_LEASE))
+    lease = lease_id()
+    connection.execute(sql.ADD_LEASE, (lease, ttl_seconds))
+    return lease
 
 
 def renew(connection: Connection, leases: Collection[int]) -> frozenset[int]:

@@ -19,9 +19,7 @@ _VERSIONS = (
         # The history: what each key became; no value means that it was deleted.
         "CREATE TABLE event (revision INTEGER NOT NULL, key BLOB NOT NULL, value BLOB, lease INTEGER,"
         " PRIMARY KEY (revision, key)) WITHOUT ROWID",
-        # AUTOINCREMENT: the id of a lease that has ended is never given again.
-        "CREATE TABLE lease (id INTEGER PRIMARY KEY AUTOINCREMENT, renewals INTEGER NOT NULL DEFAULT 0,"
-        " ttl_seconds REAL NOT NULL)",
+        "CREATE TABLE lease (id INTEGER PRIMARY KEY, renewals INTEGER NOT NULL DEFAULT 0, ttl_seconds REAL NOT NULL)",
         f"INSERT INTO meta VALUES (1, max(1, {NOW_MILLISECONDS}), 0, 0, 0)",  # noqa: S608 - ours
     ),
 )

@@ -28,8 +28,7 @@ EVENTS_SINCE = (
 )
 FORGET_EVENTS = "DELETE FROM event WHERE revision <= ?"
 
-ADD_LEASE = "INSERT INTO lease (ttl_seconds) VALUES (?)"
-ADDED_LEASE = "SELECT last_insert_rowid()"
+ADD_LEASE = "INSERT INTO lease (id, ttl_seconds) VALUES (?, ?)"
 LEASE = "SELECT renewals FROM lease WHERE id = ?"
 RENEW = "UPDATE lease SET renewals = renewals + 1 WHERE id = ?"
 END_LEASE = "DELETE FROM lease WHERE id = ?"
