@@ -39,7 +39,7 @@ def test_a_watch_of_an_earlier_life_ends_though_its_handle_has_accepted_the_next
 
 
 def test_a_late_request_of_an_earlier_life_does_not_happen_in_the_next():
-    """Seed 205: a late revoke ended the lease of another session, which a restored store had granted anew by that id."""
+    """Seed 205: a late revoke ended another session's lease, which a restored store had granted anew by that id."""
     with World(1) as world:
         store = world.store("a")
 

@@ -31,7 +31,7 @@ async def drain(store: CoordinationStore, name: str, member_id: str, shown: str)
 
 
 async def left_over(store: CoordinationStore, found: Found, member_id: str) -> AsyncIterator[tuple[Found, int]]:
-    """Yield how many partitions a member owned as found, then each time that it is another number, until it has none."""
+    """Yield how many partitions a member owned as found, then each other number of them, until it has none."""
     last = None
     async with aclosing(store.watch(found.view.keys.live, after=found.view.revision)) as changes:
         while True:
