@@ -30,6 +30,14 @@ def test_a_rebalance_asked_for_ends_the_waiting_for_what_was_down_before_it():
     assert {"a", "c"} == Delay(60, ended_at=110.0).active(live=["a"], down_since=down, now=130)
 
 
+def test_who_is_not_waited_for_is_inactive_also_when_its_clock_is_ahead():
+    down = {"b": 110.0}
+    for delay in (Delay(0), Delay(60, exempt={"b"}), Delay(60, ended_at=111.0)):
+        assert {"a"} == delay.active(live=["a"], down_since=down, now=100)
+        assert delay.next_at(down, now=100) is None
+    assert {"a", "b"} == Delay(60).active(live=["a"], down_since=down, now=100)
+
+
 lists = st.lists(st.sampled_from(NODES), min_size=1, max_size=4, unique=True).map(tuple)
 
 

@@ -65,12 +65,35 @@ def test_of_those_that_go_the_one_in_the_crowded_zone_goes_first():
     assert {"c": "MASTER", "b": "DROPPED", "e": "DROPPED"} == target
 
 
+def test_who_is_switched_off_goes_offline_and_the_next_one_leads():
+    current = {"a": "MASTER", "b": "SLAVE"}
+    assert {"a": "OFFLINE", "b": "MASTER"} == states(["a", "b"], live=NODES, current=current, disabled=["a"])
+    assert {"a": "ERROR", "b": "OFFLINE"} == states(["a", "b"], live=NODES, current={"a": "ERROR"}, disabled=iter("ab"))
+    # Who is down and has no replica is asked for nothing.
+    assert {"b": "MASTER"} == states(["a", "b"], live=["b"], disabled=["a"])
+
+
+def test_who_is_coming_counts_as_there_and_is_the_first_of_its_equals_to_go():
+    assert {"c": "SLAVE", "b": "SLAVE", "a": "MASTER"} == states(
+        ["c", "b"], live=NODES, current={"a": "MASTER", "b": "SLAVE"}, coming=["c"]
+    )
+    current = {"a": "MASTER", "e": "OFFLINE"}
+    assert {"a": "MASTER", "e": "DROPPED", "d": "DROPPED"} == states(["a"], live=NODES, current=current, coming=["d"])
+    current = {"a": "MASTER", "c": "OFFLINE", "e": "OFFLINE"}
+    first = states(["a", "f", "b"], live=NODES, current=current, coming=["d"])
+    assert {"a": "MASTER", "c": "SLAVE", "e": "SLAVE", "d": "DROPPED"} == first
+
+
 @pytest.mark.parametrize("text", ["abc", b"abc", 3])
 def test_a_text_is_no_ids(text):
     with pytest.raises(InvalidInput, match="preference list is"):
         states(text, live=NODES)
     with pytest.raises(InvalidInput, match="live is"):
         states(["a"], live=text)
+    with pytest.raises(InvalidInput, match="disabled is"):
+        states(["a"], live=NODES, disabled=text)
+    with pytest.raises(InvalidInput, match="coming is"):
+        states(["a"], live=NODES, coming=text)
 
 
 def test_who_is_live_may_come_from_an_iterator():

@@ -1,6 +1,7 @@
 """Throttling: no limit is ever exceeded, the urgent comes first, and everything arrives nevertheless."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -194,6 +195,60 @@ def test_with_many_errors_load_only_goes_down():
     assert ["0 c OFFLINE->SLAVE", "1 c OFFLINE->SLAVE"] == recovery
 
 
+def test_a_leader_is_needed_even_with_a_least_of_0():
+    alone = one(current={}, lists={"0": ["a"]}, target={"0": {"a": "MASTER"}}, least=0)
+    assert ["0 a OFFLINE->SLAVE"] == shown(admitted([alone], limits=[], live=NODES))
+    promoted = replace(alone, current={"0": {"a": "SLAVE"}})
+    for kind, expected in (("load", ["0 a SLAVE->MASTER"]), ("recovery", [])):
+        limit = Limit(scope="cluster", kind=kind, most=0)
+        assert expected == shown(admitted([promoted], limits=[limit], live=NODES))
+
+
+def test_who_is_beyond_the_list_comes_by_its_name():
+    # Helix compares the places of two that are listed, and names otherwise.
+    states = {"c": "OFFLINE", "b": "OFFLINE", "a": "OFFLINE", "d": "MASTER"}
+    asked = one(
+        current={"0": states},
+        lists={"0": ["d", "c", "b"]},
+        target={"0": dict.fromkeys("abc", "SLAVE") | {"d": "MASTER"}},
+    )
+    found = shown(admitted([asked], limits=[], live=NODES))
+    assert ["0 a OFFLINE->SLAVE", "0 c OFFLINE->SLAVE", "0 b OFFLINE->SLAVE"] == found
+
+
+def test_no_way_leads_from_an_error_but_off_or_to_one():
+    for current, target in (("ERROR", "SLAVE"), ("SLAVE", "ERROR"), ("DROPPED", "SLAVE")):
+        stuck = one(current={"0": {"a": current}}, target={"0": {"a": target}})
+        assert [] == shown(admitted([stuck], limits=[], live=NODES))
+    reset = one(current={"0": {"a": "ERROR", "b": "ERROR"}}, target={"0": {"a": "OFFLINE", "b": "DROPPED"}})
+    assert ["0 a ERROR->OFFLINE", "0 b ERROR->DROPPED"] == shown(admitted([reset], limits=[], live=NODES))
+
+
+def test_a_replica_without_a_target_is_dropped_where_there_is_any_target():
+    current = {"0": {"a": "MASTER", "b": "OFFLINE"}}
+    assert ["0 b OFFLINE->DROPPED"] == shown(
+        admitted([one(current=current, target={"0": {"a": "MASTER"}})], limits=[], live=NODES)
+    )
+    assert [] == shown(admitted([one(current=current, target={"0": {}})], limits=[], live=NODES))
+
+
+def test_a_step_takes_room_while_its_node_is_in_the_state_that_it_starts_from():
+    limit = [Limit(scope="node", kind="any", most=1)]
+    other = one("users", current={}, lists={"0": ["b"]}, target={"0": {"b": "MASTER"}})
+    for source, expected in (("OFFLINE", []), ("SLAVE", ["0 b OFFLINE->SLAVE"])):
+        change = Change(resource="orders", partition="1", node="b", source=source, target="MASTER")
+        asked = [one(under_way=[change], target={"1": {"a": "MASTER"}}), other]
+        assert expected == shown(each for each in admitted(asked, limits=limit, live=NODES) if each.resource == "users")
+
+
+def test_on_a_node_that_is_switched_off_a_change_asks_no_room_of_the_node():
+    limit = [Limit(scope="node", kind="any", most=0)]
+    gone = {"target": {"1": {"a": "OFFLINE"}}}
+    assert [] == shown(admitted([one(**gone)], limits=limit, live=NODES))
+    assert ["1 a MASTER->SLAVE"] == shown(admitted([one(**gone)], limits=limit, live=NODES, disabled=["a"]))
+    assert ["1 a MASTER->SLAVE"] == shown(admitted([one(**gone, disabled={"1": ["a"]})], limits=limit, live=NODES))
+
+
 def test_bad_limits_are_refused():
     with pytest.raises(UnknownOption, match="scope of the limit"):
         Limit(scope="instance", kind="any", most=1)
@@ -236,6 +291,8 @@ def test_what_is_under_way_is_of_its_resource_and_model(changed, text):
         ({"wanted": [one(lists={"0": "abc"})]}, "preference list of '0' is 'abc'"),
         ({"live": "abc"}, "live is 'abc'"),
         ({"live": b"abc"}, "live is"),
+        ({"disabled": "abc"}, "disabled is 'abc'"),
+        ({"wanted": [one(disabled={"0": "abc"})]}, "disabled of '0' is 'abc'"),
         ({"limits": Limit(scope="node", kind="any", most=1)}, "limits is"),
         ({"limits": 3}, "limits is 3"),
         ({"limits": [("node", "any", 1)]}, "item of limits is"),

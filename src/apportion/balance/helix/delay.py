@@ -1,15 +1,17 @@
 """Delayed rebalance: a node that is down for a short while keeps what is listed on it, as long as enough others serve.
 
 Two sets of lists are made by one strategy: those on the nodes that are live, and those on all that count as active,
-down ones among them. A partition keeps its active list while that has enough live nodes, and is filled up otherwise.
+down ones among them; Helix asks it for no more replicas than nodes are active. A partition keeps its active list while
+that has enough live nodes, and is filled up otherwise.
 Promises: with `least` nodes in the live list, at least so many live nodes in what is kept. Times are numbers of seconds
-of one clock, whichever.
+of one clock, whichever: Helix, whose times are milliseconds since 1970, takes one of 0 or less for unknown.
 Refuses: to read a clock, or to ask a strategy.
 Source: `DelayedRebalanceUtil` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from math import inf
 
 from apportion.balance.helix.request import check_ids
 from apportion.errors import InvalidInput
@@ -45,7 +47,10 @@ class Delay:
             check_seconds("ended_at of the delay", self.ended_at)
 
     def active(self, *, live: Iterable[str], down_since: Mapping[str, float], now: float) -> frozenset[str]:
-        """Return who is live or counts as if. `down_since` says since when each node is down or disabled, if known."""
+        """Return who is live or counts as if. `down_since` says since when each node is down or disabled, if known.
+
+        Of a node that is both, take the earlier time; one that is disabled is not among those that are `live`.
+        """
         check_seconds("now", now)
         check_ids("live", live)
         waited_for = (node for node, since in down_since.items() if self._ends(node, since) > now)
@@ -59,8 +64,9 @@ class Delay:
 
     def _ends(self, node: str, since: float) -> float:
         check_seconds(f"time since which {node!r} is down", since)
-        is_waited_for = node not in self.exempt and not (self.ended_at is not None and since < self.ended_at)
-        return since + self.seconds if is_waited_for else since
+        is_ended = self.ended_at is not None and since < self.ended_at
+        is_waited_for = self.seconds > 0 and node not in self.exempt and not is_ended
+        return since + self.seconds if is_waited_for else -inf
 
 
 def delayed(

@@ -61,16 +61,20 @@ class StateModel:
         return self.rest if place else self.top
 
     def step(self, state: str, target: str) -> str:
-        """Return the next state on the way to a target.
+        """Return the next state on the way to a target, the same state where no way leads on.
 
-        >>> MODELS["MasterSlave"].step("MASTER", "DROPPED"), MODELS["MasterSlave"].step("ERROR", "SLAVE")
+        None leads to ERROR or from DROPPED; from ERROR to OFFLINE and DROPPED alone.
+
+        >>> MODELS["MasterSlave"].step("MASTER", "DROPPED"), MODELS["MasterSlave"].step("ERROR", "OFFLINE")
         ('SLAVE', 'OFFLINE')
+        >>> MODELS["MasterSlave"].step("ERROR", "SLAVE")
+        'ERROR'
         """
         way = (*self.serving, OFFLINE, DROPPED)
-        if state == target:
+        if state == ERROR and target in (OFFLINE, DROPPED):
+            return target
+        if state in (target, DROPPED, ERROR) or target not in way:
             return state
-        if state not in way:
-            return DROPPED if target == DROPPED else OFFLINE
         here = way.index(state)
         return way[here + 1] if way.index(target) > here else way[here - 1]
 

@@ -4,6 +4,8 @@ What is listed comes before what is not is dropped: a node beyond the list keeps
 under way are up, one more replica than listed at a time, so that a partition that moves never has fewer than before.
 The top state goes to a node that is one step from it, while there is one: no leader waits for a copy to be made.
 Promises: Helix's states, for what is live. A replica in ERROR stays so, and its place is given to no other.
+Refuses: what is not by lists: a resource that is switched off or taken away, WAGED's capacities, resolvers of abnormal
+states, and a limit of 0 of Helix's scope PARTITION, with which it adds no replica beyond those listed.
 Source: `AbstractRebalancer` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 """
 
@@ -22,14 +24,19 @@ def states(
     preference_list: Sequence[str],
     *,
     live: Iterable[str],
+    disabled: Iterable[str] = (),
     current: Mapping[str, str] | None = None,
+    coming: Iterable[str] = (),
     model: ModelName = "MasterSlave",
     zones: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the state that each node is to have now; one that is not named has no replica and needs none.
 
-    `current` is the state of each live node that has a replica. `zones` says which of those to be dropped goes first:
-    one of the zone that has most. O(nodes²) of one partition. Raises `UnknownOption`, `InvalidInput`.
+    `disabled` are the nodes that are switched off, for this partition or altogether: they go OFFLINE. `current` is the
+    state of each live node that has a replica; who is `coming` has none yet, and its first step under way. `zones` says
+    which of those to be dropped goes first: one of the zone that has most. Of several that are coming and listed no
+    more, the first by name stays longest, where Helix asks a hash table. O(nodes²) of one partition. Raises
+    `UnknownOption`, `InvalidInput`.
 
     >>> states(["a", "b"], live=["a", "b", "c"])
     {'a': 'MASTER', 'b': 'SLAVE'}
@@ -38,15 +45,19 @@ def states(
     >>> states(["c", "b"], live=["a", "b", "c"], current={"a": "SLAVE", "b": "SLAVE", "c": "MASTER"})
     {'c': 'MASTER', 'b': 'SLAVE', 'a': 'DROPPED'}
     """
-    kind, now = model_of(model), dict(current or {})
-    check_ids("preference list", preference_list)
-    check_ids("live", live)
+    kind, current = model_of(model), current or {}
+    for what, ids in (("preference list", preference_list), ("live", live), ("disabled", disabled), ("coming", coming)):
+        check_ids(what, ids)
     if len(set(preference_list)) < len(preference_list):
         raise InvalidInput("preference list", preference_list, "each node once", "Drop what is listed twice.")
-    for state in now.values():
+    for state in current.values():
         kind.check(state)
+    now = {node: current[node] for node in sorted(current, key=string_order)}
+    now |= {node: OFFLINE for node in sorted(coming, key=string_order) if node not in now}
     nodes = _with_those_there(preference_list, now, kind, zones or {})
-    found = _assigned(nodes, frozenset(live), now, kind)
+    up, off = frozenset(live), frozenset(disabled)
+    found = {node: OFFLINE for node in nodes if node in off and (node in now or node in up)}
+    found |= _assigned(nodes, up - off, now, kind)
     are_up = all(node in now and now[node] == found.get(node) for node in preference_list if node in nodes)
     is_any_in_error = any(now.get(node) == ERROR for node in preference_list)
     if are_up and not is_any_in_error and len(found) > len(preference_list):
@@ -62,7 +73,7 @@ def _with_those_there(
     room = len(listed) + MORE_AT_ONCE - len(now) if len(now) <= len(listed) else 0
     coming = [node for node in listed if node not in now][:room]
     crowds = Counter(zones.get(node) for node in now)
-    leaving = sorted((node for node in now if node not in listed), key=string_order)
+    leaving = [node for node in now if node not in listed]
     leaving.sort(key=lambda node: (crowds[zones.get(node)] if zones else 0, kind.states.index(now[node])))
     return [node for node in listed if node in now or node in coming] + leaving
 

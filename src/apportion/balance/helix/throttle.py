@@ -3,16 +3,22 @@
 A change is a *recovery* when states that a partition needs are missing and it brings one, and *load* otherwise. It
 needs room in the cluster, in its resource and on its node, for its kind and for any kind. What is under way takes room
 first; partitions without a leader come first, then those that lack most.
-Promises: no limit is exceeded by what is admitted and what is under way together; no second top state is admitted while
-there is one.
+Promises: no limit is exceeded by what is admitted and what is under way together, but on nodes that are switched off,
+which Helix lets go; no second top state is admitted while there is one.
 Differs from Helix in this: what is under way is charged for all resources before anything is admitted, where Helix does
-so resource by resource, and can exceed a limit of the cluster.
-Source: `StateTransitionThrottleController` and `IntermediateStateCalcStage` of Apache Helix 2.0.
+so resource by resource, and can exceed a limit of the cluster or of a node. And where Helix walks a hash table, nodes
+come by name: for what has no list, and where lists and names, by which Helix orders changes, go in a circle.
+Refuses: to call back what is under way, to hand a top state over by a relay, and Helix's limits of scope PARTITION; a
+partition that is in no list has an empty one, where Helix reckons what it needs by all nodes.
+Source: `MessageGenerationPhase`, `MessageSelectionStage`, `IntermediateStateCalcStage` and
+`StateTransitionThrottleController` of Apache Helix 2.0.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cmp_to_key
+from itertools import chain
 from typing import Literal, TypeVar, get_args
 
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
@@ -59,7 +65,9 @@ class Change:
 class Wanted:
     """What a resource has and is to have: current states, target states, lists, and the steps that are under way.
 
-    `least` is the number of live replicas that a partition needs; None means all of its list.
+    `least` is the number of live replicas that a partition needs; None means all of its list. A step under way takes
+    room while its node is in the state that it starts from. `disabled` are the nodes that are switched off for a
+    partition, by partition.
     """
 
     resource: str
@@ -69,14 +77,22 @@ class Wanted:
     model: ModelName = "MasterSlave"
     under_way: Sequence[Change] = ()
     least: int | None = None
+    disabled: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def admitted(
-    wanted: Iterable[Wanted], *, limits: Iterable[Limit], live: Iterable[str], most_errors: int = 1
+    wanted: Iterable[Wanted],
+    *,
+    limits: Iterable[Limit],
+    live: Iterable[str],
+    disabled: Iterable[str] = (),
+    most_errors: int = 1,
 ) -> tuple[Change, ...]:
     """Return the changes that may begin now, resources in the order given.
 
     Where more than `most_errors` partitions of a resource have a replica in ERROR, load changes only go down.
+    `disabled` are the nodes that are switched off altogether. On a node that is switched off, so or for a partition, a
+    change asks no room of the node, and takes none once it is under way. A replica without a target is dropped.
     O(changes log changes). Raises `InvalidInput`, `UnknownOption`.
 
     >>> orders = Wanted(
@@ -91,15 +107,16 @@ def admitted(
     check_ids("live", live)
     if type(most_errors) is not int or most_errors < 0:
         raise InvalidInput("most_errors", most_errors, "an int of at least 0", "Leave it out for Helix's 1.")
-    up = frozenset(live)
-    resources = [_Resource.of(each, up) for each in _listed("wanted", wanted, Wanted)]
+    check_ids("disabled", disabled)
+    up, off = frozenset(live), frozenset(disabled)
+    resources = [_Resource.of(each, up, off) for each in _listed("wanted", wanted, Wanted)]
     counts = Counter(resource.wanted.resource for resource in resources)
     for name in counts:
         if counts[name] > 1:
             raise InvalidInput("resource", name, "each once", "Put what it wants in one.")
     room = _Room.of(limits)
     for resource in resources:
-        for change in resource.wanted.under_way:
+        for change in resource.taking_room():
             room.charge(change, resource.kind_of(change, resource.current.get(change.partition, {})))
     return tuple(change for resource in resources for change in resource.admitted(room, most_errors))
 
@@ -131,9 +148,10 @@ class _Room:
             found[limit.scope, limit.kind] = limit.most
         return cls(found)
 
-    def has_room(self, change: Change, kind: Kind) -> bool:
+    def has_room(self, change: Change, kind: Kind, *, asks_node: bool) -> bool:
         """Whether a change may begin."""
-        return all(self.used[key] < self.limits[key[0], key[2]] for key in self._keys(change, kind))
+        keys = (key for key in self._keys(change, kind) if asks_node or key[0] != "node")
+        return all(self.used[key] < self.limits[key[0], key[2]] for key in keys)
 
     def charge(self, change: Change, kind: Kind) -> None:
         """Take the room of a change."""
@@ -150,10 +168,11 @@ class _Resource:
     wanted: Wanted
     model: StateModel
     live: Collection[str]
+    disabled: Collection[str]
     current: States
 
     @classmethod
-    def of(cls, wanted: Wanted, live: Collection[str]) -> "_Resource":
+    def of(cls, wanted: Wanted, live: Collection[str], disabled: Collection[str]) -> "_Resource":
         """Return what is wanted, checked."""
         model, under_way = model_of(wanted.model), wanted.under_way
         under_way = _listed(f"under_way of {wanted.resource!r}", under_way, Change)
@@ -165,6 +184,8 @@ class _Resource:
             model.check(change.target)
         for partition, listed in wanted.lists.items():
             check_ids(f"preference list of {partition!r}", listed)
+        for partition, off in wanted.disabled.items():
+            check_ids(f"disabled of {partition!r}", off)
         for states in (*wanted.current.values(), *wanted.target.values()):
             for state in states.values():
                 model.check(state)
@@ -178,7 +199,14 @@ class _Resource:
             partition: {node: state for node, state in states.items() if node in live}
             for partition, states in wanted.current.items()
         }
-        return cls(replace(wanted, under_way=under_way), model, live, current)
+        return cls(replace(wanted, under_way=under_way), model, live, disabled, current)
+
+    def taking_room(self) -> Iterator[Change]:
+        """Yield what is under way from the state that the node is in, on nodes that are not switched off."""
+        for change in self.wanted.under_way:
+            now = self.current.get(change.partition, {}).get(change.node, OFFLINE)
+            if change.source == now != change.target and not self._is_off(change):
+                yield change
 
     def admitted(self, room: _Room, most_errors: int) -> Iterator[Change]:
         """Yield what may begin, taking its room."""
@@ -189,41 +217,57 @@ class _Resource:
                 kind = self.kind_of(change, now)
                 if kind == "load" and only_down and not self._is_down(change):
                     continue
-                if room.has_room(change, kind):
+                if room.has_room(change, kind, asks_node=not self._is_off(change)):
                     room.charge(change, kind)
                     now[change.node] = change.target
                     yield change
 
     def kind_of(self, change: Change, now: Mapping[str, str]) -> Kind:
-        """Whether a change brings a state that the partition lacks."""
+        """Whether a change brings a state that the partition lacks; a leader it needs even with a `least` of 0."""
         listed = self.wanted.lists.get(change.partition, ())
-        wanted = len(listed) if self.wanted.least is None else self.wanted.least
-        needed = self.model.counts(min(wanted, sum(node in self.live for node in listed)))
-        there = Counter(now.values())
-        return "recovery" if there[change.target] < needed.get(change.target, 0) else "load"
+        wanted = len(listed) if self.wanted.least is None else max(self.wanted.least, self.model.has_leader)
+        able = sum(node in self.live and node not in self.disabled for node in listed)
+        needed = self.model.counts(min(wanted, able)).get(change.target, 0)
+        return "recovery" if Counter(now.values())[change.target] < needed else "load"
 
     def _changes(self, partition: str) -> list[Change]:
         """Return the next step of each replica, in the order of what is most wanted; no second top state."""
         current, target = self.current.get(partition, {}), self.wanted.target[partition]
         busy = {change.node: change for change in self.wanted.under_way if change.partition == partition}
+        if target or busy:
+            target = dict.fromkeys(current, DROPPED) | dict(target)
         steps = {
             node: self.model.step(current.get(node, OFFLINE), state)
             for node, state in target.items()
-            if node in self.live and node not in busy and self._differs(current.get(node), state)
+            if node in self.live and node not in busy and (node in current or state != DROPPED)
         }
-        places = {node: place for place, node in enumerate(self.wanted.lists.get(partition, ()))}
-        ranks = {node: self.model.states.index(state) for node, state in steps.items()}
-        order = sorted(steps, key=lambda node: (ranks[node], places.get(node, len(places)), string_order(node)))
-        if self.model.has_leader:
-            is_led = self.model.top in (*current.values(), *(change.target for change in busy.values()))
-            order = [node for node in order if ranks[node] or not is_led]
+        steps = {node: step for node, step in steps.items() if step != current.get(node, OFFLINE)}
+        order = self._in_order(steps, self.wanted.lists.get(partition, ()))
+        under_way = ((change.source, change.target) for change in busy.values())
+        if self.model.has_leader and self.model.top in chain(current.values(), *under_way):
+            order = [node for node in order if steps[node] != self.model.top]
         return [self._change(partition, node, current.get(node, OFFLINE), steps[node]) for node in order]
+
+    def _in_order(self, steps: Mapping[str, str], listed: Sequence[str]) -> list[str]:
+        """Order nodes by the states that they go to, then by their places, but by name where one has no place."""
+        places = {node: place for place, node in enumerate(listed)}
+        ranks = {node: self.model.states.index(state) for node, state in steps.items()}
+
+        def compared(one: str, other: str) -> int:
+            """Return less than 0 where the one comes first."""
+            if ranks[one] != ranks[other]:
+                return ranks[one] - ranks[other]
+            if one in places and other in places:
+                return places[one] - places[other]
+            return -1 if string_order(one) < string_order(other) else 1
+
+        return sorted(sorted(steps, key=string_order), key=cmp_to_key(compared))
 
     def _change(self, partition: str, node: str, source: str, target: str) -> Change:
         return Change(resource=self.wanted.resource, partition=partition, node=node, source=source, target=target)
 
-    def _differs(self, state: str | None, target: str) -> bool:
-        return state != target and not (state is None and target in (OFFLINE, DROPPED))
+    def _is_off(self, change: Change) -> bool:
+        return change.node in self.disabled or change.node in self.wanted.disabled.get(change.partition, ())
 
     def _is_down(self, change: Change) -> bool:
         return self.model.states.index(change.source) < self.model.states.index(change.target)

@@ -27,12 +27,25 @@ public final class Main {
       answers.println(JSON.writeValueAsString(answered(JSON.readTree(line))));
       answers.flush();
     }
+    // Helix's scheduler has a thread that would keep the process.
+    System.exit(0);
+  }
+
+  private static Case made(JsonNode given) {
+    return switch (given.path("ask").asText()) {
+      case "model" -> new HelixModel(given);
+      case "states" -> new HelixStates(given);
+      case "delay" -> new HelixDelay(given);
+      case "kept" -> new HelixKept(given);
+      case "throttle" -> new HelixThrottle(given);
+      default -> given.has("strategy") ? new HelixCase(given) : new KafkaCase(given);
+    };
   }
 
   private static ObjectNode answered(JsonNode given) {
     ObjectNode said = JSON.createObjectNode();
     try {
-      Case asked = given.has("strategy") ? new HelixCase(given) : new KafkaCase(given);
+      Case asked = made(given);
       said.set("answer", asked.answer());
       if (given.has("calls")) {
         said.put("median_ns", median(asked, given.path("warmup").asInt(0), given.get("calls").asInt()));
