@@ -6,6 +6,7 @@ child shares nothing with its parent. Refuses: other loops than that of the I/O 
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 
 from apportion.cluster.session import Sessions
 from apportion.stores.api import CoordinationStore, Need
@@ -33,11 +34,10 @@ class SharedStore:
         shared = _shared.get((os.getpid(), url)) or cls(url)
         _shared[shared._key] = shared
         shared._users += 1
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(shared.let_go)
             await asyncio.shield(shared._opening)
-        except BaseException:
-            await shared.let_go()
-            raise
+            undo.pop_all()
         return shared
 
     async def let_go(self) -> None:
