@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from apportion.model.clock import Clock
 
 SHORTEST_PAUSE_SECONDS = 0.001
-LONGEST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 0.06
 _PAUSE_PER_QUIET_SECOND = 0.1
 
 
@@ -18,7 +18,7 @@ def pause_seconds(quiet_seconds: float) -> float:
     """Return how long to wait before the next look, when the last change was so long ago.
 
     >>> [pause_seconds(quiet) for quiet in (0.0, 0.25, 60.0)]
-    [0.001, 0.025, 0.05]
+    [0.001, 0.025, 0.06]
     """
     return min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, quiet_seconds * _PAUSE_PER_QUIET_SECOND))
 
