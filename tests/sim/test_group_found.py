@@ -10,6 +10,7 @@ from apportion.cluster.handover import Phase
 from apportion.cluster.holdings import GroupChange
 from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
 from apportion.cluster.seat import Options
+from apportion.cluster.session import Sessions
 from apportion.cluster.share import Commit, Joined, Seen, Share
 from apportion.cluster.view import Touched, View, lacking_in
 from apportion.errors import NotOwner
@@ -36,7 +37,9 @@ def takes_part(world, process, member_id=None, **more):
     made = []
 
     async def run():
-        made.append(Driver(world.store(process), world.clock(process), options(member_id or process, **more)))
+        clock = world.clock(process)
+        sessions = Sessions(world.store(process), clock)
+        made.append(Driver(world.store(process), sessions, clock, options(member_id or process, **more)))
         await made[0].run()
 
     world.spawn(process, run())

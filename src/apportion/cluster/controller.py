@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from apportion.balance import catalog
 from apportion.balance.api import GroupView, Owners
-from apportion.cluster.records import GroupRecord, MemberRecord, Target, encoded_target
+from apportion.cluster.records import GroupRecord, MemberRecord, Target, encoded_target, led_by
 from apportion.cluster.spreading import spread
 from apportion.cluster.view import View
 from apportion.errors import ApportionError
@@ -81,7 +81,7 @@ class Controller:
 
     @property
     def _mark(self) -> str:
-        return f"{self._id} {self._view.session(self._id)}"
+        return led_by(self._id, self._view.session(self._id))
 
     def _campaign(self, now: float) -> Write | None:
         """Stand for controller, when there is none, and those before us in the order of ids had their turn."""

@@ -18,7 +18,7 @@ from apportion.cluster.patience import Patience
 from apportion.cluster.publication import publish_owners
 from apportion.cluster.records import Keys
 from apportion.cluster.seat import LEAVES, Seat, agree, ask_to_leave
-from apportion.cluster.session import Session
+from apportion.cluster.session import Part, Sessions
 from apportion.cluster.share import Answered, Commit, Drain, Ended, Joined, Quiet, Seen, Serve, Share, Stop, Tick
 from apportion.cluster.statistics import Statistics
 from apportion.cluster.view import View, lacking_in
@@ -37,7 +37,7 @@ _LOOKS_PER_TTL = 20
 class Driver:
     """One member of one group. `run` goes from life to life until it was asked to leave."""
 
-    def __init__(self, store: CoordinationStore, clock: Clock, options: Options) -> None:
+    def __init__(self, store: CoordinationStore, sessions: Sessions, clock: Clock, options: Options) -> None:
         self.options = options
         self.view = View(Keys(group=options.group), options.record.partitions)
         # A move compares two keys, and all moves of a commit compare our own record.
@@ -46,7 +46,8 @@ class Driver:
         self.controller = Controller(self.view, options.record, options.member_id, throttle=options.throttle)
         self.holdings = Holdings(clock, quiet=self._quiet, told=self._turn)
         self.statistics = Statistics()
-        self._store, self._clock = store, clock
+        self._store, self._sessions, self._clock = store, sessions, clock
+        self._seat: Seat | None = None
         self._loop = asyncio.get_running_loop()
         self._inbox: list[Change | Answered | Quiet | None] = []
         self._woken, self._turned = asyncio.Event(), asyncio.Event()
@@ -90,29 +91,29 @@ class Driver:
     async def _live(self) -> None:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
         self._patience.renew()
-        ttl = self.options.ttl_seconds
-        session = Session(self._store, self._clock, ttl_seconds=ttl, confirmed=self.holdings.confirm)
         scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store
         self._must_not_go_back(scan)
-        await session.begin()
+        part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm)
         self.statistics.sessions += 1
         # What was begun in an earlier life may have ended meanwhile; all else is of that life.
         self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
         publishing = publish_owners(self._store, self.view, self.controller, self.turn)
-        running = (session.keep(), self._watch(scan.revision), self._serve(session), publishing)
-        parts = [asyncio.ensure_future(part) for part in running]
+        running = (part.keep(), self._watch(scan.revision), self._serve(part), publishing)
+        tasks = [asyncio.ensure_future(each) for each in running]
         try:
-            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.holdings.deadline = float("-inf")
             self.holdings.cancel()
-            await _ended([*parts, *self._asides])
+            await _ended([*tasks, *self._asides])
             self._step(Ended())
             self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
-            await session.end()
-        for part in done:
-            part.result()
+            seat, self._seat = self._seat, None
+            is_clear = not part.is_alone and (seat is None or await seat.is_cleared())
+            await part.end(is_clear=is_clear)
+        for task in done:
+            task.result()
 
     def _must_not_go_back(self, scan: Scan) -> None:
         """Refuse a store that shows less than we saw of the same life: there it would give its epochs once more."""
@@ -120,15 +121,15 @@ class Driver:
         if lacking is not None:
             raise StoreWentBack(f"the store of {self.options.group}", *lacking)
 
-    async def _serve(self, session: Session) -> None:
+    async def _serve(self, part: Part) -> None:
         """Do what the machines say until the store has ended the session, or we have left."""
         agreed = await agree(self._store, self.options.group, self.options.record)
-        seat = Seat(self._store, self.view, self.options, agreed=agreed, lease=session.lease)
-        patience = self._clock.elapsed() + session.ttl_seconds + 1
+        self._seat = seat = Seat(self._store, self.view, self.options, agreed=agreed, lease=part.lease)
+        patience = self._clock.elapsed() + part.ttl_seconds + 1
         patience += self.options.drain_seconds if self.options.replaces else 0
-        while not session.ended.is_set():
+        while not part.ended.is_set():
             now = self._clock.elapsed()
-            due = None if seat.session is not None else now + session.ttl_seconds / _LOOKS_PER_TTL
+            due = None if seat.session is not None else now + part.ttl_seconds / _LOOKS_PER_TTL
             if seat.session is None and (self.share.me.session or self._is_leaving):
                 return
             self._is_leaving |= seat.is_replaced
@@ -142,7 +143,7 @@ class Driver:
                 return
             if self.share.me.session and (write := self.controller.look(now)) is not None:
                 self._aside(self._write(write))
-            self._press(session, now)
+            self._press(part, now)
             await self._wait(due)
 
     async def _wait(self, due: float | None) -> None:
@@ -204,7 +205,7 @@ class Driver:
     def _say(self, what: str, partition: int, why: str) -> None:
         logger.info("%s: %s %s %d: %s", self.options.group, self.options.member_id, what, partition, why)
 
-    def _press(self, session: Session, now: float) -> None:
+    def _press(self, part: Part, now: float) -> None:
         """Cancel what does not end in time; when that does not help, give up the session."""
         if not self.holdings.is_current:
             self.holdings.cancel()
@@ -215,7 +216,7 @@ class Driver:
             logger.error("%s: %s gives up its session: %s", self.options.group, self.options.member_id, why)
             self.statistics.given_up += 1
             self.statistics.stuck = why
-            session.forfeit()
+            part.forfeit()
 
     def _oldest(self) -> tuple[float, int] | None:
         """Return the hold that is open for the longest; none before we have joined: it cost its own session already."""

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, contextmanager
 from apportion.cluster.driver import Driver
 from apportion.cluster.holdings import GroupChange
 from apportion.cluster.options import Options
+from apportion.cluster.sharing import SharedSessions
 from apportion.cluster.view import Present
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.epoch import FencingToken
@@ -22,19 +23,22 @@ _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 class Membership:
     """All of a group that must be awaited, for the loop of the I/O thread."""
 
-    def __init__(self, store: CoordinationStore, options: Options) -> None:
-        self.driver = Driver(store, SystemClock(), options)
+    def __init__(self, store: CoordinationStore, shared: SharedSessions, options: Options) -> None:
+        self.driver = Driver(store, shared.sessions, SystemClock(), options)
         self.holdings = self.driver.holdings
-        self._store = store
+        self._store, self._shared = store, shared
         self._running = asyncio.ensure_future(self.driver.run())
         self._running.add_done_callback(lambda _: self.driver.note_turn())
 
     @classmethod
     async def begin(cls, url: str, options: Options) -> "Membership":
         """Connect, join and return; errors are those of `stores.connect`, `DuplicateMember`, `InvalidInput`."""
-        store = await connect(url, needs=_NEEDS)
-        membership = cls(store, options)
         async with AsyncExitStack() as undo:
+            store = await connect(url, needs=_NEEDS)
+            undo.push_async_callback(store.close)
+            shared = await SharedSessions.taken(url)
+            undo.pop_all()
+            membership = cls(store, shared, options)
             undo.push_async_callback(membership.end)
             await membership._until_joined()
             undo.pop_all()
@@ -47,6 +51,7 @@ class Membership:
         if self.holdings.unguarded:
             which = ", ".join(map(str, sorted(self.holdings.unguarded)))
             logger.warning("%s: no guard saw a token of partitions %s", self.driver.options.group, which)
+        await self._shared.let_go()
         await self._store.close()
         if not self._running.cancelled():
             self._running.exception()  # told by whoever asked for a change, or by nobody

@@ -179,6 +179,11 @@ def decoded_target(value: bytes) -> Target:
         raise _damaged("target", value) from error
 
 
+def led_by(member_id: str, session: int | None) -> str:
+    """Return what the controller's key says while a session is the controller."""
+    return f"{member_id} {session}"
+
+
 def checked_partitions(partitions: int) -> int:
     """Return a number of partitions; `InvalidInput` for one that a group cannot have."""
     if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:

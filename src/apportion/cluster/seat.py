@@ -5,14 +5,15 @@ time to live and a second; only then it is told that the other one lives.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import uuid4
 
 from apportion.cluster.options import Options
-from apportion.cluster.records import GroupRecord, Keys, decoded, encoded
+from apportion.cluster.records import GroupRecord, Keys, MemberRecord, decoded, encoded, led_by
 from apportion.cluster.view import View
-from apportion.errors import DuplicateMember, InvalidInput
-from apportion.stores.api import Absent, Compare, CoordinationStore, Outcome, Put, Unchanged
+from apportion.errors import DuplicateMember, InvalidInput, LeaseLost, StoreUnavailable, StoreWentBack
+from apportion.stores.api import Absent, Committed, Compare, CoordinationStore, Item, Outcome, Put, Unchanged, Unknown
 
 LEAVES, REPLACED, DRAINED = b"leaves", b"replaced", b"drained"
 
@@ -23,6 +24,8 @@ class Seat:
     def __init__(self, store: CoordinationStore, view: View, options: Options, *, agreed: int, lease: int) -> None:
         self._store, self._view, self._options, self._agreed = store, view, options, agreed
         self._keys, self._nonce, self._lease = view.keys, uuid4().hex, lease
+        self._is_certain = True
+        self._left: int | None = None
 
     @property
     def session(self) -> int | None:
@@ -52,7 +55,9 @@ class Seat:
                 known = self._view.statics.get(member_id)
                 when.append(Absent(key=static) if known is None else Unchanged(key=static, revision=known[1]))
                 puts.append(Put(key=static, value=record))
-            await self._store.commit(when=when, puts=puts)
+            self._is_certain, was_certain = False, self._is_certain
+            outcome = await self._store.commit(when=when, puts=puts)
+            self._is_certain = was_certain and not isinstance(outcome, Unknown)
         elif not is_patient:
             raise DuplicateMember(member_id, there.session)
         elif options.replaces:
@@ -63,6 +68,7 @@ class Seat:
         session, keys, member_id = self.session, self._keys, self._options.member_id
         if session is None:
             return
+        self._left = session
         when: list[Compare] = [Unchanged(key=keys.member(member_id), revision=session)]
         deletes = [keys.member(member_id)]
         puts: list[Put] = []
@@ -74,6 +80,40 @@ class Seat:
             when.append(Unchanged(key=keys.static(member_id), revision=revision))
             puts.append(Put(key=keys.static(member_id), value=encoded(replace(record, left_session=session))))
         await self._store.commit(when=when, puts=puts, deletes=deletes)
+
+    async def is_cleared(self) -> bool:
+        """Take away what hangs on the lease, for that goes on; whether nothing of ours does, nor ever will.
+
+        A record that was asked for, and of which nobody knows whether it was written, may still come. All else compares
+        our member record, so that none of it comes any more once that is gone.
+        """
+        keys, member_id = self._keys, self._options.member_id
+        if not self._is_certain:
+            return False
+        try:
+            return (
+                await self._is_gone(keys.member(member_id), self._is_our_record)
+                and await self._is_gone(
+                    keys.controller, lambda item: item.value.decode() == led_by(member_id, self._left)
+                )
+                and await self._is_gone(keys.drain(member_id), lambda item: item.lease == self._lease)
+            )
+        except (LeaseLost, StoreUnavailable, StoreWentBack):
+            return False
+
+    async def _is_gone(self, key: str, is_ours: Callable[[Item], bool]) -> bool:
+        """Take a key away if it is ours; whether it is not there any more."""
+        found = [item for item in (await self._store.scan(key)).items if item.key == key and is_ours(item)]
+        if not found:
+            return True
+        when = [Unchanged(key=key, revision=item.revision) for item in found]
+        return isinstance(await self._store.commit(when=when, deletes=[key]), Committed)
+
+    def _is_our_record(self, item: Item) -> bool:
+        """Whether this is our member record, and not that of another life of our id; from then on we have left."""
+        is_ours = decoded(MemberRecord, item.value).nonce == self._nonce
+        self._left = item.revision if is_ours else self._left
+        return is_ours
 
 
 async def ask_to_leave(store: CoordinationStore, view: View, member_id: str, how: bytes) -> Outcome | None:

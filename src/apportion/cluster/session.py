@@ -1,74 +1,160 @@
-"""Session: a lease that a process keeps alive on the I/O thread, for as long as it takes part in a group.
+"""Session: the one lease that a process keeps alive in a store, on the I/O thread, for all groups that it is in.
 
-Promises: `deadline` lies before the moment at which the store may end the lease, whatever the network did: it counts
+Promises: the deadline lies before the moment at which the store may end the lease, whatever the network did: it counts
 from when a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's blocked event
 loop costs nothing; a C call that keeps the interpreter's lock for TTL - margin ends the session, as it must. Who hears
-no reply renews no more once the deadline has passed: it would keep from others what it may not use itself.
-Refuses: to renew for others, and to revive a lease that has ended; the next life has another.
+no reply renews no more once the deadline has passed: it would keep from others what it may not use itself. A group that
+leaves, or gives up, costs the others nothing if it took away all that hung on the lease; else the lease ends for all,
+for what is left there would live as long as they do.
+Refuses: to renew for other processes, and to revive a lease that has ended; the next life has another.
 """
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from apportion.errors import StoreUnavailable
+from apportion.errors import StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.api import CoordinationStore
 
 MARGIN_RATIO = 0.1
 RENEWALS_PER_TTL = 4
 _PAUSE_RATIO = 0.05
+_NOTHING = "session/"  # a prefix that nobody uses
+
+
+class Sessions:
+    """The sessions of one process in one store: one for each time to live, which is to say one.
+
+    `store` is a handle that nobody else uses: to begin a session it accepts whatever life of the store it finds.
+    """
+
+    def __init__(self, store: CoordinationStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._newest: dict[float, Session] = {}
+        self._beginning = asyncio.Lock()
+
+    async def join(self, ttl_seconds: float, confirmed: Callable[[float], None]) -> "Part":
+        """Return a part in the session; the first begins it. `confirmed` is called with each new deadline."""
+        async with self._beginning:
+            session = self._newest.get(ttl_seconds)
+            if session is None or session.is_over:
+                session = Session(self._store, self._clock, ttl_seconds=ttl_seconds)
+                await session.begin()
+                self._newest[ttl_seconds] = session
+            return Part(session, confirmed)
 
 
 class Session:
-    """A lease in one life. `confirmed` is called with each new deadline."""
+    """A lease in one life, and the parts that groups have in it."""
 
-    def __init__(
-        self, store: CoordinationStore, clock: Clock, *, ttl_seconds: float, confirmed: Callable[[float], None]
-    ) -> None:
-        self.store, self.clock, self.ttl_seconds = store, clock, ttl_seconds
+    def __init__(self, store: CoordinationStore, clock: Clock, *, ttl_seconds: float) -> None:
+        self.ttl_seconds = ttl_seconds
         self.lease = 0
-        self.ended = asyncio.Event()
-        self._confirmed = confirmed
-        self._is_forfeit = False
-        self._deadline = float("-inf")
+        self.deadline = float("-inf")
+        self.is_over = False
+        self.parts: list[Part] = []  # in the order in which they came
+        self._store, self._clock = store, clock
+        self._keeping: asyncio.Future[None] | None = None
 
     async def begin(self) -> None:
-        """Ask the store for the lease."""
-        sent = self.clock.elapsed()
-        self.lease = (await self.store.grant(ttl_seconds=self.ttl_seconds)).id
+        """Ask the store for the lease, and keep it from now on."""
+        await self._store.scan(_NOTHING)  # accepts another life of the store
+        sent = self._clock.elapsed()
+        self.lease = (await self._store.grant(ttl_seconds=self.ttl_seconds)).id
         self._confirm(sent)
+        self._keeping = asyncio.ensure_future(self._keep())
+        self._keeping.add_done_callback(self._kept)
 
-    async def keep(self) -> None:
-        """Renew the lease until it has ended; then `ended` is set."""
+    async def end(self) -> None:
+        """Give the lease back, for all; a store that is away ends it by itself, and one that went back has another."""
+        self._stop(None)
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+            with suppress(StoreUnavailable, StoreWentBack):
+                await self._store.revoke(self.lease)
+
+    async def _keep(self) -> None:
+        """Renew the lease until it has ended."""
         interval = self.ttl_seconds / RENEWALS_PER_TTL
-        while not self._is_forfeit:
+        while True:
             await asyncio.sleep(interval)
             try:
-                if self.clock.elapsed() >= self._deadline:
-                    await self.store.renew([])
-                sent = self.clock.elapsed()
-                alive = await self.store.renew([self.lease])
+                if self._clock.elapsed() >= self.deadline:
+                    await self._store.renew([])
+                sent = self._clock.elapsed()
+                alive = await self._store.renew([self.lease])
             except StoreUnavailable:
                 interval = self.ttl_seconds * _PAUSE_RATIO
                 continue
             interval = self.ttl_seconds / RENEWALS_PER_TTL
             if self.lease not in alive:
-                break
+                return
             self._confirm(sent)
-        self.ended.set()
-
-    def forfeit(self) -> None:
-        """Renew no more: something of this process cannot be stopped otherwise."""
-        self._is_forfeit = True
-
-    async def end(self) -> None:
-        """Give the lease back; a store that is away ends it by itself."""
-        self.ended.set()
-        with suppress(StoreUnavailable):
-            await self.store.revoke(self.lease)
 
     def _confirm(self, sent: float) -> None:
-        if not self._is_forfeit:
-            self._deadline = sent + self.ttl_seconds * (1 - MARGIN_RATIO)
-            self._confirmed(self._deadline)
+        self.deadline = sent + self.ttl_seconds * (1 - MARGIN_RATIO)
+        for part in self.parts:
+            part.confirm(self.deadline)
+
+    def _kept(self, keeping: "asyncio.Future[None]") -> None:
+        if not keeping.cancelled():
+            self._stop(keeping.exception())
+
+    def _stop(self, trouble: BaseException | None) -> None:
+        """Tell all parts, once, that the session is over, and what ended it."""
+        if not self.is_over:
+            self.is_over = True
+            for part in self.parts:
+                part.trouble = trouble
+                part.ended.set()
+
+
+class Part:
+    """What one group has in a session. `ended` is set once it lives by it no more, and `trouble` may say why."""
+
+    def __init__(self, session: Session, confirmed: Callable[[float], None]) -> None:
+        self.ended = asyncio.Event()
+        self.trouble: BaseException | None = None
+        self._session, self._confirmed = session, confirmed
+        session.parts.append(self)
+        self.confirm(session.deadline)
+
+    @property
+    def lease(self) -> int:
+        """The id of the lease."""
+        return self._session.lease
+
+    @property
+    def ttl_seconds(self) -> float:
+        """The time to live of the lease."""
+        return self._session.ttl_seconds
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the lease ends with this part."""
+        return self._session.is_over or len(self._session.parts) == 1
+
+    async def keep(self) -> None:
+        """Return when it has ended; raise what ended it."""
+        await self.ended.wait()
+        if self.trouble is not None:
+            raise self.trouble
+
+    def confirm(self, deadline: float) -> None:
+        """Note until when the session is good, unless it was given up."""
+        if not self.ended.is_set():
+            self._confirmed(deadline)
+
+    def forfeit(self) -> None:
+        """Live by it no more: something of this group cannot be stopped otherwise."""
+        self.ended.set()
+
+    async def end(self, *, is_clear: bool) -> None:
+        """Leave. `is_clear`: nothing of this group hangs on the lease, and nothing that is under way ever will."""
+        self.ended.set()
+        self._session.parts.remove(self)
+        if not (is_clear and self._session.parts):
+            await self._session.end()

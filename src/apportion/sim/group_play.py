@@ -32,8 +32,9 @@ from apportion.sim.worker import POISON, Habits, Worker
 from apportion.sim.world import World
 from apportion.stores import Item
 
-GROUP = "g"
+GROUP, OTHER = "g", "h"
 TTL_SECONDS, GRACE_SECONDS = 2.0, 3.0
+_SECOND, _VISITS = 0, 2  # in which seeds of four a second process has the first id, and all visit another group
 
 
 class GroupPlay:
@@ -58,7 +59,7 @@ class GroupPlay:
     @property
     def processes(self) -> list[str]:
         """The processes that take part: one for each id, and perhaps a second one under the first."""
-        return [*self.ids, f"{self.ids[0]}+"] if self.world.seed % 4 == 0 else self.ids
+        return [*self.ids, f"{self.ids[0]}+"] if self.world.seed % 4 == _SECOND else self.ids
 
     def begin(self) -> None:
         """Start all processes, and what comes and goes."""
@@ -77,7 +78,8 @@ class GroupPlay:
         habits = Habits(
             most_seconds=draw.choice([0.05, 0.4, 1.0, 3.0]), listens=draw.random() < 0.5, is_deaf=draw.random() < 0.3
         )
-        worker = Worker(process, self.world, self.sink, options, habits, spare=process not in self.ids, dies=self._die)
+        spare, beside = process not in self.ids, self._other(process) if self.world.seed % 4 == _VISITS else None
+        worker = Worker(process, self.world, self.sink, options, habits, spare=spare, dies=self._die, beside=beside)
         self._workers[process] = worker
         self.world.spawn(process, worker.run())
 
@@ -87,6 +89,8 @@ class GroupPlay:
         sessions = {each: items[keys.member(each)].revision for each in self.ids if keys.member(each) in items}
         if sorted(sessions) != self.ids:
             return [f"members are {sorted(sessions)}"]
+        if left := [key for key in items if key.startswith(Keys(group=OTHER).member(""))]:
+            return [f"{left} are there, though all have left"]
         able = [each for each in self.ids if keys.drain(each) not in items]
         target = decoded_target(items[keys.target].value) if keys.target in items else None
         if target is None or target.is_paused or not target.digest:
@@ -142,6 +146,17 @@ class GroupPlay:
             ttl_seconds=TTL_SECONDS,
             drain_seconds=draw.choice([0.5, 1.0, 2.0]),
             throttle=throttle,
+        )
+
+    def _other(self, process: str) -> Options:
+        """Return how a process takes part in the other group."""
+        return Options(
+            group=OTHER,
+            record=GroupRecord(partitions=2),
+            member_id=process,
+            member=MemberRecord(nonce=""),
+            ttl_seconds=TTL_SECONDS,
+            drain_seconds=0.5,
         )
 
     async def _come_and_go(self) -> None:

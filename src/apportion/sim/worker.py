@@ -1,7 +1,8 @@
 """A worker: one process that takes part in a group by the shipped driver, and works on what it holds.
 
 It enters a partition, takes its time, writes to a guarded sink under the token, and leaves; some listen to changes,
-some are deaf to being cancelled, and some go now and then and come back. It knows no more than a user's program would.
+some are deaf to being cancelled, and some go now and then and come back. In some worlds all visit another group
+by the same session. They know no more than a user's program would.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from apportion.cluster.driver import Driver
 from apportion.cluster.options import Options
 from apportion.cluster.seat import DRAINED, ask_to_leave
+from apportion.cluster.session import Sessions
 from apportion.errors import DuplicateMember, LeaseLost, NotOwner, StoreUnavailable, StoreWentBack
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Entered, Left
@@ -46,15 +48,19 @@ class Worker:
         *,
         spare: bool,
         dies: Callable[[str], None],
+        beside: Options | None = None,
     ) -> None:
         self.driver: Driver | None = None
         self.process, self._spare, self._dies = process, spare, dies
         self._world, self._sink, self._options, self._habits = world, sink, options, habits
         self._store: CoordinationStore = world.store(process)
+        self._sessions = Sessions(world.store(process), world.clock(process))
+        self._beside, self._store_beside = beside, world.store(process)
 
     async def run(self) -> None:
         """Take part; after an end come back a little later."""
         history = self._world.checker.history
+        beside = None if self._beside is None else asyncio.create_task(self._visit(self._beside))
         while not (self._spare and history.calm_since is not None):
             try:
                 await self._take_part()
@@ -63,6 +69,8 @@ class Worker:
                 how = type(error).__name__
             self._world.trace.cover(f"part ends: {how}")
             await asyncio.sleep(random.uniform(0.2, 2.0))  # noqa: S311 - seeded by the world
+        if beside is not None:
+            await beside
 
     async def leave(self) -> None:
         """Hand all over, and go."""
@@ -77,8 +85,25 @@ class Worker:
             except _OUTAGES:
                 return
 
+    async def _visit(self, options: Options) -> None:
+        """Take part in another group by the same session, for a while and again, until nothing fails any more."""
+        loop = asyncio.get_running_loop()
+        while self._world.checker.history.calm_since is None:
+            driver = self._driver(options)
+            loop.call_later(random.uniform(0.2, 4.0), driver.leave)  # noqa: S311
+            try:
+                await driver.run()
+                self._world.trace.cover("visit ends")
+            except (DuplicateMember, *_OUTAGES) as error:
+                self._world.trace.cover(f"visit ends: {type(error).__name__}")
+            await asyncio.sleep(random.uniform(0.1, 1.0))  # noqa: S311
+
+    def _driver(self, options: Options) -> Driver:
+        store = self._store if options is self._options else self._store_beside
+        return Driver(store, self._sessions, self._world.clock(self.process), options)
+
     async def _take_part(self) -> None:
-        self.driver = driver = Driver(self._store, self._world.clock(self.process), self._options)
+        self.driver = driver = self._driver(self._options)
         tasks = [asyncio.create_task(self._work(driver))]
         if self._habits.listens:
             tasks.append(asyncio.create_task(self._listen(driver)))
