@@ -124,6 +124,9 @@ CASES = {
             # A delete that was refused, of a key that went with its lease while it was under way.
             [granted(7), LEASED_ALONE, asked(1, deletes=["a"]), changed(2, "a", at=2.3),
              answered(1, Refused(revision=2)), renewed(7, at=2.4, alive=False)],
+            # The same of a lease that a copy brought back (seed 3286).
+            [Began(at=1.0, incarnation=2, revision=1, items=(item("a", 1, lease=7),)),
+             asked(1, deletes=["a"], incarnation=2), changed(2, "a", incarnation=2), answered(1, Refused(revision=2))],
         ],
         [
             [asked(1, put("a")), answered(1, Committed(revision=1))],

@@ -80,6 +80,7 @@ class History:
         self.writers: dict[tuple[str, int], str] = {}
         self.holds: dict[int, Entered] = {}
         self._by_key: dict[str, list[Attempt]] = {}
+        self._inherited: set[int | None] = set()  # leases from before this life of the store, with keys in it
 
     def look(self, fact: Fact) -> None:
         """Take what invariants want to know about a fact before it counts."""
@@ -126,6 +127,7 @@ class History:
         self.items = {item.key: item for item in fact.items}
         self.states = {fact.revision: self.items}
         self.changes, self.leases, self.acknowledged = [], {}, []
+        self._inherited = {item.lease for item in fact.items} - {None}
 
     def _ask(self, fact: Asked) -> None:
         writes = {(put.key, put.value, put.lease) for put in fact.puts} | {(key, None, None) for key in fact.deletes}
@@ -169,8 +171,10 @@ class History:
 
     def _disclaim(self, attempt: Attempt) -> None:
         """Let what is said not to have happened be the doing of another: an equal commit, or the end of a lease."""
-        if len(attempt.applied) == 1 and attempt.perhaps_end_of in self.leases:
-            self.leases[attempt.perhaps_end_of].ended = True
+        lease = attempt.perhaps_end_of
+        if len(attempt.applied) == 1 and (lease in self.leases or lease in self._inherited):
+            if lease in self.leases:
+                self.leases[lease].ended = True
             attempt.applied.clear()
             return
         for other in self._by_key.get(min((key for key, _, _ in attempt.writes), default=""), ()):
