@@ -29,10 +29,10 @@ async def main(url: str, arguments: list[str]) -> None:
         throttle=int(throttle) or None,
     ) as group:
         async for change in group.changes():
-            now = clock.elapsed()
-            since = {partition: held.since for partition, held in group.owned.items()}
-            lines = [f"- {partition} {now:.6f}" for partition in change.lost]
-            lines += [f"+ {partition} {since.get(partition, now):.6f}" for partition in change.gained]
+            held = {partition: group.owned.get(partition) for partition in change.gained}
+            lines = [f"+ {partition} {(got.since if got else clock.elapsed()):.6f}" for partition, got in held.items()]
+            now = clock.elapsed()  # the work on what is lost ends here
+            lines += [f"- {partition} {now:.6f}" for partition in change.lost]
             print("\n".join(lines), flush=True)
 
 

@@ -24,8 +24,8 @@ class Setting(NamedTuple):
     guarded: bool = True
 
 
-SMALL = (Setting(Bounds(3, 0, 0)), Setting(Bounds(1, 1, 1)), Setting(Bounds(0, 3, 0), poison=True))
-FULL = (Setting(Bounds(3, 1, 1)), Setting(Bounds(0, 4, 0), poison=True))
+SMALL = (Setting(Bounds(3, 0, 0)), Setting(Bounds(1, 1, 1), poison=True), Setting(Bounds(0, 3, 0), poison=True))
+FULL = (Setting(Bounds(3, 1, 1)), Setting(Bounds(2, 1, 1), poison=True), Setting(Bounds(0, 4, 0), poison=True))
 SMALL_LIVES, FULL_LIVES = 3, 5
 
 

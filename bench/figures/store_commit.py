@@ -41,7 +41,7 @@ async def _measure(rig: Rig) -> list[Row]:
     store = await rig.connect("bench")
     try:
         async with BY_HAND[rig.name](rig) as by_hand:
-            ours_ns, by_hand_ns = await _race(await _ours(store), by_hand)
+            ours_ns, by_hand_ns = await _race(await one_caller(store), by_hand)
     finally:
         await store.close()
     ratio = median(by_hand_ns) / median(ours_ns)
@@ -63,7 +63,8 @@ async def _race(ours: Commit, by_hand: Commit) -> tuple[list[int], list[int]]:
     return times[ours][1:], times[by_hand][1:]
 
 
-async def _ours(store: CoordinationStore) -> Commit:
+async def one_caller(store: CoordinationStore) -> Commit:
+    """Return a commit of ours, to be made over and over."""
     first = await store.commit(when=[Absent(key="ours")], puts=[Put(key="ours", value=VALUE)])
     if not isinstance(first, Committed):
         raise TypeError(f"a first commit was {first}")

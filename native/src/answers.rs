@@ -8,9 +8,10 @@ use pyo3::types::{PyInt, PyList, PyString};
 
 use crate::bulk::{BLOCK, BulkKeys, Places};
 use crate::calls::count;
+use crate::cuts::NARROW_NODES;
 use crate::hash::Hasher;
 use crate::key::KeyBytes;
-use crate::stretches::{NARROW_NODES, Stretches};
+use crate::stretches::Stretches;
 
 /// Positions to owners, and owners to ids.
 pub trait Answers: Sync {

@@ -59,7 +59,7 @@ impl Answers for Laid {
 
     #[inline]
     fn owner(&self, position: u64) -> u32 {
-        self.stretches.owner(self.stretches.stretch(position))
+        self.stretches.owner_of(position)
     }
 
     fn owners(&self, positions: &[u64], room: &mut [u32; BLOCK]) {
@@ -259,7 +259,7 @@ impl Router {
             None => None,
         };
         let gone = old.map_or_else(Vec::new, |old| old.gone(&kept.index_of_old));
-        let taken = old.map_or(0, |old| old.bounds().len() - gone.len());
+        let taken = old.map_or(0, |old| old.bound_count() - gone.len());
         check.call1((taken as u64 + counts.iter().map(|(_, count)| count).sum::<u64>(),))?;
         let mut made = Unsorted::default();
         made.tokens.reserve_exact(counts.iter().map(|&(_, count)| count as usize).sum());
@@ -289,7 +289,7 @@ impl Router {
     /// Return the bounds (8 bytes each) and the owner of each stretch (4 bytes each).
     fn _cuts<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         let stretches = &self.laid()?.stretches;
-        let bounds: Vec<u8> = stretches.bounds().iter().flat_map(|bound| bound.to_ne_bytes()).collect();
+        let bounds: Vec<u8> = stretches.bounds().flat_map(u64::to_ne_bytes).collect();
         let owners: Vec<u8> = (0..stretches.len()).flat_map(|place| stretches.owner(place).to_ne_bytes()).collect();
         Ok((PyBytes::new(py, &bounds), PyBytes::new(py, &owners)))
     }

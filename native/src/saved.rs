@@ -2,7 +2,7 @@
 //!
 //! Promises: the leaders of a table that these accept; nothing for any other, which they then refuse with a reason.
 
-use crate::stretches::PADDING;
+use crate::cuts::PADDING;
 
 /// Stands where a row of owners is shorter than the longest.
 const NOBODY: u32 = u32::MAX;

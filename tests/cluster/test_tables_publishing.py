@@ -256,6 +256,20 @@ def test_a_publisher_goes_on_from_what_a_restored_store_holds():
     asyncio.run(main())
 
 
+def test_a_publisher_of_one_life_publishes_in_no_other():
+    async def main():
+        shared = memory()
+        publisher = Publisher(handle(shared), NAME, incarnation=1)
+        await publisher.publish(OLD)
+        shared.ledger = memory(incarnation=2).ledger
+        for _ in range(2):
+            with pytest.raises(StoreWentBack):
+                await publisher.publish(NEW)
+        assert await read(handle(shared)) is None
+
+    asyncio.run(main())
+
+
 def test_an_assignment_of_which_nobody_owns_anything_is_published_and_one_of_nothing_cannot_be_made():
     async def main():
         store = handle(memory())

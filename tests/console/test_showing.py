@@ -42,7 +42,8 @@ def test_compare_measures_every_placement_or_says_why_not(tmp_path):
 
 @pytest.mark.slow
 def test_compare_prints_no_progress_where_nobody_looks(tmp_path):
-    assert b"" == run("compare", "--nodes", "a,b", folder=tmp_path).stderr
+    written(tmp_path, "keys", "k1\nk2\n")
+    assert b"" == run("compare", "--nodes", "a,b", "--keys", "keys", folder=tmp_path).stderr
 
 
 def test_other_keys_and_other_nodes_change_every_figure_of_the_tour(tmp_path):

@@ -147,10 +147,19 @@ MUTANTS = (
     Mutant(
         "a renumbering forgets whose it is",
         HANDOVER,
-        "    return replace(nobody, owner=me.id, session=me.session)",
-        "    return nobody if act is Act.RENUMBER else replace(nobody, owner=me.id, session=me.session)",
+        "        return replace(record, epoch=record.epoch + 1)",
+        "        return replace(record, owner=None, session=0, epoch=record.epoch + 1)",
         bounds="3,0,0",
         by="NoLiveOverlap",
+    ),
+    Mutant(
+        "a renumbering counts a death of its own session",
+        HANDOVER,
+        "        return replace(record, epoch=record.epoch + 1)",
+        "        return replace(record, epoch=record.epoch + 1, deaths=deaths(known))",
+        bounds="2,1,0",
+        by="Deaths",
+        poison=True,
     ),
     Mutant(
         "term reuse",

@@ -25,6 +25,7 @@ pytestmark = needs_twin
 
 KEYS = [*(f"tenant-{number}" for number in range(50)), "", "é", "節点", b"\xff\x00", 0, -1, 2**63 - 1, -(2**63)]
 EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
+CLOSE = st.integers(2**63 - 2**17, 2**63 + 2**17)  # some have their first 48 bits in common
 
 
 class Reference(router.ReferenceRouter):
@@ -72,15 +73,19 @@ def test_a_ring_of_fewer_tokens_than_nodes_moves_on():
     assert {"a", "m"} == set(ring.on(ring.topology.add("a")).route_many(KEYS))
 
 
-@given(st.sets(st.sampled_from(EDGES) | st.integers(0, 2**64 - 1), max_size=40), st.data())
+@given(st.sets(st.sampled_from(EDGES) | CLOSE | st.integers(0, 2**64 - 1), max_size=40), st.data())
 def test_positions_at_the_ends_of_stretches_fall_like_in_a_binary_search(bounds, data):
     bounds = sorted(bounds)
     owners = data.draw(st.lists(st.integers(0, 2), min_size=len(bounds) + 1, max_size=len(bounds) + 1))
     laid = native.extension.Router()
     laid._lay(("a", "b", "c"), Chosen(), array("Q", bounds).tobytes(), array("I", owners).tobytes())
     near = {place for bound in [*bounds, *EDGES] for place in (bound - 1, bound, bound + 1) if 0 <= place < 2**64}
-    for place in near:
-        assert bisect_left(bounds, place) == laid._stretch(place.to_bytes(8, "little"))
+    keys = [place.to_bytes(8, "little") for place in near]
+    stretches = [bisect_left(bounds, place) for place in near]
+    assert stretches == [laid._stretch(key) for key in keys]
+    named = ["abc"[owners[stretch]] for stretch in stretches]
+    assert named == [laid.owner_at(place) for place in near] == [laid.route(key) for key in keys]
+    assert named == laid.route_many(keys)
 
 
 class Chosen:
@@ -301,6 +306,16 @@ def test_more_nodes_than_sixteen_bits_hold_are_routed():
     assert ring.on(ring.topology.without("n000001")).route_many(KEYS) == Ring(
         ring.topology.without("n000001"), vnodes=1
     ).route_many(KEYS)
+
+
+@pytest.mark.slow
+def test_a_ring_grows_beyond_the_nodes_that_sixteen_bits_hold_and_back():
+    full = Ring([f"n{number:06d}" for number in range(65_536)], vnodes=1)
+    wider = full.on(full.topology.add("a", "z"))
+    back = wider.on(wider.topology.without("a", "n000007"))
+    for ring in (full, wider, back):
+        assert Ring(ring.topology, vnodes=1)._cuts() == ring._cuts()
+        assert [ring.topology.ids[index] for index in ring.route_indexes(KEYS)] == ring.route_many(KEYS)
 
 
 def test_sixteen_threads_get_the_answers_of_one():

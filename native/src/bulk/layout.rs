@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::block::{Block, Extent, Form};
 use super::shares::Worker;
+use crate::fetch::fetch;
 use crate::key::MAX_KEY_BYTES;
 use crate::text;
 
@@ -135,7 +136,9 @@ impl Layout {
             // SAFETY: there are as many items.
             let object = unsafe {
                 if place + AHEAD < rest {
-                    fetch(*items.add(place + AHEAD));
+                    let soon = (*items.add(place + AHEAD)).cast_const().cast::<u8>();
+                    fetch(soon);
+                    fetch(soon.wrapping_add(LINE));
                 }
                 *items.add(place)
             };
@@ -190,18 +193,4 @@ unsafe fn number(object: *mut ffi::PyObject) -> Option<i64> {
     // SAFETY: as the caller says; of an `int` this neither fails nor runs Python's code.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &mut overflow) };
     (overflow == 0).then_some(value)
-}
-
-#[inline(always)]
-fn fetch(object: *mut ffi::PyObject) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every such processor has this, and it reads nothing: it is a hint about any address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let start = object.cast_const().cast::<i8>();
-        _mm_prefetch::<_MM_HINT_T0>(start);
-        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(LINE));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = object;
 }

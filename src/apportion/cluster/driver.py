@@ -91,7 +91,9 @@ class Driver:
     async def _live(self) -> None:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
         self._patience.renew()
-        scan = await self._store.scan(self.view.keys.live)  # first: it accepts another life of the store
+        agreed = await agree(self._store, self.options.group, self.options.record)
+        # The last scan before the watch: either accepts another life of the store, and both must be of one.
+        scan = await self._store.scan(self.view.keys.live)
         self._must_not_go_back(scan)
         part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm)
         self.statistics.sessions += 1
@@ -99,7 +101,7 @@ class Driver:
         self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
         publishing = publish_owners(self._store, self.view, self.controller, self.turn)
-        running = (part.keep(), self._watch(scan.revision), self._serve(part), publishing)
+        running = (part.keep(), self._watch(scan.revision), self._serve(part, agreed), publishing)
         tasks = [asyncio.ensure_future(each) for each in running]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -121,9 +123,8 @@ class Driver:
         if lacking is not None:
             raise StoreWentBack(f"the store of {self.options.group}", *lacking)
 
-    async def _serve(self, part: Part) -> None:
+    async def _serve(self, part: Part, agreed: int) -> None:
         """Do what the machines say until the store has ended the session, or we have left."""
-        agreed = await agree(self._store, self.options.group, self.options.record)
         self._seat = seat = Seat(self._store, self.view, self.options, agreed=agreed, lease=part.lease)
         patience = self._clock.elapsed() + part.ttl_seconds + 1
         patience += self.options.drain_seconds if self.options.replaces else 0

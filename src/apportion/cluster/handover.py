@@ -162,6 +162,8 @@ def outcome(act: Act, known: Known, me: Me) -> Ownership:
     record = known.record
     if act is Act.ABSOLVE:
         return replace(record, deaths=0)
+    if act is Act.RENUMBER:
+        return replace(record, epoch=record.epoch + 1)
     nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=deaths(known))
     if act is Act.BURY:
         return nobody

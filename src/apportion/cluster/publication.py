@@ -6,6 +6,7 @@ lost it publishes nothing more. Changes that come close together are one version
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from apportion.cluster.controller import Controller
 from apportion.cluster.publishing import Publisher
@@ -22,18 +23,19 @@ async def publish_owners(
     store: CoordinationStore, view: View, controller: Controller, turn: Callable[[], Awaitable[None]]
 ) -> None:
     """Publish the owners under the name of the group, whenever they change while this process is the controller."""
-    publisher, term, published = Publisher(store, view.keys.group), 0, -1
+    fresh = partial(Publisher, store, view.keys.group, incarnation=view.incarnation)
+    publisher, term, published = fresh(), 0, -1
     while True:
         while controller.term is None or (term, published) == (controller.term, view.moves):
             await turn()
         if controller.term != term:
-            publisher, term = Publisher(store, view.keys.group), controller.term
+            publisher, term = fresh(), controller.term
         moves = view.moves
         try:
             await publisher.publish(owners(view), when=[Unchanged(key=view.keys.controller, revision=term)])
             published = moves
         except (Conflict, Outdated, StoreUnavailable):
-            publisher = Publisher(store, view.keys.group)
+            publisher = fresh()
         await asyncio.sleep(PAUSE_SECONDS)
 
 

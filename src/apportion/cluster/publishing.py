@@ -27,7 +27,7 @@ from apportion.cluster.tables import (
     resolved,
     routed,
 )
-from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, StoreUnavailable
+from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
 from apportion.model.epoch import Epoch
 from apportion.stores.api import (
     Absent,
@@ -71,12 +71,14 @@ class Publisher:
     """Publishes under one name. It remembers what it published, so that the next version costs no read.
 
     Its calls are made one after another, by one event loop. After a restore of the store make another one, as sessions
-    do: one that goes on over a handle on which others have scanned the new life says the old one.
+    do: one that goes on over a handle on which others have scanned the new life says the old one. With `incarnation` it
+    publishes in that life of the store alone; `StoreWentBack` in another.
     """
 
-    def __init__(self, store: CoordinationStore, name: str) -> None:
+    def __init__(self, store: CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
         self._store = store
         self._keys = Keys(name)
+        self._incarnation = incarnation
         self._known: _Known | None = None
 
     async def publish(self, value: Routing, *, when: Sequence[Compare] = ()) -> Published:
@@ -121,6 +123,8 @@ class Publisher:
             if not unsure:
                 raise
             raise StoreUnavailable(error.store, error.reason, _PERHAPS) from error
+        if self._incarnation not in (None, scan.incarnation):
+            raise StoreWentBack(f"table {self._keys.name}", f"life {self._incarnation}", f"life {scan.incarnation}")
         chunks = {item.key: item.value for item in scan.items}
         head = decode_head(chunks[self._keys.head]) if self._keys.head in chunks else None
         revisions = {item.key: item.revision for item in scan.items}
