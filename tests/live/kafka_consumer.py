@@ -10,7 +10,10 @@ import sys
 from importlib import import_module
 
 PLUGINS = "apportion.balance.kafka.plugins"
-SESSION_MS, HEARTBEAT_MS, POLL_MS = 2000, 200, 100
+SESSION_MS, HEARTBEAT_MS = 2000, 200
+# Longer than a rebalance takes: a leader of kafka-python that joins again because a topic has changed, and whose `poll`
+# ends meanwhile, forgets that it has joined, and sends no heartbeat any more (3.0.12).
+POLL_MS = 5000
 
 
 def say(**event):
