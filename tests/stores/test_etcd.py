@@ -353,6 +353,26 @@ def test_progress_moves_the_place_a_watch_goes_on_from():
     assert [5, 8] == asked
 
 
+@pytest.mark.parametrize(("while_opening", "since"), [(5, ["6"]), (6, ["6", "5"])])
+def test_a_watch_that_missed_nothing_begins_at_what_comes_next_unless_something_came_while_it_was_opened(
+    while_opening, since
+):
+    asked = []
+
+    def watch(body):
+        asked.append(json.loads(body.split(b"\n")[0])["create_request"]["start_revision"])
+        life = {"watch_id": "1", "created": True, "header": header(while_opening if len(asked) == 1 else 9)}
+        return stream({"created": True, "header": header()}, life, {"events": [event(b"a", 9)]})
+
+    async def run():
+        serving = connected(watch=watch, kv_range=lambda body: LATER if asked else [LOOK])
+        async with serving as (_, store), aclosing(store.watch("", after=5)) as changes:
+            return await anext(changes)
+
+    assert 9 == asyncio.run(run()).revision
+    assert since == asked
+
+
 def test_only_what_the_watched_range_lost_is_called_compacted():
     ended = {"canceled": True, "compact_revision": "8"}
     answers = [stream({"watch_id": "1", **ended}), stream({"events": [event(b"a", 9)]}, ended)]

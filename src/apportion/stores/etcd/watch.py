@@ -4,8 +4,10 @@ Promises: one `Change` for a revision, whole, each once; the position moves on o
 the server says that it has sent all up to a revision. A stream that is silent is checked by a read, and opened anew at
 another server when the read fails, or when the store went on and the stream does not say so.
 Refuses: to be gapless where the server is not. One without etcd-io/etcd#18274 (of 2024) leaves out, in silence, the
-deletes of the very revision that it was compacted at. So a stream is opened one revision early, and ended by the server
-when that is gone; a stream whose consumer lags behind while the server is compacted just there is not protected so.
+deletes of the very revision that it was compacted at. So a stream that has something to catch up with is opened one
+revision early, and ended by the server when that is gone; a stream whose consumer lags behind while the server is
+compacted just there is not protected so. One with nothing to catch up with is opened at what comes next: the server
+sends that at once, and what is to be caught up with only in its next round of 100 ms.
 """
 
 import asyncio
@@ -45,6 +47,7 @@ class Feed:
         self._life = origin.life  # a scan of this handle may accept another, of which this watch knows nothing
         self._stream: Stream | None = None
         self._opened_at = 0.0
+        self._caught_up_at: int | None = None  # the revision after which the stream was opened, nothing being missed
         self._patience_seconds = _SILENT_SECONDS
         self._failed = 0
         self._denied = 0
@@ -90,7 +93,9 @@ class Feed:
         if self._after > revision:
             raise StoreWentBack(self._gateway.name, f"revision {self._after}", f"its revision is {revision}")
         self._opened_at = self._clock.elapsed()
-        body = watch_of(*self._span, since=max(1, self._after), life_since=revision + 1)
+        self._caught_up_at = revision if revision == self._after else None
+        since = max(1, self._after) if self._caught_up_at is None else revision + 1
+        body = watch_of(*self._span, since=since, life_since=revision + 1)
         return await self._gateway.open("/v3/watch", body)
 
     async def _check(self, stream: Stream) -> None:
@@ -115,6 +120,8 @@ class Feed:
         if result.get("watch_id"):  # the incarnation: number 0 is left out on the wire
             if result.get("events"):
                 await self._origin.look(self._life)
+            elif self._caught_up_at is not None and int(result["header"]["revision"]) > self._caught_up_at:
+                await self.aclose()  # the server went on while the range's watch began, which comes before this one
             return
         self._collect(result)
 
