@@ -1,14 +1,16 @@
 """One `str` key per call, in 10, 100 and 1000 nodes: the lookup as a program that serves requests makes it.
 
 Ratios are speeds over the textbook ring's, in one interleaved run; the loop around the calls is in both. Warm: 50 000
-keys, over and over, contiguous in memory and shuffled. Cold: single calls, each after the caches of the CPU's own core
-were filled with something else; a cache shared with other machines cannot be emptied from here.
+keys, contiguous in memory and shuffled, each round after one of the same contender that is not measured. After the
+others: the same with no such round, so the caches are full of another's ring. Cold: single calls, each after the caches
+of the CPU's own core were filled with something else; a cache shared with other machines cannot be emptied from here.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
+from operator import call
 
-from bench.clock import race, speed_ratio, spread
+from bench.clock import Turn, race, speed_ratio, spread
 from bench.contender import Contender, Route
 from bench.fleet import contiguous_keys, node_names, shuffled_keys
 from bench.goal import Goal, at_least
@@ -37,6 +39,8 @@ def rows() -> list[Row]:
             name = f"one key, {nodes} nodes, {order}"
             goal = GOALS.get(nodes) if order == "contiguous" else None
             found += warm(routes, keys_of(KEYS), name, rounds=ROUNDS, goal=goal)
+        keys, name = contiguous_keys(KEYS), f"one key, {nodes} nodes, contiguous, after the others"
+        found += compared(race(_turns(routes, keys), rounds=ROUNDS), name, calls=KEYS, goal=None)
     absent = [not_measured(f"one key: {each.name}", each.absent) for each in RINGS if each.absent]
     return found + _cold(routes_of(RINGS, COLD_NODES)) + absent
 
@@ -50,8 +54,12 @@ def warm(
     routes: Mapping[str, Route], keys: list[str], name: str, *, rounds: int, goal: Goal | None = None
 ) -> list[Row]:
     """Race lookups over the same keys; the goal is our ring's."""
-    times = race({contender: partial(_each, route, keys) for contender, route in routes.items()}, rounds=rounds)
+    times = race(_turns(routes, keys), rounds=rounds, before=call)
     return compared(times, name, calls=len(keys), goal=goal)
+
+
+def _turns(routes: Mapping[str, Route], keys: list[str]) -> dict[str, Turn]:
+    return {contender: partial(_each, route, keys) for contender, route in routes.items()}
 
 
 def compared(times: Mapping[str, list[int]], name: str, *, calls: int, goal: Goal | None) -> list[Row]:
@@ -77,8 +85,8 @@ def _cold(routes: Mapping[str, Route]) -> list[Row]:
     # Ones, because memory of zeros that nobody wrote is one page of the system, and reading it evicts nothing.
     evicting = b"\x01" * EVICTING_BYTES
     keys = shuffled_keys(COLD_CALLS + 1)
-    turns: dict[str, Callable[[], object]] = {name: partial(_next, route, iter(keys)) for name, route in routes.items()}
-    times = race(turns, rounds=COLD_CALLS, before=partial(evicting.count, 0))
+    turns = {name: partial(_next, route, iter(keys)) for name, route in routes.items()}
+    times = race(turns, rounds=COLD_CALLS, before=lambda _turn: evicting.count(0))
     return compared(times, f"one key, {COLD_NODES} nodes, cold", calls=1, goal=None)
 
 

@@ -3,8 +3,8 @@
 //! A token that two nodes have stands twice, the smaller index first: whoever looks for the first at or after a position
 //! finds that one, and the other is still there when the first one's node leaves.
 
+use crate::buckets::shift_for;
 use crate::cuts::{Cuts, PADDING};
-use crate::stretches::shift_for;
 
 /// Tokens of several nodes, not sorted: node after node, with the index of each and how many tokens it has.
 #[derive(Default)]

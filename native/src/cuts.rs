@@ -114,10 +114,11 @@ impl Cuts {
         }
     }
 
-    /// In which of so many bits of the first each bound lies: the buckets that `shift` leaves.
-    pub fn buckets(&self, shift: u32) -> impl Iterator<Item = usize> + '_ {
+    /// The first bits of the bounds from a place on: those that `shift` leaves.
+    #[inline]
+    pub fn tops(&self, place: usize, shift: u32) -> impl Iterator<Item = usize> + '_ {
         debug_assert!(shift >= LOW_BITS);
-        self.words.iter().map(move |word| (word >> shift) as usize)
+        self.words[place..].iter().map(move |word| (word >> shift) as usize)
     }
 
     /// The places of the cuts of nodes that have no new index. Where these are a few, blocks without them are passed over.

@@ -6,6 +6,7 @@
 mod answers;
 mod balance;
 mod bounded;
+mod buckets;
 mod bulk;
 mod calls;
 mod choose_k;

@@ -1,20 +1,19 @@
 //! The circle cut into stretches, and the search for the one that a position lies in.
 //!
-//! Stretch i ends with the bound of cut i; the last one goes to the end of the circle. The top bits of a position name a
-//! bucket, and the bucket says between which cuts to look: with a bucket a cut there is one on average, where halving
-//! 150 000 of them takes 17 steps.
+//! Stretch i ends with the bound of cut i; the last one goes to the end of the circle. The top bits of a position say
+//! between which cuts to look: there is one on average, where halving 150 000 of them takes 17 steps.
 //!
-//! Promises: the answers of a binary search, at most 16 bytes a bound. Immutable: a change makes the next one.
+//! Promises: the answers of a binary search, at most 12 bytes a bound of up to 65 536 nodes. Immutable: a change makes the
+//! next one.
 
+use crate::buckets::Buckets;
 use crate::circle::{self, Event, Unsorted};
 use crate::cuts::{Cuts, PADDING};
 
 pub struct Stretches {
     /// In order; the last one stands `PADDING` times, so that as many can always be read.
     cuts: Cuts,
-    /// How many bounds lie before each bucket, and all of them at the end.
-    buckets: Vec<u32>,
-    shift: u32,
+    buckets: Buckets,
 }
 
 impl Stretches {
@@ -38,14 +37,13 @@ impl Stretches {
     }
 
     fn closed(cuts: Cuts, last: u32) -> Stretches {
-        let buckets = count_before_buckets(&cuts);
+        let buckets = Buckets::of(&cuts);
         Stretches::with_buckets(cuts, last, buckets)
     }
 
-    fn with_buckets(mut cuts: Cuts, last: u32, buckets: Vec<u32>) -> Stretches {
-        let shift = shift_for(cuts.len());
+    fn with_buckets(mut cuts: Cuts, last: u32, buckets: Buckets) -> Stretches {
         (0..PADDING).for_each(|_| cuts.push(u64::MAX, last));
-        Stretches { cuts, buckets, shift }
+        Stretches { cuts, buckets }
     }
 
     /// The circle with more tokens, and without those of nodes that have no new index, whose places are known. It costs
@@ -54,28 +52,15 @@ impl Stretches {
         let (more, count) = (more.sorted(), self.bound_count());
         let events = circle::events(&self.cuts, count, index_of_old, gone, &more, |token| self.stretch(token));
         let cuts = circle::changed(&self.cuts, count, index_of_old, &events, nodes);
-        if shift_for(cuts.len()) != self.shift {
+        if !self.buckets.fit(cuts.len()) {
             return Stretches::closed_circle(cuts);
         }
-        let first = first_owner(&cuts);
-        Stretches::with_buckets(cuts, first, self.buckets_after(&events))
-    }
-
-    /// The buckets after a change: each counts what came before it, and no more what went.
-    fn buckets_after(&self, events: &[(usize, Event)]) -> Vec<u32> {
-        let mut buckets = Vec::with_capacity(self.buckets.len());
-        let (mut done, mut more) = (0, 0u32);
-        for &(place, event) in events {
-            let (token, by) = match event {
-                Event::Gone => (self.cuts.bound(place), u32::MAX), // one less
-                Event::Come(token, _) => (token, 1),
-            };
-            let next = (token >> self.shift) as usize + 1;
-            buckets.extend(self.buckets[done..next].iter().map(|count| count.wrapping_add(more)));
-            (done, more) = (next, more.wrapping_add(by));
-        }
-        buckets.extend(self.buckets[done..].iter().map(|count| count.wrapping_add(more)));
-        buckets
+        let changes = events.iter().map(|&(place, event)| match event {
+            Event::Gone => (self.cuts.bound(place), u32::MAX), // one less
+            Event::Come(token, _) => (token, 1),
+        });
+        let (first, buckets) = (first_owner(&cuts), self.buckets.changed(&cuts, changes));
+        Stretches::with_buckets(cuts, first, buckets)
     }
 
     /// Where each range of one owner starts, and the owner: neighbours alike are joined, and stretches without a position
@@ -96,7 +81,7 @@ impl Stretches {
 
     /// How many bytes the stretches take.
     pub fn bytes(&self) -> usize {
-        self.cuts.bytes() + size_of_val(&self.buckets[..])
+        self.cuts.bytes() + self.buckets.bytes()
     }
 
     /// The places of the tokens of nodes that have no new index.
@@ -129,7 +114,7 @@ impl Stretches {
     /// The number of the stretch that a position lies in: how many bounds are before it.
     #[inline]
     pub fn stretch(&self, position: u64) -> usize {
-        let low = self.before(position) as usize;
+        let low = self.buckets.start(position) as usize;
         self.cuts.near(low, position).map_or_else(|| self.crowded(low, position), |(place, _)| place)
     }
 
@@ -137,7 +122,7 @@ impl Stretches {
     #[inline]
     pub fn owner_of(&self, position: u64) -> u32 {
         if self.cuts.are_narrow() {
-            self.narrow_owner(self.before(position), position)
+            self.narrow_owner(self.buckets.start(position), position)
         } else {
             self.owner(self.stretch(position))
         }
@@ -146,7 +131,7 @@ impl Stretches {
     /// Put the owners of positions into as much room. In steps for all of them, so that none waits for another's memory.
     pub fn owners<const N: usize>(&self, positions: &[u64], room: &mut [u32; N]) {
         for (&position, place) in positions.iter().zip(room.iter_mut()) {
-            *place = self.before(position);
+            *place = self.buckets.start(position);
             self.cuts.fetch(*place as usize);
         }
         let rooms = positions.iter().zip(room.iter_mut());
@@ -157,13 +142,7 @@ impl Stretches {
         }
     }
 
-    /// How many bounds are before the bucket of a position.
-    #[inline(always)]
-    fn before(&self, position: u64) -> u32 {
-        self.buckets[(position >> self.shift) as usize]
-    }
-
-    /// The owner of a position in a bucket before which so many bounds lie, where owners are narrow.
+    /// The owner of a position whose search begins at this place, where owners are narrow.
     #[inline(always)]
     fn narrow_owner(&self, low: u32, position: u64) -> u32 {
         match self.cuts.near(low as usize, position) {
@@ -175,7 +154,7 @@ impl Stretches {
     /// As `stretch`, where bounds lie so close together that more than words must be looked at.
     #[cold]
     fn crowded(&self, mut low: usize, position: u64) -> usize {
-        let mut high = self.buckets[(position >> self.shift) as usize + 1] as usize;
+        let mut high = self.buckets.end(position) as usize;
         while low < high {
             let middle = low.midpoint(high);
             if self.cuts.bound(middle) < position { low = middle + 1 } else { high = middle }
@@ -187,23 +166,4 @@ impl Stretches {
 /// Whose the stretch after the last token of a circle is.
 fn first_owner(cuts: &Cuts) -> u32 {
     if cuts.len() == 0 { 0 } else { cuts.owner(0) }
-}
-
-/// With a bucket a bound, or a little fewer.
-pub fn shift_for(bounds: usize) -> u32 {
-    64 - bounds.max(2).ilog2()
-}
-
-fn count_before_buckets(cuts: &Cuts) -> Vec<u32> {
-    let shift = shift_for(cuts.len());
-    let mut before = vec![0u32; (1 << (64 - shift)) + 1];
-    for bucket in cuts.buckets(shift) {
-        before[bucket + 1] += 1;
-    }
-    let mut count = 0;
-    for bucket in &mut before {
-        count += *bucket;
-        *bucket = count;
-    }
-    before
 }

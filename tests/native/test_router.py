@@ -218,6 +218,31 @@ class Colliding:
         return self.digest(data)
 
 
+class Crowding(Colliding):
+    """A hasher by which three tokens of four lie in a few places of the circle, hundreds together."""
+
+    @staticmethod
+    def digest(data):
+        spread = hashers.get("xxh3-64").digest(data)
+        return spread if spread % 4 == 0 else (spread >> 61 << 61) + (spread & 0xFFFFF)
+
+
+def test_the_next_version_of_a_crowded_circle_is_the_one_built_from_nothing():
+    crowding = Crowding()
+    ring = Ring([f"node-{number}" for number in range(30)], vnodes=100, hasher=crowding)
+    keys = [f"key-{number}" for number in range(3000)]
+    for topology in (
+        ring.topology.add("more"),
+        ring.topology.without("node-7"),
+        ring.topology.without("node-0").add("other").add(Node("heavy", weight=9)),
+    ):
+        after, anew = ring.on(topology), Ring(topology, vnodes=100, hasher=crowding)
+        assert anew._cuts() == after._cuts()
+        assert anew.route_many(keys) == after.route_many(keys)
+        first = reference_ring(topology, 100, crowding)
+        assert first.route_many(keys) == after.route_many(keys)
+
+
 @given(worlds.owning_topologies, st.integers(1, 6), st.integers(1, 4), st.sampled_from([None, 0, 1]))
 def test_preference_lists_of_the_twin_are_those_of_the_rule(topology, vnodes, count, level):
     ring = Ring(topology, vnodes=vnodes)
