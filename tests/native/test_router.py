@@ -218,7 +218,7 @@ class Colliding:
         return self.digest(data)
 
 
-class Crowding(Colliding):
+class Clustering(Colliding):
     """A hasher by which three tokens of four lie in a few places of the circle, hundreds together."""
 
     @staticmethod
@@ -228,18 +228,18 @@ class Crowding(Colliding):
 
 
 def test_the_next_version_of_a_crowded_circle_is_the_one_built_from_nothing():
-    crowding = Crowding()
-    ring = Ring([f"node-{number}" for number in range(30)], vnodes=100, hasher=crowding)
+    clustering = Clustering()
+    ring = Ring([f"node-{number}" for number in range(30)], vnodes=100, hasher=clustering)
     keys = [f"key-{number}" for number in range(3000)]
     for topology in (
         ring.topology.add("more"),
         ring.topology.without("node-7"),
         ring.topology.without("node-0").add("other").add(Node("heavy", weight=9)),
     ):
-        after, anew = ring.on(topology), Ring(topology, vnodes=100, hasher=crowding)
+        after, anew = ring.on(topology), Ring(topology, vnodes=100, hasher=clustering)
         assert anew._cuts() == after._cuts()
         assert anew.route_many(keys) == after.route_many(keys)
-        first = reference_ring(topology, 100, crowding)
+        first = reference_ring(topology, 100, clustering)
         assert first.route_many(keys) == after.route_many(keys)
 
 
