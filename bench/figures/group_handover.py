@@ -2,7 +2,8 @@
 
 A gap is one commit and its way to the other member. So commits of one caller whom nothing disturbs are measured too:
 one after another, and each after a rest, as it is with hand-overs: a disk and a processor that rested take longer.
-A goal in commits is judged by both; the first no hand-over can meet where one commit after a rest takes longer already.
+A goal in commits is judged by both; the first no hand-over can meet where one commit after a rest takes longer already,
+which `handover_by_hand` shows.
 With `TMPDIR=/dev/shm` the engines are in memory: gaps without the disk.
 """
 
