@@ -11,6 +11,7 @@ use pyo3::types::{PyList, PyString};
 use crate::answers::{self, Answers, Threads};
 use crate::choose_k::Tree;
 use crate::hash::Hasher;
+use crate::stretches::are_nodes;
 
 /// How an owner is found: the index of a node, by its place in a list of those that own.
 enum Rule {
@@ -91,7 +92,8 @@ impl Chooser {
     /// Draw numbers until one has an owner; there is at least one.
     #[staticmethod]
     fn choose_k(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<Option<u32>>) -> PyResult<Chooser> {
-        let tree = Tree::new(owners).ok_or_else(|| PyValueError::new_err("no number has an owner"))?;
+        let nodes: Vec<u32> = owners.iter().flatten().copied().collect();
+        let tree = Tree::new(owners).filter(|_| are_nodes(&nodes, ids.len())).ok_or_else(unsound)?;
         Chooser::of(ids, hasher, Vec::new(), Rule::ChooseK(tree))
     }
 
@@ -119,7 +121,29 @@ impl Chooser {
         if !hasher.is_native() {
             return Err(PyValueError::new_err("the hash function has no native twin; use the reference"));
         }
+        if !rule.is_sound(&owners, ids.len()) {
+            return Err(unsound());
+        }
         Ok(Chooser { ids, hasher, owners, rule })
+    }
+}
+
+fn unsound() -> PyErr {
+    PyValueError::new_err("owners are indexes of nodes, at least one, each with what the rule asks of it")
+}
+
+impl Rule {
+    /// Whether every key has an owner, by these owners, of so many nodes.
+    fn is_sound(&self, owners: &[u32], nodes: usize) -> bool {
+        are_nodes(owners, nodes)
+            && match self {
+                Rule::Modulo | Rule::Kafka | Rule::Jump | Rule::Entries => !owners.is_empty(),
+                Rule::Rendezvous(classes) => !classes.is_empty() && classes.iter().all(|class| class.is_sound(nodes)),
+                Rule::MultiProbe { tokens, probes } => {
+                    *probes > 0 && !tokens.is_empty() && tokens.len() == owners.len()
+                }
+                Rule::ChooseK(_) => true, // the tree knows its owners
+            }
     }
 }
 
@@ -168,6 +192,11 @@ fn best(classes: &[Class], hasher: &Hasher, hash: u64) -> u32 {
 }
 
 impl Class {
+    fn is_sound(&self, nodes: usize) -> bool {
+        let is_labelled = !self.owners.is_empty() && self.owners.len() == self.labels.len();
+        self.millionths > 0 && is_labelled && are_nodes(&self.owners, nodes)
+    }
+
     /// The largest hash of any node with the key's, and the first node that has it.
     fn best(&self, hasher: &Hasher, hash: u64) -> (u64, u32) {
         let mut data = Vec::with_capacity(300);
@@ -185,14 +214,18 @@ impl Class {
 
 /// -log2((u + 1) / 2**64) / weight, in units that leave 64 bits below the smallest logarithm.
 pub fn score(u: u64, millionths: u128) -> u128 {
-    (((64 << FRACTION_BITS) - log2_fixed(u128::from(u) + 1)) << 64) / millionths
+    (((64 << FRACTION_BITS) - logarithm(u128::from(u) + 1)) << 64) / millionths
 }
 
 const FRACTION_BITS: u32 = 48;
 
 /// Return log2(value) in units of 2**-48, rounded down, for 1 <= value <= 2**64; the twin of `placement/log2.py`.
 #[pyfunction]
-pub fn log2_fixed(value: u128) -> u128 {
+pub fn log2_fixed(value: u128) -> PyResult<u128> {
+    if (1..=1 << 64).contains(&value) { Ok(logarithm(value)) } else { Err(PyValueError::new_err("1 .. 2**64")) }
+}
+
+fn logarithm(value: u128) -> u128 {
     let mut logarithm = u128::from(value.ilog2());
     let mut mantissa = (value << 62) >> logarithm;
     for _ in 0..FRACTION_BITS {

@@ -13,7 +13,7 @@ use crate::answers::room;
 pub fn grouped<'py>(indexes: &Bound<'py, PyAny>, nodes: usize) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
     let py = indexes.py();
     let indexes = indexes_in(indexes, nodes)?;
-    let mut ends = vec![0u64; nodes + 1];
+    let mut ends = room::<u64>(nodes.saturating_add(1))?;
     for &index in &indexes {
         ends[index as usize + 1] += 1;
     }

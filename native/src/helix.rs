@@ -7,7 +7,7 @@
 mod jenkins;
 mod straws;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
@@ -73,22 +73,28 @@ pub fn draw_straws(straws: AskedStraws, data: u32, count: usize, taken: Vec<u32>
 /// Return the tokens of a circle, sorted, and the index of the node of each, both as 4 bytes. `words` are the hashes of
 /// nodes' names; of a token that two of them have, the later one's.
 #[pyfunction]
-pub fn circle_tokens<'py>(py: Python<'py>, words: Vec<i32>, each: u32) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
-    let circle = py.detach(|| {
+pub fn circle_tokens<'py>(
+    py: Python<'py>,
+    words: Vec<i32>,
+    each: u32,
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let mut circle = Vec::<(u32, u32)>::new();
+    let count = words.len().saturating_mul(each as usize);
+    circle.try_reserve_exact(count).map_err(|_| PyMemoryError::new_err(()))?;
+    py.detach(|| {
         let of_node = |(node, &word): (usize, &i32)| {
             (0..each).map(move |number| (hash2(word.cast_unsigned(), number), node as u32))
         };
-        let mut circle: Vec<(u32, u32)> = words.iter().enumerate().flat_map(of_node).collect();
+        circle.extend(words.iter().enumerate().flat_map(of_node));
         // The later node comes first, and is the one that stays.
         circle.sort_unstable_by_key(|&(token, node)| (token, u32::MAX - node));
         circle.dedup_by_key(|&mut (token, _)| token);
-        circle
     });
     calls::count(words.len());
     let bytes_of = |number: fn(&(u32, u32)) -> u32| {
         PyBytes::new(py, &circle.iter().flat_map(|pair| number(pair).to_ne_bytes()).collect::<Vec<u8>>())
     };
-    (bytes_of(|pair| pair.0), bytes_of(|pair| pair.1))
+    Ok((bytes_of(|pair| pair.0), bytes_of(|pair| pair.1)))
 }
 
 impl Tree {

@@ -31,7 +31,8 @@ mod walk;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// Lists and strings are read while the interpreter's lock keeps others from them.
+#[pymodule(gil_used = true)]
 mod _native {
     use pyo3::prelude::*;
 

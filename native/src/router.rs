@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 use crate::answers::{self, Answers, Threads};
 use crate::bulk::BLOCK;
 use crate::circle::Unsorted;
+use crate::cuts::PADDING;
 use crate::hash::Hasher;
 use crate::ring;
 use crate::saved;
@@ -216,9 +217,11 @@ impl Router {
 
     /// Take sorted bounds (8 bytes each) and the owner of each stretch (4 bytes each), one more than there are bounds.
     fn _lay(&self, ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, bounds: &[u8], owners: &[u8]) -> PyResult<()> {
-        let bounds = bounds.as_chunks().0.iter().map(|&bytes| u64::from_ne_bytes(bytes)).collect();
+        let words = bounds.as_chunks().0;
+        let mut bounds = Vec::with_capacity(words.len() + PADDING);
+        bounds.extend(words.iter().map(|&bytes| u64::from_ne_bytes(bytes)));
         let owners = owners.as_chunks().0.iter().map(|&bytes| u32::from_ne_bytes(bytes)).collect();
-        let stretches = Stretches::new(bounds, owners, ids.len());
+        let stretches = Stretches::new(bounds, owners, ids.len())?;
         self.lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None })
     }
 
@@ -325,7 +328,7 @@ pub fn lay_columns(
     let columns = (data.get(from..to), data.get(start..end));
     let (Some(starts), Some(owners)) = columns else { return Ok(false) };
     let Some((bounds, owners)) = saved::read(starts, owners, shape, ids.len()) else { return Ok(false) };
-    let stretches = Stretches::new(bounds, owners, ids.len());
+    let stretches = Stretches::new(bounds, owners, ids.len())?;
     placement.get().lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None })?;
     Ok(true)
 }

@@ -6,6 +6,9 @@
 //! Promises: the answers of a binary search, at most 12 bytes a bound of up to 65 536 nodes. Immutable: a change makes the
 //! next one.
 
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
 use crate::buckets::Buckets;
 use crate::circle::{self, Event, Unsorted};
 use crate::cuts::{Cuts, PADDING};
@@ -18,11 +21,13 @@ pub struct Stretches {
 
 impl Stretches {
     /// Take sorted bounds, and the owners of the stretches, one more than there are bounds.
-    pub fn new(bounds: Vec<u64>, owners: Vec<u32>, nodes: usize) -> Stretches {
-        assert!(owners.iter().all(|&owner| (owner as usize) < nodes), "each owner is a node");
-        let (&last, owners) = owners.split_last().expect("each stretch has an owner");
-        assert!(owners.len() == bounds.len(), "each stretch has an owner");
-        Stretches::closed(Cuts::of(bounds, owners, nodes), last)
+    pub fn new(bounds: Vec<u64>, owners: Vec<u32>, nodes: usize) -> PyResult<Stretches> {
+        match owners.split_last() {
+            Some((&last, others)) if others.len() == bounds.len() && are_nodes(&owners, nodes) => {
+                Ok(Stretches::closed(Cuts::of(bounds, others, nodes), last))
+            }
+            _ => Err(PyValueError::new_err("each stretch has one owner, and each owner is the index of a node")),
+        }
     }
 
     /// Take the tokens of a circle.
@@ -161,6 +166,11 @@ impl Stretches {
         }
         low
     }
+}
+
+/// Whether all are indexes of so many nodes.
+pub fn are_nodes(owners: &[u32], nodes: usize) -> bool {
+    owners.iter().all(|&owner| (owner as usize) < nodes)
 }
 
 /// Whose the stretch after the last token of a circle is.

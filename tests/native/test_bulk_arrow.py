@@ -270,12 +270,18 @@ def test_views_that_cannot_be(wrong):
         ("l", [None, None], "address of buffer 1"),
         ("l", [None, bytes(8), b""], "number of buffers of the Arrow array is 3, expected 2"),
         ("l", [], "number of buffers of the Arrow array is 0"),
-        ("vu", [None, bytes(16)], "number of buffers of the Arrow array is 2, expected 3 or more"),
+        ("vu", [None, bytes(16)], "number of buffers of the Arrow array is 2, expected 3 to 1048576"),
         ("vu", [None, bytes(16), b"abc", None], "address of the sizes"),
     ],
 )
 def test_missing_buffers(kind, buffers, said):
     assert is_refused(agreed(lambda: Arrow(kind, buffers, length=1)), said)
+
+
+@pytest.mark.parametrize("count", [2**20 + 1, 2**31, 2**32, 2**62, 2**63 - 1, -1, -(2**63)])
+def test_numbers_of_buffers_that_no_array_has(count):
+    found = agreed(lambda: Arrow("vu", [None, view(1, b"a")], length=1, n_buffers=count))
+    assert is_refused(found, f"number of buffers of the Arrow array is {count}, expected 3 to 1048576")
 
 
 @pytest.mark.parametrize(("null_count", "bitmap", "said"), [

@@ -83,7 +83,7 @@ def test_choose_k_agrees_when_few_of_many_are_left(left):
 
 def test_choose_k_without_a_live_number_is_an_error():
     for owners in ([], [None], [None] * 5):
-        with pytest.raises(ValueError, match="no number has an owner"):
+        with pytest.raises(ValueError, match="owners are indexes of nodes"):
             native.extension.Chooser.choose_k(("a",), hashers.get(), owners)
 
 
@@ -126,3 +126,41 @@ def test_jump_agrees_for_many_buckets(buckets):
 )
 def test_logarithms_agree_to_the_last_bit(value):
     assert log2_fixed(value) == native.extension.log2_fixed(value)
+
+
+def made(rule, *arguments):
+    return getattr(native.extension.Chooser, rule)(("a", "b"), hashers.get(), *arguments)
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments"),
+    [
+        *((rule, [owners]) for rule in ("modulo", "kafka", "jump", "entries") for owners in ([], [0, 2], [2**32 - 1])),
+        ("rendezvous", [[]]),
+        ("rendezvous", [[(1, [], [])]]),
+        ("rendezvous", [[(0, [0], [b"a"])]]),
+        ("rendezvous", [[(1, [0, 1], [b"a"])]]),
+        ("rendezvous", [[(1, [2], [b"c"])]]),
+        ("multiprobe", [[], [], 21]),
+        ("multiprobe", [[0], [1], 0]),
+        ("multiprobe", [[0, 1], [1], 21]),
+        ("choose_k", [[]]),
+        ("choose_k", [[None]]),
+        ("choose_k", [[0, 2]]),
+    ],
+)
+def test_a_rule_without_what_it_asks_of_its_owners_is_refused_when_it_is_made(rule, arguments):
+    with pytest.raises(ValueError, match="owners are indexes of nodes"):
+        made(rule, *arguments)
+
+
+@pytest.mark.parametrize("value", [0, 2**64 + 1, 2**128 - 1])
+def test_a_logarithm_of_what_has_none_here_is_refused(value):
+    with pytest.raises(ValueError, match="2\\*\\*64"):
+        native.extension.log2_fixed(value)
+
+
+@pytest.mark.parametrize("nodes", [2**63, 2**64 - 1])
+def test_more_nodes_than_memory_holds_end_in_an_error_of_python(nodes):
+    with pytest.raises(MemoryError):
+        native.extension.grouped([0], nodes)

@@ -16,6 +16,7 @@ use super::refusal;
 
 pub const REFERENCE: &str = "apportion.placement.arrow";
 const MAX_ROWS: i64 = (1 << 31) - 1;
+const MOST_BUFFERS: i64 = 1 << 20;
 const EXTENSION: &[u8] = b"ARROW:extension:name";
 
 #[repr(C)]
@@ -264,7 +265,7 @@ unsafe fn chunk_of(py: Python<'_>, kind: &str, array: &Array, start: usize) -> P
         return Err(refusal(py, REFERENCE, "refuse_null", (start,)));
     }
     let (buffers, is_right) = match kind {
-        "vu" | "vz" => ("3 or more", array.n_buffers >= 3),
+        "vu" | "vz" => ("3 to 1048576", (3..=MOST_BUFFERS).contains(&array.n_buffers)),
         "u" | "U" | "z" | "Z" => ("3", array.n_buffers == 3),
         _ => ("2", array.n_buffers == 2),
     };

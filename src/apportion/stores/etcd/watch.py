@@ -47,7 +47,9 @@ class Feed:
         self._life = origin.life  # a scan of this handle may accept another, of which this watch knows nothing
         self._stream: Stream | None = None
         self._opened_at = 0.0
-        self._caught_up_at: int | None = None  # the revision after which the stream was opened, nothing being missed
+        # Where the stream was opened as one that missed nothing, until the server has shown that; what came meanwhile.
+        self._caught_up_at: int | None = None
+        self._held: list[Result] = []
         self._patience_seconds = _SILENT_SECONDS
         self._failed = 0
         self._denied = 0
@@ -73,7 +75,7 @@ class Feed:
 
     async def aclose(self) -> None:
         """Close the stream, if one is open; what came of an unfinished revision is forgotten."""
-        self._part = []
+        self._part, self._held = [], []
         if self._stream is not None:
             stream, self._stream = self._stream, None
             await stream.close()
@@ -120,10 +122,21 @@ class Feed:
         if result.get("watch_id"):  # the incarnation: number 0 is left out on the wire
             if result.get("events"):
                 await self._origin.look(self._life)
-            elif self._caught_up_at is not None and int(result["header"]["revision"]) > self._caught_up_at:
-                await self.aclose()  # the server went on while the range's watch began, which comes before this one
-            return
-        self._collect(result)
+            elif self._caught_up_at is not None:
+                await self._began(int(result["header"]["revision"]))
+        elif self._caught_up_at is not None:
+            self._held.append(result)
+        else:
+            self._collect(result)
+
+    async def _began(self, revision: int) -> None:
+        """The second watch of the stream began at a revision, so the range's did not at a later one: was it passed?"""
+        caught_up_at, self._caught_up_at = self._caught_up_at, None
+        if caught_up_at is None or revision > caught_up_at:
+            await self.aclose()
+        held, self._held = self._held, []
+        for result in held:
+            self._collect(result)
 
     def _ended(self, result: Result) -> None:
         if "compact_revision" in result and not result.get("watch_id"):
