@@ -208,7 +208,10 @@ def test_work_without_progress_costs_the_session_and_is_told(opened):
                 await until(lambda: 4 == len(ann.owned) == len(bob.owned))
                 partition, counted = next(iter(ann.owned)), ann.statistics
                 worker = asyncio.create_task(asyncio.to_thread(work, ann, partition, done))
+                await until(lambda: counted.given_up)
+                given_up = CLOCK.elapsed()
                 await until(lambda: 8 == len(bob.owned))  # by expiry: the work goes on, and nothing was handed over
+                assert CLOCK.elapsed() - given_up >= 0.9
                 assert (1, f"stuck: work on {partition} makes no progress") == (counted.given_up, counted.stuck)
                 done.set()
                 await worker

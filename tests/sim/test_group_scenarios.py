@@ -222,6 +222,26 @@ def test_06_who_slept_through_a_compaction_reads_all_again_and_tables_never_go_b
     assert [shown[-1].owner(each) for each in range(4)] == [owner for owner, _, _ in scene.owners().values()]
 
 
+def test_06_a_compaction_that_a_live_session_sleeps_through_costs_it_nothing(open_scene):
+    scene = open_scene(ttl_seconds=8.0, partitions=8)
+    scene.begin("a", "b")
+    held = {each: dict(scene.driver(each).holdings) for each in ("a", "b")}
+    scene.world.pause("b", 3.0)
+    scene.start("c", weight=0.0)
+    scene.until(lambda: "c" in scene.view.members)
+    scene.leave("c")
+    scene.world.backing.compact()
+    scene.wait(4.0)
+    assert scene.world.trace.covered["watch: Compacted"] >= 1
+    for each, before in held.items():
+        now = scene.driver(each).holdings
+        assert before.keys() == now.keys()
+        assert all(now[partition] is holding for partition, holding in before.items())
+        assert 1 == scene.driver(each).statistics.sessions
+    scene.start("d")
+    scene.until_settled("a", "b", "d")
+
+
 # 7
 
 

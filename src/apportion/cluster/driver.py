@@ -49,7 +49,7 @@ class Driver:
         self._store, self._sessions, self._clock = store, sessions, clock
         self._seat: Seat | None = None
         self._loop = asyncio.get_running_loop()
-        self._inbox: list[Change | Answered | Quiet | None] = []
+        self._inbox: list[Change | Scan | Answered | Quiet | None] = []
         self._woken, self._turned = asyncio.Event(), asyncio.Event()
         self._asides: set[asyncio.Task[None]] = set()
         self._patience = Patience(
@@ -93,8 +93,7 @@ class Driver:
         self._patience.renew()
         agreed = await agree(self._store, self.options.group, self.options.record)
         # The last scan before the watch: either accepts another life of the store, and both must be of one.
-        scan = await self._store.scan(self.view.keys.live)
-        self._must_not_go_back(scan)
+        scan = await self._scanned()
         part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm)
         self.statistics.sessions += 1
         # What was begun in an earlier life may have ended meanwhile; all else is of that life.
@@ -111,17 +110,32 @@ class Driver:
             await _ended([*tasks, *self._asides])
             self._step(Ended())
             self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
+            if part.is_forfeit:
+                await self._outlived(part.ttl_seconds)
             seat, self._seat = self._seat, None
             is_clear = not part.is_alone and (seat is None or await seat.is_cleared())
             await part.end(is_clear=is_clear)
         for task in done:
             task.result()
 
-    def _must_not_go_back(self, scan: Scan) -> None:
-        """Refuse a store that shows less than we saw of the same life: there it would give its epochs once more."""
-        lacking = lacking_in(scan, self.view)
+    async def _outlived(self, ttl_seconds: float) -> None:
+        """Wait with giving up what was ours until our work on it has ended, or our lease would have."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ttl_seconds):
+                while not self.holdings.all_quiet:
+                    self._woken.clear()
+                    await self._woken.wait()
+
+    async def _scanned(self) -> Scan:
+        """Return all there is; refuse a store that shows less than we saw of the same life before: there it would give
+        its epochs once more.
+        """
+        known = self.view.known()
+        scan = await self._store.scan(self.view.keys.live)
+        lacking = lacking_in(scan, known)
         if lacking is not None:
             raise StoreWentBack(f"the store of {self.options.group}", *lacking)
+        return scan
 
     async def _serve(self, part: Part, agreed: int) -> None:
         """Do what the machines say until the store has ended the session, or we have left."""
@@ -162,6 +176,8 @@ class Driver:
         for each in news:
             if isinstance(each, Change):
                 self._step(Seen(touched=self.view.apply(each, self._clock.elapsed())))
+            elif isinstance(each, Scan):
+                self._step(Seen(touched=self.view.load(each, self._clock.elapsed())))
             elif isinstance(each, Answered):
                 self._step(each)
         self._patience.ended(quiet)
@@ -268,8 +284,19 @@ class Driver:
             return Unknown(reason=error.problem)
 
     async def _watch(self, after: int) -> None:
-        async for change in self._store.watch(self.view.keys.live, after=after):
-            self._hear(change)
+        """Hear of all changes; when some are gone from the history, of what there is then. The lease lives on."""
+        while True:
+            try:
+                async for change in self._store.watch(self.view.keys.live, after=after):
+                    self._hear(change)
+            except Compacted:
+                scan = await self._scanned()
+                if scan.incarnation != self.view.incarnation:
+                    raise
+                self._hear(scan)
+                after = scan.revision
+            else:
+                return
 
     def _token(self, partition: int, epoch: int) -> FencingToken:
         session = f"{self.options.member_id} {self.share.me.session}"
@@ -289,7 +316,7 @@ class Driver:
         with suppress(RuntimeError):  # the loop has ended with the interpreter
             self._loop.call_soon_threadsafe(self._hear, news)
 
-    def _hear(self, news: Change | Answered | Quiet | None) -> None:
+    def _hear(self, news: Change | Scan | Answered | Quiet | None) -> None:
         self._inbox.append(news)
         self._woken.set()
 

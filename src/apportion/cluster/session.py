@@ -117,6 +117,7 @@ class Part:
 
     def __init__(self, session: Session, confirmed: Callable[[float], None]) -> None:
         self.ended = asyncio.Event()
+        self.is_forfeit = False
         self.trouble: BaseException | None = None
         self._session, self._confirmed = session, confirmed
         session.parts.append(self)
@@ -150,6 +151,7 @@ class Part:
 
     def forfeit(self) -> None:
         """Live by it no more: something of this group cannot be stopped otherwise."""
+        self.is_forfeit = True
         self.ended.set()
 
     async def end(self, *, is_clear: bool) -> None:

@@ -5,6 +5,7 @@ which this process saw something first, on its own clock; nobody else's count.
 """
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -77,16 +78,18 @@ class View:
         self._wanted: dict[str, frozenset[int]] = {}
 
     def load(self, scan: Scan, now: float) -> Touched:
-        """Take all that is there, in the place of what was; what is not new keeps its time."""
+        """Take all that is there in the place of what was; what is not new keeps its time, our newer commits stay."""
         touched = Touched()
         if scan.incarnation != self.incarnation:  # revisions of another life say nothing of this one's
             self._forget()
         there = {item.key for item in scan.items}
         for gone in [key for key in self._keys() if key not in there]:
-            self._take(gone, None, now, touched)
+            if self._revision_of(gone) <= scan.revision:
+                self._take(gone, None, now, touched)
         for item in scan.items:
-            self._take(item.key, item, now, touched)
-        self.revision, self.incarnation = scan.revision, scan.incarnation
+            if self._revision_of(item.key) < item.revision:
+                self._take(item.key, item, now, touched)
+        self.revision, self.incarnation = max(self.revision, scan.revision), scan.incarnation
         return touched
 
     def apply(self, change: Change, now: float) -> Touched:
@@ -109,6 +112,12 @@ class View:
                 item = Item(key=put.key, value=put.value, revision=revision, lease=put.lease)
                 self._take(put.key, item, now, touched)
         return touched
+
+    def known(self) -> "View":
+        """Return what is known of ownership now: what is taken later does not show in it."""
+        known = copy(self)
+        known.own = dict(self.own)
+        return known
 
     def owned(self, partition: int) -> Owned:
         """Return who owns a partition."""

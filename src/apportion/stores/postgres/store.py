@@ -102,13 +102,17 @@ class PostgresStore:
     async def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`. One round trip."""
         start, end = self._space.span(prefix)
+        before = self._seen
         rows = await self._link.ask(sql.SCAN, {"start": start, "end": end}, seconds=_SCAN_SECONDS)
-        seen = self._seen = _state(rows[0])
+        seen = _state(rows[0])
         items: list[Item] = []
         for begin in range(0, len(rows), _ITEMS_AT_A_TIME):
             items += map(self._item, rows[begin : begin + _ITEMS_AT_A_TIME] if rows[0][2] is not None else ())
             if begin:
                 await asyncio.sleep(0)  # others of this loop have leases to renew
+        # Only now, that nothing which others send meanwhile is taken by another life; and what they met may be newer.
+        if self._seen is before or self._seen.incarnation != seen.incarnation or self._seen.revision < seen.revision:
+            self._seen = seen
         return Scan(items=tuple(items), revision=seen.revision, incarnation=seen.incarnation)
 
     async def commit(
