@@ -1,4 +1,4 @@
-//! The functions of the module: positions of keys, and how many keys were handled here.
+//! The functions of the module: positions of keys, and how much was handled here.
 
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,13 +14,15 @@ use crate::key::KeyBytes;
 /// Written by whoever holds the interpreter's lock, so that a load and a store need not be one step.
 static KEYS_HANDLED: AtomicU64 = AtomicU64::new(0);
 
-/// Count keys, or partitions, whose answer was found here and not by the reference.
+/// Count keys, positions, partitions, or pieces of a table whose answer was found here. What the reference asks for
+/// on its way to an answer of its own is not counted: tests tell the two apart by it.
 #[inline]
-pub fn count(keys: usize) {
-    KEYS_HANDLED.store(KEYS_HANDLED.load(Relaxed).wrapping_add(keys as u64), Relaxed);
+pub fn count(answers: usize) {
+    KEYS_HANDLED.store(KEYS_HANDLED.load(Relaxed).wrapping_add(answers as u64), Relaxed);
 }
 
-/// Return how many keys, or partitions, this process has answered here: a test that compares with the reference sees it grow.
+/// Return how many keys, positions, partitions, or pieces of a table this process has answered here: a test that
+/// compares with the reference sees it grow.
 #[pyfunction]
 pub fn keys_handled() -> u64 {
     KEYS_HANDLED.load(Relaxed)

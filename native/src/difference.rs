@@ -9,7 +9,8 @@ use std::iter::once;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::router::Router;
+use crate::calls::count;
+use crate::router::{Laid, Router};
 
 const END: u128 = 1 << 64;
 
@@ -20,7 +21,7 @@ type Change = (u64, u128, u32, u32);
 #[pyfunction]
 pub fn ranges<'py>(placement: &Bound<'py, Router>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
     let py = placement.py();
-    let (starts, owners) = placement.get().laid()?.stretches.ranges();
+    let (starts, owners) = ranges_of(placement.get().laid()?);
     let starts: Vec<u8> = starts.into_iter().flat_map(u64::to_le_bytes).collect();
     let owners: Vec<u8> = owners.into_iter().flat_map(|owner| u64::from(owner).to_le_bytes()).collect();
     Ok((PyBytes::new(py, &starts), PyBytes::new(py, &owners)))
@@ -30,7 +31,7 @@ pub fn ranges<'py>(placement: &Bound<'py, Router>) -> PyResult<(Bound<'py, PyByt
 #[pyfunction]
 pub fn widths(placement: &Bound<'_, Router>) -> PyResult<Vec<u128>> {
     let laid = placement.get().laid()?;
-    let (starts, owners) = laid.stretches.ranges();
+    let (starts, owners) = ranges_of(laid);
     let mut widths = vec![0; laid.ids.len()];
     let ends = starts.iter().skip(1).map(|&start| u128::from(start)).chain(once(END));
     for ((&start, end), owner) in starts.iter().zip(ends).zip(owners) {
@@ -51,7 +52,14 @@ pub fn changes(old: &Bound<'_, Router>, new: &Bound<'_, Router>) -> PyResult<Vec
     for id in &before.ids {
         now_of.push(places.get(&id.bind(py).to_cow()?).copied());
     }
-    Ok(overlaid(before.stretches.ranges(), after.stretches.ranges(), &now_of))
+    Ok(overlaid(ranges_of(before), ranges_of(after), &now_of))
+}
+
+/// The ranges of a placement's table, which are counted each time that they are read.
+fn ranges_of(laid: &Laid) -> (Vec<u64>, Vec<u32>) {
+    let ranges = laid.stretches.ranges();
+    count(ranges.0.len());
+    ranges
 }
 
 /// Compare every piece; `now_of` is the index that each old node has now, if it has one.

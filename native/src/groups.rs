@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::answers::room;
+use crate::calls::count;
 
 /// Return where the places of each of `nodes` nodes end, and the places by node, in order, both as 8 bytes each.
 /// `indexes` is what `route_indexes` returned. O(indexes + nodes).
@@ -26,6 +27,7 @@ pub fn grouped<'py>(indexes: &Bound<'py, PyAny>, nodes: usize) -> PyResult<(Boun
         places[*next as usize] = place as u64;
         *next += 1;
     }
+    count(places.len());
     ends.truncate(nodes); // each start has moved up to its end
     Ok((bytes_of(py, &ends), bytes_of(py, &places)))
 }

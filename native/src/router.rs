@@ -15,9 +15,11 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 
 use crate::answers::{self, Answers, Threads};
 use crate::bulk::BLOCK;
+use crate::calls;
 use crate::circle::Unsorted;
 use crate::cuts::PADDING;
 use crate::hash::Hasher;
+use crate::key::KeyBytes;
 use crate::ring;
 use crate::saved;
 use crate::stretches::Stretches;
@@ -44,8 +46,11 @@ impl Router {
         self.laid.get().ok_or_else(|| PyRuntimeError::new_err("the placement was asked before it was made"))
     }
 
-    fn lay(&self, laid: Laid) -> PyResult<()> {
-        self.laid.set(laid).map_err(|_| PyRuntimeError::new_err("the placement was made already"))
+    /// Take what is laid, once; return how many stretches it has.
+    fn lay(&self, laid: Laid) -> PyResult<usize> {
+        let stretches = laid.stretches.len();
+        self.laid.set(laid).map_err(|_| PyRuntimeError::new_err("the placement was made already"))?;
+        Ok(stretches)
     }
 }
 
@@ -88,12 +93,18 @@ impl Laid {
 
     /// The owner of a key and the nodes met after it.
     fn preferred<'py>(&self, zones: &Zones, key: &Bound<'py, PyAny>, count: usize) -> PyResult<Bound<'py, PyTuple>> {
-        let stretch = self.stretches.stretch(answers::position(&self.hasher, key)?);
+        let stretch = self.stretch(key)?;
+        calls::count(1);
         if count <= FEW {
             self.named(key.py(), zones.pick(&self.stretches, stretch, &mut [0; FEW][..count]))
         } else {
             self.named(key.py(), zones.pick(&self.stretches, stretch, &mut vec![0; count]))
         }
+    }
+
+    /// The stretch of a key. Not counted: a list of the reference begins with it too.
+    fn stretch(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
+        Ok(self.stretches.stretch(self.hasher.position_with(key.py(), &KeyBytes::of(key)?)?))
     }
 
     fn named<'py>(&self, py: Python<'py>, indexes: &[u32]) -> PyResult<Bound<'py, PyTuple>> {
@@ -157,7 +168,10 @@ impl Router {
     fn owner_at(&self, position: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
         let laid = self.laid()?;
         match position.cast_exact::<PyInt>().map(|position| position.extract::<u64>()) {
-            Ok(Ok(place)) => Ok(laid.ids[laid.owner(place) as usize].clone_ref(position.py())),
+            Ok(Ok(place)) => {
+                calls::count(1);
+                Ok(laid.ids[laid.owner(place) as usize].clone_ref(position.py()))
+            }
             _ => Err(refused(position)),
         }
     }
@@ -222,7 +236,7 @@ impl Router {
         bounds.extend(words.iter().map(|&bytes| u64::from_ne_bytes(bytes)));
         let owners = owners.as_chunks().0.iter().map(|&bytes| u32::from_ne_bytes(bytes)).collect();
         let stretches = Stretches::new(bounds, owners, ids.len())?;
-        self.lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None })
+        self.lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None }).map(drop) // found by the reference
     }
 
     /// Lay the tokens of a ring: of each node as many as `count_of` says, less what `before`, a ring of the same tokens
@@ -275,13 +289,13 @@ impl Router {
             Some(old) => old.changed(&kept.index_of_old, &gone, made, ids.len()),
             None => Stretches::of_circle(made, ids.len()),
         };
-        self.lay(Laid { stretches, hasher, ids, zones: Some(OnceLock::new()) })
+        calls::count(self.lay(Laid { stretches, hasher, ids, zones: Some(OnceLock::new()) })?);
+        Ok(())
     }
 
     /// Return the number of the stretch that a key lies in.
     fn _stretch(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let laid = self.laid()?;
-        Ok(laid.stretches.stretch(answers::position(&laid.hasher, key)?))
+        self.laid()?.stretch(key)
     }
 
     /// Return every owner once, in the order in which their stretches come from this one on.
@@ -329,7 +343,7 @@ pub fn lay_columns(
     let (Some(starts), Some(owners)) = columns else { return Ok(false) };
     let Some((bounds, owners)) = saved::read(starts, owners, shape, ids.len()) else { return Ok(false) };
     let stretches = Stretches::new(bounds, owners, ids.len())?;
-    placement.get().lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None })?;
+    calls::count(placement.get().lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None })?);
     Ok(true)
 }
 

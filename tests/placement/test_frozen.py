@@ -13,6 +13,7 @@ from apportion.placement.frozen import Frozen
 from tests import worlds
 from tests.model.snapshots import BYTES, EXAMPLES, is_refused, resealed
 from tests.model.test_forged import FORGED_TABLES
+from tests.native.comparing import answered_by_the_twin
 
 KEYS = [f"tenant-{number}" for number in range(300)]
 SECRET = bytes(range(16))
@@ -22,7 +23,9 @@ DATA = encode(RING.table(2))
 
 @given(worlds.tables(), st.lists(worlds.keys, max_size=5))
 def test_a_loaded_table_has_the_owners_of_the_decoded_one(table, keys):
-    frozen, made = Frozen.load(encode(table)), Frozen(table)
+    with answered_by_the_twin(len(table.starts)):
+        frozen = Frozen.load(encode(table))
+    made = Frozen(table)
     assert frozen == made
     assert table == frozen.saved
     for key in keys:
