@@ -21,7 +21,7 @@ from apportion.cluster.seat import LEAVES, Seat, agree, ask_to_leave
 from apportion.cluster.session import Part, Sessions
 from apportion.cluster.share import Answered, Commit, Drain, Ended, Joined, Quiet, Seen, Serve, Share, Stop, Tick
 from apportion.cluster.statistics import Statistics
-from apportion.cluster.view import View, lacking_in
+from apportion.cluster.view import View, known, lacking_in
 from apportion.errors import Compacted, LeaseLost, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
@@ -130,9 +130,9 @@ class Driver:
         """Return all there is; refuse a store that shows less than we saw of the same life before: there it would give
         its epochs once more.
         """
-        known = self.view.known()
+        before = known(self.view)
         scan = await self._store.scan(self.view.keys.live)
-        lacking = lacking_in(scan, known)
+        lacking = lacking_in(scan, before)
         if lacking is not None:
             raise StoreWentBack(f"the store of {self.options.group}", *lacking)
         return scan

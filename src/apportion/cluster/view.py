@@ -113,12 +113,6 @@ class View:
                 self._take(put.key, item, now, touched)
         return touched
 
-    def known(self) -> "View":
-        """Return what is known of ownership now: what is taken later does not show in it."""
-        known = copy(self)
-        known.own = dict(self.own)
-        return known
-
     def owned(self, partition: int) -> Owned:
         """Return who owns a partition."""
         return self.own.get(partition, _UNSEEN)
@@ -230,6 +224,13 @@ class View:
         self.target_revision = 0 if item is None else item.revision
         self._wanted.clear()
         touched.target = True
+
+
+def known(view: View) -> View:
+    """Return what a view knows of ownership now: what it takes later does not show."""
+    found = copy(view)
+    found.own = dict(view.own)
+    return found
 
 
 def lacking_in(scan: Scan, view: View) -> tuple[str, str] | None:
