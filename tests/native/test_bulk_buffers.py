@@ -1,10 +1,12 @@
 """Keys in buffers: NumPy arrays of every type and stride, `array.array`, memory views."""
 
 import ctypes
+import sys
 import threading
 from array import array
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -191,3 +193,78 @@ def test_a_buffer_that_is_written_to_meanwhile_gives_some_answers(kind):
     finally:
         stop.set()
         changer.join()
+
+
+class Exported:
+    """An Arrow array whose export was made before: pyarrow gives the interpreter's lock away for it."""
+
+    def __init__(self, array):
+        self.capsules = array.__arrow_c_array__()
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.capsules
+
+
+# Of a list's keys other threads get their turn after 2**19.
+NUMBERS = range(500_000)
+UNLOCKED = {
+    "numbers": lambda: np.array(NUMBERS),
+    "fixed-width-bytes": lambda: np.array(NUMBERS).astype("S6"),
+    "arrow-numbers": lambda: Exported(pa.array(NUMBERS)),
+    "arrow-texts": lambda: Exported(pa.array(map(str, NUMBERS), pa.utf8())),
+}
+LOCKED = {
+    "list": lambda: list(map(str, NUMBERS)),
+    "tuple": lambda: tuple(map(str, NUMBERS)),
+    "few-numbers": lambda: np.arange(1000),
+}
+
+
+@pytest.fixture
+def unasked():
+    """Let no thread ask for the interpreter's lock meanwhile: another has it only if it is given away."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(10)
+    yield
+    sys.setswitchinterval(before)
+
+
+def counted_during(call):
+    """Return how far another thread, which waits for nothing but the interpreter's lock, counts while a call runs."""
+    waits, begin, counted = threading.Lock(), threading.Lock(), 0
+
+    def count():
+        nonlocal counted
+        waits.release()
+        begin.acquire()
+        for _ in range(1000):
+            counted += 1
+
+    waits.acquire()
+    begin.acquire()
+    counter = threading.Thread(target=count)
+    counter.start()
+    waits.acquire()
+    begin.release()
+    before = counted
+    call()
+    during = counted - before
+    counter.join()
+    assert 1000 == counted
+    return during
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("make", UNLOCKED.values(), ids=UNLOCKED)
+def test_other_threads_run_while_keys_of_a_buffer_are_hashed(make, threads, unasked):
+    keys = make()
+    calls = (lambda: native.extension.positions("xxh3-64", keys, None, threads) for _ in range(200))
+    assert any(map(counted_during, calls))  # at the first call, unless the machine is too busy to wake the thread
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("make", LOCKED.values(), ids=LOCKED)
+def test_no_other_thread_runs_while_objects_are_read_or_unlocking_is_not_worth_it(make, threads, unasked):
+    keys = make()
+    calls = (lambda: native.extension.positions("xxh3-64", keys, None, threads) for _ in range(20))
+    assert {0} == set(map(counted_during, calls))

@@ -1,5 +1,8 @@
 """CRUSH and the circle in the twin are those of the reference: the same lists, the same tokens."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +94,17 @@ def test_straws_that_do_not_fit_are_refused(forged):
         native.extension.crush_lists(["p"], 1, forged, zones)
     with pytest.raises(ValueError, match="do not fit"):
         native.extension.crush_lists(["p"], 1, GOOD, [zones[0], (forged, ("c", "d"))])
+
+
+def test_lists_that_fall_short_are_filled_by_later_draws_of_the_reference():
+    """A zone whose nodes are all out is drawn in vain, and the next draw is by the hash of the word."""
+    empty, names = replace(GOOD, lengths=(0, 0)), [f"z{number}" for number in range(6)]
+    zones = [
+        SimpleNamespace(straws=empty if number < 3 else GOOD, nodes=(f"{number}a", f"{number}b")) for number in range(6)
+    ]
+    tree = SimpleNamespace(straws=Straws.of(names, [1000] * 6), zones=zones)
+    partitions = [f"p{number}" for number in range(50)]
+    assert reference_lists(tree, partitions, 2) == twin_lists(tree, partitions, 2)
 
 
 def test_nothing_asked_is_nothing_answered():

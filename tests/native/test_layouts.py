@@ -26,6 +26,12 @@ def test_it_is_at_every_length_and_for_every_tag(label):
         agrees(label, data)
 
 
+@pytest.mark.parametrize("label", LABELS)
+def test_it_is_for_every_byte_alone(label):
+    for byte in range(256):  # each of which asks another entry of a table
+        agrees(label, bytes([byte]))
+
+
 def test_a_key_that_hashes_to_the_least_token_of_cassandra_stands_at_the_last_position():
     assert 2**64 - 1 == native.extension.position("cassandra-murmur3", LEAST_TOKEN)
     agrees("cassandra-murmur3", LEAST_TOKEN)

@@ -21,7 +21,7 @@ MODULES = "import sys, types; sys.modules['apportion._native'] = "
 
 def fault(state, probe, *, ci):
     """Return what is wrong with a build whose twin is in this state, if anything is."""
-    if not ci or state in {State.IN_USE, State.SWITCHED_OFF} or probe in {"no cargo", "no crates index"}:
+    if not ci or state in {State.IN_USE, State.SWITCHED_OFF} or probe in {"no cargo", "old cargo", "no crates index"}:
         return None
     return f"the native twin is {state.value}, and the probe before its build said {probe!r}"
 
@@ -40,6 +40,8 @@ def test_a_build_of_the_ci_has_the_twin_unless_crates_could_not_be_had():
         (State.ABSENT, CRATES, False, False),
         (State.ABSENT, "no crates index", True, False),
         (State.ABSENT, "no cargo", True, False),
+        (State.ABSENT, "old cargo", True, False),
+        (State.ABSENT, "broken", True, True),
         (State.ABSENT, "nothing", True, True),
         (State.UNLOADABLE, CRATES, True, True),
         (State.OTHER_VERSION, CRATES, True, True),
