@@ -196,8 +196,8 @@ class Fenced(Outdated):
 class NotOwner(Outdated):
     """A partition that this member does not own now."""
 
-    def __init__(self, partition: object, why: str) -> None:
-        hint = "Nothing was done. Ask group.owned, or wait for group.changes()."
+    def __init__(self, partition: object, why: str, hint: str = "") -> None:
+        hint = hint or "Nothing was done. Ask group.owned, or wait for group.changes()."
         super().__init__(f"partition {shown(partition)} is not ours: {why}.", hint)
         self.partition = partition
 

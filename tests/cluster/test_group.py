@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import time
 from contextlib import AsyncExitStack
 from datetime import timedelta
 
@@ -176,6 +177,25 @@ def test_a_leader_is_followed_by_another_with_a_higher_token(url):
             assert not first.is_leader
 
 
+def test_who_has_resigned_waits_for_no_election_and_is_told_to_stand_again(url):
+    async def story():
+        async with apportion.leader(url, "boss", member_id="b", lease_ttl=TTL) as second:
+            second.resign()
+            with pytest.raises(NotOwner, match="has resigned") as raised:
+                await second.wait_until_elected()
+            assert "apportion.leader" in raised.value.hint
+
+    with sync.leader(url, "boss", member_id="a", lease_ttl=TTL) as first:
+        first.wait_until_elected()
+        run(story())
+        first.resign()
+        while first.is_leader:  # until all is handed over
+            time.sleep(0.01)
+        with pytest.raises(NotOwner, match="has resigned") as raised:
+            first.wait_until_elected()
+        assert "apportion.leader" in raised.value.hint
+
+
 def test_one_consumer_of_changes(url):
     with sync.open_group(url, "g", partitions=2, drain_timeout=timedelta(seconds=0.1), lease_ttl=TTL) as group:
         changes = group.changes()
@@ -208,6 +228,11 @@ def test_an_id_whose_session_lives_elsewhere_is_refused(url):
         ({"static": True, "member_id": None}, InvalidInput, "member_id"),
         ({"throttle": 0}, InvalidInput, "throttle"),
         ({"labels": {"a": 1}}, InvalidInput, "labels"),
+        ({"labels": ["a"]}, InvalidInput, "labels"),
+        ({"labels": "a=b"}, InvalidInput, "labels"),
+        ({"zone": "eu"}, InvalidInput, "zone"),
+        ({"zone": 7}, InvalidInput, "zone"),
+        ({"zone": ("eu", "")}, InvalidInput, "zone level"),
         ({"weight": -1.0}, InvalidInput, "weight"),
     ],
 )
@@ -225,9 +250,26 @@ def test_who_says_otherwise_than_the_group_is_refused(url):
             sync.open_group(url, "g", partitions=4, mode="eager", member_id="b").__enter__()
 
 
-def test_a_lease_that_the_store_cannot_keep_is_refused(url):
-    with pytest.raises(InvalidInput, match="ttl"):
+def test_a_zone_may_be_a_list_or_nothing():
+    zones = [apportion.open_group("sqlite:///never.db", "g", partitions=4, zone=zone) for zone in (["eu", "r1"], ())]
+    assert [("eu", "r1"), ()] == [each.options.member.zone for each in zones]
+
+
+def test_a_name_that_no_table_can_have_is_refused_as_that_of_a_group():
+    for opening in (apportion.open_group, sync.open_group):
+        assert "é" * 100 == opening("sqlite:///never.db", "é" * 100, partitions=4).options.group
+        with pytest.raises(InvalidInput, match=r"name of the group is 'é.*, expected at most 200 bytes"):
+            opening("sqlite:///never.db", "é" * 100 + "x", partitions=4)
+    with pytest.raises(InvalidInput, match=r"name of the group is .*, expected at most 200 bytes"):
+        apportion.leader("sqlite:///never.db", "x" * 201)
+
+
+def test_a_lease_that_the_store_cannot_keep_is_refused_under_the_name_that_it_was_passed(url):
+    with pytest.raises(
+        InvalidInput, match=r"lease_ttl is '0:00:00.001000', expected .* 0\.5 to 604800 seconds"
+    ) as raised:
         sync.open_group(url, "g", partitions=4, lease_ttl=timedelta(milliseconds=1)).__enter__()
+    assert "lease_ttl" == raised.value.field
 
 
 def test_redis_is_refused_for_what_it_cannot_promise():

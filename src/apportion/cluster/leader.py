@@ -14,6 +14,7 @@ from types import TracebackType
 
 from apportion.cluster.facade import AsyncGroup, AsyncOpening, SyncGroup, SyncOpening
 from apportion.cluster.options import TTL
+from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
 
 _ONE = 0
@@ -36,11 +37,12 @@ class AsyncElection:
         return self._group.token(_ONE)
 
     async def wait_until_elected(self) -> FencingToken:
-        """Wait until this process is the leader; return its token."""
+        """Wait until this process is the leader; return its token. `NotOwner` once it stands no more."""
         changes = self._group.changes()
         try:
             while not self.is_leader:
-                await anext(changes)
+                if await anext(changes, None) is None:
+                    raise _resigned()
         finally:
             await changes.aclose()
         return self.token
@@ -70,7 +72,8 @@ class SyncElection:
         """See `AsyncElection`."""
         changes = self._group.changes()
         while not self.is_leader:
-            next(changes)
+            if next(changes, None) is None:
+                raise _resigned()
         return self.token
 
     def resign(self) -> None:
@@ -108,6 +111,11 @@ class SyncLeader:
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
         self._opening.__exit__(kind, error, place)
+
+
+def _resigned() -> NotOwner:
+    hint = "To stand again, leave this block and open another apportion.leader(...)."
+    return NotOwner(_ONE, "this process has resigned, by itself, by request or by SIGTERM", hint)
 
 
 leader = Leader

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from apportion.cluster import environment
 from apportion.cluster.controller import checked_balancer
-from apportion.cluster.records import GroupRecord, MemberRecord, Mode, checked_id, checked_partitions
+from apportion.cluster.records import GroupRecord, MemberRecord, Mode, checked_group, checked_id, checked_partitions
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import Node
 
@@ -70,18 +70,18 @@ class Opening:
             raise UnknownOption("mode", mode, ("cooperative", "eager"))
         if throttle is not None and (type(throttle) is not int or throttle < 1):
             raise InvalidInput("throttle", throttle, "an int of at least 1, or None", "It bounds moves under way.")
-        given = environment.member_id(os.environ) if member_id is None else member_id
+        node = _node(member_id, zone, weight)
         self.url = url
         self.options = Options(
-            group=checked_id("name of the group", name),
+            group=checked_group(name),
             record=GroupRecord(
                 partitions=checked_partitions(partitions), mode=mode, balancer=checked_balancer(balancer)
             ),
-            member_id=checked_id("member_id", given),
+            member_id=node.id,
             member=MemberRecord(
                 nonce="",
-                weight=environment.weight(os.environ) if weight is None else weight,
-                zone=tuple(environment.zone(os.environ) if zone is None else zone),
+                weight=node.weight,
+                zone=node.zone,
                 labels=_checked_labels(environment.labels(os.environ) if labels is None else labels),
                 grace_seconds=_grace(static, member_id, rejoin_grace),
             ),
@@ -92,8 +92,15 @@ class Opening:
             progress_seconds=_progress(progress_deadline),
             throttle=throttle,
         )
-        member = self.options.member
-        Node(self.options.member_id, zone=member.zone, weight=member.weight)  # refuses what no balancer could take
+
+
+def _node(member_id: str | None, zone: tuple[str, ...] | None, weight: float | None) -> Node:
+    """Return the member as balancers see it, which refuses what none of them could take."""
+    return Node(
+        checked_id("member_id", environment.member_id(os.environ) if member_id is None else member_id),
+        zone=environment.zone(os.environ) if zone is None else zone,
+        weight=environment.weight(os.environ) if weight is None else weight,
+    )
 
 
 def _grace(static: bool, member_id: str | None, rejoin_grace: timedelta | None) -> float:
@@ -121,7 +128,10 @@ def _seconds(field: str, length: timedelta) -> float:
 
 
 def _checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    expected, hint = "a mapping of str to str", 'Write labels={"tier": "batch"}.'
+    if not isinstance(labels, Mapping):
+        raise InvalidInput("labels", labels, expected, hint)
     for name, value in labels.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidInput("labels", value, "a mapping of str to str", 'Write labels={"tier": "batch"}.')
+            raise InvalidInput("labels", value, expected, hint)
     return dict(labels)

@@ -1,22 +1,26 @@
 """Publication: the controller's process publishes who owns what, so that clients route from memory (see `follow`).
 
 Promises: what is published is what the ownership records said at one moment, under the controller's term: one that has
-lost it publishes nothing more. Changes that come close together are one version.
+lost it publishes nothing more. Changes that come close together are one version. What cannot be published, because
+something else lies under the name of the group, is told once and tried again now and then; the members go on.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 from apportion.cluster.controller import Controller
 from apportion.cluster.publishing import Publisher
 from apportion.cluster.view import View
-from apportion.errors import Conflict, Outdated, StoreUnavailable
+from apportion.errors import ApportionError, Conflict, InvalidInput, Outdated, StoreDenied, StoreUnavailable
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.stores.api import CoordinationStore, Unchanged
 
+logger = logging.getLogger("apportion.group")
 PAUSE_SECONDS = 0.2
+AGAIN_SECONDS = 5.0
 
 
 async def publish_owners(
@@ -24,19 +28,22 @@ async def publish_owners(
 ) -> None:
     """Publish the owners under the name of the group, whenever they change while this process is the controller."""
     fresh = partial(Publisher, store, view.keys.group, incarnation=view.incarnation)
-    publisher, term, published = fresh(), 0, -1
+    publisher, term, published, told = fresh(), 0, -1, ""
     while True:
         while controller.term is None or (term, published) == (controller.term, view.moves):
             await turn()
         if controller.term != term:
             publisher, term = fresh(), controller.term
-        moves = view.moves
+        moves, pause = view.moves, PAUSE_SECONDS
         try:
             await publisher.publish(owners(view), when=[Unchanged(key=view.keys.controller, revision=term)])
-            published = moves
+            published, told = moves, ""
         except (Conflict, Outdated, StoreUnavailable):
             publisher = fresh()
-        await asyncio.sleep(PAUSE_SECONDS)
+        except (InvalidInput, StoreDenied) as error:
+            publisher, pause = fresh(), AGAIN_SECONDS
+            told = _tell(view.keys.group, error, told)
+        await asyncio.sleep(pause)
 
 
 def owners(view: View) -> Assignment:
@@ -45,3 +52,12 @@ def owners(view: View) -> Assignment:
     topology = Topology({name for name in names if name is not None})
     rows = {name: (place,) for place, name in enumerate(topology.ids)}
     return Assignment(topology=topology, rows=tuple(() if name is None else rows[name] for name in names))
+
+
+def _tell(group: str, error: ApportionError, told: str) -> str:
+    """Log why the owners are not published, unless it was the last that was told; return what is told now."""
+    if error.problem != told:
+        what = "%s: members go on, but table %s does not show who owns what, and is tried again every %g s: %s %s"
+        advice = f"{error.hint} The name of a group is for the table of its owners alone."
+        logger.warning(what, group, group, AGAIN_SECONDS, error.problem, advice)
+    return error.problem

@@ -19,6 +19,7 @@ from array import array
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
+from apportion.cluster.tables import MAX_NAME_BYTES
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.topology import Node, check_name
 
@@ -190,6 +191,15 @@ def checked_partitions(partitions: int) -> int:
         hint = "Take some times as many as members you will ever have, for example 256."
         raise InvalidInput("partitions", partitions, f"an int in 1 .. {MAX_PARTITIONS}", hint)
     return partitions
+
+
+def checked_group(name: str) -> str:
+    """Return the name of a group, which its published table has too; `InvalidInput` for one that neither can have."""
+    checked_id("name of the group", name)
+    if len(name.encode()) > MAX_NAME_BYTES:
+        expected, hint = f"at most {MAX_NAME_BYTES} bytes of UTF-8", "Shorten it, for example to its digest."
+        raise InvalidInput("name of the group", name, expected, hint)
+    return name
 
 
 def checked_id(what: str, name: str) -> str:

@@ -12,8 +12,9 @@ Refuses: to renew for other processes, and to revive a lease that has ended; the
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
-from apportion.errors import StoreUnavailable, StoreWentBack
+from apportion.errors import InvalidInput, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.api import CoordinationStore
 
@@ -58,10 +59,13 @@ class Session:
         self._keeping: asyncio.Future[None] | None = None
 
     async def begin(self) -> None:
-        """Ask the store for the lease, and keep it from now on."""
+        """Ask the store for the lease, and keep it from now on; `InvalidInput` if it grants none of this length."""
         await self._store.scan(_NOTHING)  # accepts another life of the store
         sent = self._clock.elapsed()
-        self.lease = (await self._store.grant(ttl_seconds=self.ttl_seconds)).id
+        try:
+            self.lease = (await self._store.grant(ttl_seconds=self.ttl_seconds)).id
+        except InvalidInput as error:
+            raise self._refused(error) from error
         self._confirm(sent)
         self._keeping = asyncio.ensure_future(self._keep())
         self._keeping.add_done_callback(self._kept)
@@ -93,6 +97,13 @@ class Session:
             if self.lease not in alive:
                 return
             self._confirm(sent)
+
+    def _refused(self, error: InvalidInput) -> InvalidInput:
+        """Name what the user of a group has passed. The limits are asked afterwards: etcd's may be those it told us."""
+        limits = self._store.capabilities()
+        bounds = f"{limits.min_ttl_seconds:g} to {limits.max_ttl_seconds:g} seconds"
+        expected = f"a timedelta that the store grants: {bounds}"
+        return InvalidInput("lease_ttl", str(timedelta(seconds=self.ttl_seconds)), expected, error.hint)
 
     def _confirm(self, sent: float) -> None:
         self.deadline = sent + self.ttl_seconds * (1 - MARGIN_RATIO)

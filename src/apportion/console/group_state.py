@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from apportion.cluster.records import QUARANTINE_DEATHS, GroupRecord, Keys, checked_id, decoded
+from apportion.cluster.records import QUARANTINE_DEATHS, GroupRecord, Keys, checked_group, decoded
 from apportion.cluster.view import View
 from apportion.errors import InvalidInput, StoreUnavailable, UnknownOption
 from apportion.stores.api import Committed, CoordinationStore, Need, Outcome, Refused
@@ -105,7 +105,7 @@ async def opened(url: str) -> AsyncIterator[CoordinationStore]:
 
 async def read(store: CoordinationStore, name: str) -> Found:
     """Read a group whole; `UnknownOption` names the nearest one."""
-    keys = Keys(group=checked_id("name of the group", name))
+    keys = Keys(group=checked_group(name))
     items = (await store.scan(keys.record)).items
     item = next((each for each in items if each.key == keys.record), None)
     if item is None:
