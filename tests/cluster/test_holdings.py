@@ -199,3 +199,18 @@ def test_the_oldest_hold_is_known(holdings, clock):
     clock.now = 4.0
     holdings.enter(1)
     assert (3.0, 2) == holdings.oldest()
+
+
+def test_a_hold_that_rests_keeps_its_partition_and_is_not_the_oldest(holdings, clock, quiet):
+    (_, first), _ = holdings.enter(1), holdings.enter(2)
+    clock.now = 3.0
+    first.rest()
+    assert (0.0, 2) == holdings.oldest()
+    holdings.withdraw([1, 2])
+    assert [] == quiet
+    with first.at_work():
+        clock.now = 4.0
+        assert [(0.0, 2), (3.0, 1)] == sorted((hold.since, hold.partition) for hold in holdings._holds)
+    assert float("inf") == first.since
+    holdings.leave(first)
+    assert [1] == quiet

@@ -36,3 +36,9 @@ def test_a_hold_that_is_open_for_too_long_is_stuck():
     assert "stuck: work on 7 makes no progress" == waiting.verdict((100.0, 7), 130.0)
     waiting.renew()
     assert "stuck: work on 7 makes no progress" == waiting.verdict((100.0, 7), 140.0)
+
+
+def test_holds_that_all_rest_are_never_stuck():
+    waiting = patience(progress_seconds=30.0)
+    resting = (float("inf"), 7)
+    assert (None, float("inf")) == (waiting.verdict(resting, 9999.0), waiting.wakes_at(resting))

@@ -218,6 +218,14 @@ def failures(ring: Ring) -> str:
     return ""
 
 
+async def opened(partition: int, token: FencingToken) -> None:
+    print(partition, token.epoch)
+
+
+def opened_without_a_loop(partition: int, token: FencingToken) -> None:
+    print(partition, token.epoch)
+
+
 async def groups(url: str) -> None:
     async with open_group(
         url,
@@ -242,6 +250,8 @@ async def groups(url: str) -> None:
         async with group.hold(17) as token:
             assert_type(token, FencingToken)
         await group.wait_until_settled()
+        await group.serve(on_gained=opened, on_lost=None)
+        assert_type(group.failing, Mapping[int, str])
     async with leader(url, "boss") as election:
         assert_type(await election.wait_until_elected(), FencingToken)
 
@@ -252,3 +262,6 @@ def groups_without_a_loop(url: str) -> None:
             assert_type(change.lost, tuple[int, ...])
         with group.hold("17") as token:
             assert_type(token, FencingToken)
+        group.serve(on_gained=opened_without_a_loop, on_lost=None)
+        group.serve(on_gained=opened)  # type: ignore[arg-type] # nobody would await it
+        assert_type(group.failing, Mapping[int, str])

@@ -236,7 +236,7 @@ class Driver:
             part.forfeit()
 
     def _oldest(self) -> tuple[float, int] | None:
-        """Return the hold that is open for the longest; none before we have joined: it cost its own session already."""
+        """Return the hold at work for the longest; none before we have joined: it cost its own session already."""
         return self.holdings.oldest() if self.share.me.session else None
 
     async def _has_left(self, seat: Seat, now: float) -> bool:

@@ -11,21 +11,24 @@
 All that must go on in time goes on on the I/O thread: a user's loop that is blocked loses nothing.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from types import TracebackType
 
-from apportion.cluster.handlers import Handler, Handlers
+from apportion.cluster.blocks import block
+from apportion.cluster.calls import Handler, PlainHandler, awaited, threaded
+from apportion.cluster.handlers import Handlers
 from apportion.cluster.holdings import GroupChange, Holding
 from apportion.cluster.membership import Membership
 from apportion.cluster.options import Opening
 from apportion.cluster.signals import leaving_on_sigterm
 from apportion.cluster.statistics import Sight, Statistics, sight
 from apportion.cluster.view import Present
-from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
 from apportion.stores.io_thread import IoThread, io_thread
+
+MOST_THREADS = 32
+LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them as long as it may
 
 
 class Group:
@@ -33,6 +36,7 @@ class Group:
 
     def __init__(self, membership: Membership, thread: IoThread) -> None:
         self._membership, self._thread = membership, thread
+        self._handlers: Handlers | None = None
 
     @property
     def member_id(self) -> str:
@@ -79,6 +83,11 @@ class Group:
         """The partitions on which work has ended without that any guard had seen their token: see `guards`."""
         return frozenset(self._membership.holdings.unguarded)
 
+    @property
+    def failing(self) -> Mapping[int, str]:
+        """The partitions whose handlers fail at this moment, and why: a copy. No I/O."""
+        return {} if self._handlers is None else dict(self._handlers.failing)
+
     def token(self, partition: int | str) -> FencingToken:
         """Return the token of a partition; `NotOwner` when it is not ours at this moment. No I/O."""
         return self._membership.token(partition)
@@ -89,11 +98,7 @@ class Group:
 
 
 class AsyncGroup(Group):
-    """A group for callers on any event loop. `failing` are the partitions whose handlers fail, and why."""
-
-    def __init__(self, membership: Membership, thread: IoThread) -> None:
-        super().__init__(membership, thread)
-        self.failing: Mapping[int, str] = {}
+    """A group for callers on any event loop."""
 
     async def changes(self) -> AsyncGenerator[GroupChange, None]:
         """Yield what was gained and lost, until this member has left. One consumer.
@@ -120,27 +125,18 @@ class AsyncGroup(Group):
         `NotOwner` at once if it is not ours, and in the middle of the block if the session ends, or the drain times
         out: then what the block awaits is cancelled.
         """
-        holdings, number = self._membership.holdings, self._membership.number(partition)
-        block = _Block(asyncio.current_task(), asyncio.get_running_loop())
-        token, hold = holdings.enter(number, block.cancel)
-        try:
+        async with block(self._membership.holdings, self._membership.number(partition)) as (token, _):
             yield token
-        except asyncio.CancelledError:
-            if block.was_cancelled:
-                raise NotOwner(number, "the session ended, or the drain timed out, while it was held") from None
-            raise
-        finally:
-            block.end()
-            holdings.leave(hold)
 
     async def serve(self, *, on_gained: Handler | None = None, on_lost: Handler | None = None) -> None:
         """Call handlers with (partition, token) for all that is gained and lost, until this member has left.
 
         It is the one consumer of changes. See `handlers` for what happens when a handler fails; `failing` says it.
+        `InvalidInput` for a plain function, before any is called.
         """
-        handlers = Handlers(self, on_gained, on_lost)
-        self.failing = handlers.failing
-        await handlers.run()
+        calls = awaited("on_gained", on_gained), awaited("on_lost", on_lost)
+        self._handlers = Handlers(self.changes(), self._membership.holdings, *calls)
+        await self._handlers.run()
 
     async def wait_until_settled(self) -> None:
         """Wait until every partition of the group belongs to whom it should."""
@@ -168,6 +164,19 @@ class SyncGroup(Group):
     def hold(self, partition: int | str) -> AbstractContextManager[FencingToken]:
         """See `AsyncGroup`. A thread cannot be cancelled: ask `token` again in long work."""
         return self._membership.held(partition)
+
+    def serve(self, *, on_gained: PlainHandler | None = None, on_lost: PlainHandler | None = None) -> None:
+        """See `AsyncGroup`. Handlers are plain functions; each call has a thread of its own, at most 32 at once.
+
+        A thread cannot be cancelled: what it works on is kept until it has ended, or the session is given up; one that
+        outlives its member goes on alone. Ctrl-C interrupts this call; the end of the group's block waits for
+        `on_lost`. `InvalidInput` for an async function.
+        """
+        calls = threaded("on_gained", on_gained), threaded("on_lost", on_lost)
+        changes = AsyncGroup(self._membership, self._thread).changes()  # for the loop of the I/O thread
+        holdings = self._membership.holdings
+        self._handlers = Handlers(changes, holdings, *calls, at_once=MOST_THREADS, last_seconds=LAST_SECONDS)
+        self._thread.wait(self._handlers.run())
 
     def wait_until_settled(self) -> None:
         """See `AsyncGroup`."""
@@ -212,29 +221,6 @@ class SyncOpening(Opening):
     ) -> None:
         self._signals.__exit__(None, None, None)
         self._thread.wait(self._membership.end())
-
-
-class _Block:
-    """The task inside a `hold` block, so that it can be cancelled from another thread, and only within the block."""
-
-    def __init__(self, task: "asyncio.Task[object] | None", loop: asyncio.AbstractEventLoop) -> None:
-        self._task, self._loop = task, loop
-        self.was_cancelled = False
-
-    def cancel(self) -> None:
-        """Cancel what the block awaits; from any thread."""
-        self._loop.call_soon_threadsafe(self._cancel)
-
-    def end(self) -> None:
-        """Note that the block has ended."""
-        task, self._task = self._task, None
-        if self.was_cancelled and task is not None:
-            task.uncancel()
-
-    def _cancel(self) -> None:
-        if self._task is not None:
-            self.was_cancelled = True
-            self._task.cancel()
 
 
 open_group = AsyncOpening

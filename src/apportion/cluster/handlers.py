@@ -5,42 +5,48 @@
 Promises: for one partition they never run at once, and `on_lost` comes after `on_gained` of the same token. A partition
 goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises is called
 again, later each time, and is on probation meanwhile: `failing` says which and why. `on_gained` is given up when the
-partition is lost, `on_lost` when the drain's time is over.
+partition is lost, `on_lost` when the drain's time is over. Between its handlers a partition owes no progress.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
-from typing import Protocol
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
-from apportion.cluster.holdings import GroupChange
+from apportion.cluster.blocks import block
+from apportion.cluster.calls import Call
+from apportion.cluster.holdings import GroupChange, Hold, Holdings
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
 
 logger = logging.getLogger("apportion.group")
-Handler = Callable[[int, FencingToken], Awaitable[None]]
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 30.0
 
 
-class Serves(Protocol):
-    """What handlers need of a group."""
-
-    def changes(self) -> AsyncGenerator[GroupChange, None]:
-        """See `AsyncGroup`."""
-        ...
-
-    def hold(self, partition: int | str) -> AbstractAsyncContextManager[FencingToken]:
-        """See `AsyncGroup`."""
-        ...
-
-
 class Handlers:
-    """The handlers of one group, and a task for each partition that is ours."""
+    """The handlers of one group, and a task for each partition that is ours.
 
-    def __init__(self, group: Serves, on_gained: Handler | None, on_lost: Handler | None) -> None:
-        self._group, self._on_gained, self._on_lost = group, on_gained, on_lost
+    So many run `at_once`, None for all. When this member has left, those that still run are waited for so many
+    `last_seconds`, None for as long as they take.
+    """
+
+    def __init__(
+        self,
+        changes: AsyncIterator[GroupChange],
+        holdings: Holdings,
+        on_gained: Call | None,
+        on_lost: Call | None,
+        *,
+        at_once: int | None = None,
+        last_seconds: float | None = None,
+    ) -> None:
+        self._changes, self._holdings = changes, holdings
+        self._on_gained, self._on_lost = on_gained, on_lost
+        self._places: AbstractAsyncContextManager[None] = (
+            nullcontext() if at_once is None else asyncio.Semaphore(at_once)
+        )
+        self._last_seconds = last_seconds
         self._losing: dict[int, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.failing: dict[int, str] = {}
@@ -48,7 +54,7 @@ class Handlers:
     async def run(self) -> None:
         """Call the handlers for all that changes, until this member has left."""
         try:
-            async for change in self._group.changes():
+            async for change in self._changes:
                 for partition in change.lost:
                     if partition in self._losing:
                         self._losing[partition].set()
@@ -58,7 +64,7 @@ class Handlers:
             for losing in self._losing.values():
                 losing.set()
             if self._tasks:
-                await asyncio.wait(self._tasks)
+                await asyncio.wait(self._tasks, timeout=self._last_seconds)
 
     def _begin(self, partition: int) -> None:
         self._losing[partition] = asyncio.Event()
@@ -69,28 +75,40 @@ class Handlers:
     async def _live(self, partition: int, losing: asyncio.Event) -> None:
         """Hold one partition from the first handler to the last."""
         try:
-            async with self._group.hold(partition) as token:
-                await self._until_done(partition, token, self._on_gained, give_up=losing)
+            async with block(self._holdings, partition) as (token, hold):
+                hold.rest()
+                await self._until_done(self._on_gained, token, hold, give_up=losing)
                 await losing.wait()
-                await self._until_done(partition, token, self._on_lost, give_up=None)
+                await self._until_done(self._on_lost, token, hold, give_up=None)
         except NotOwner as error:
             logger.warning("%s", error.problem)
         finally:
             self.failing.pop(partition, None)
 
     async def _until_done(
-        self, partition: int, token: FencingToken, handler: Handler | None, *, give_up: asyncio.Event | None
+        self, call: Call | None, token: FencingToken, hold: Hold, *, give_up: asyncio.Event | None
     ) -> None:
         pause = FIRST_PAUSE_SECONDS
-        while handler is not None and (give_up is None or not give_up.is_set()):
-            [error] = await asyncio.gather(handler(partition, token), return_exceptions=True)
-            if not isinstance(error, BaseException):
-                self.failing.pop(partition, None)
+        while call is not None and (give_up is None or not give_up.is_set()):
+            error = await self._called(call, token, hold, give_up)
+            if error is None:
+                self.failing.pop(hold.partition, None)
                 return
-            self.failing[partition] = f"{type(error).__name__}: {error}"
+            self.failing[hold.partition] = f"{type(error).__name__}: {error}"
             logger.error("handler of %s failed; again in %.1f s", token.resource, pause, exc_info=error)
             await _pause(pause, unless=give_up)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    async def _called(
+        self, call: Call, token: FencingToken, hold: Hold, give_up: asyncio.Event | None
+    ) -> BaseException | None:
+        """Call a handler once, in its turn, unless it was given up by then; return what it raised."""
+        async with self._places:
+            if give_up is not None and give_up.is_set():
+                return None
+            with hold.at_work():
+                [outcome] = await asyncio.gather(call(hold.partition, token), return_exceptions=True)
+        return outcome if isinstance(outcome, BaseException) else None
 
 
 async def _pause(seconds: float, *, unless: asyncio.Event | None) -> None:

@@ -11,6 +11,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from apportion.cluster.guards import checked
@@ -35,14 +36,31 @@ class GroupChange:
     lost: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Hold:
-    """Work that was begun on a partition, since when, and how to cancel it."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class Hold:
+    """Work that was begun on a partition, how to cancel it, and since when it is at work: infinity while it rests.
+
+    A hold that rests keeps its partition like any other, and owes no progress.
+    """
 
     partition: int
     resource: str
-    since: float
     cancel: Callable[[], None]
+    clock: Clock
+    since: float
+
+    def rest(self) -> None:
+        """Only keep the partition, from now on."""
+        self.since = float("inf")
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Within the block it is at work, since now; afterwards it rests."""
+        self.since = self.clock.elapsed()
+        try:
+            yield
+        finally:
+            self.rest()
 
 
 _NOTHING: Mapping[int, Holding] = {}
@@ -72,7 +90,7 @@ class Holdings(Mapping[int, Holding]):
         self._lock, self._process = threading.Lock(), os.getpid()
         self._held: dict[int, Holding] = {}
         self._open: Counter[int] = Counter()
-        self._holds: dict[object, _Hold] = {}
+        self._holds: dict[Hold, None] = {}  # in the order in which they began
         self._tellings, self._lapses = _Tellings(), 0
         self.unguarded: set[int] = set()
 
@@ -124,16 +142,16 @@ class Holdings(Mapping[int, Holding]):
     def cancel(self, partition: int | None = None) -> None:
         """Cancel the holds that are open on a partition, or all."""
         with self._lock:
-            cancels = [hold.cancel for hold in self._holds.values() if partition in (None, hold.partition)]
+            cancels = [hold.cancel for hold in self._holds if partition in (None, hold.partition)]
         for cancel in cancels:
             cancel()
 
     def oldest(self) -> tuple[float, int] | None:
-        """Return since when the oldest hold is open, and on which partition; None when none is."""
+        """Return since when a hold is at work for the longest, and on which partition; None when none is open."""
         with self._lock:
-            return min(((hold.since, hold.partition) for hold in self._holds.values()), default=None)
+            return min(((hold.since, hold.partition) for hold in self._holds), default=None)
 
-    def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, object]:
+    def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, Hold]:
         """Begin a hold; `NotOwner` when the partition is not ours now. `leave` ends what is returned with the token."""
         if self._process != os.getpid():  # where the lock may be held for ever
             raise NotOwner(partition, "it belongs to the process that this one was forked from")
@@ -144,21 +162,22 @@ class Holdings(Mapping[int, Holding]):
             if not self.is_current:
                 raise NotOwner(partition, "the store has not confirmed our session in time")
             self._open[partition] += 1
-            hold = object()
-            self._holds[hold] = _Hold(
+            hold = Hold(
                 partition=partition,
                 resource=held.token.resource,
-                since=self._clock.elapsed(),
                 cancel=cancel or _nothing,
+                clock=self._clock,
+                since=self._clock.elapsed(),
             )
+            self._holds[hold] = None
             return held.token, hold
 
-    def leave(self, hold: object) -> None:
+    def leave(self, hold: Hold) -> None:
         """End a hold."""
         with self._lock:
-            ended = self._holds.pop(hold)
-            partition = ended.partition
-            if not checked(ended.resource):
+            del self._holds[hold]
+            partition = hold.partition
+            if not checked(hold.resource):
                 self.unguarded.add(partition)
             self._open[partition] -= 1
         self._settle([partition])

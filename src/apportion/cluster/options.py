@@ -38,10 +38,10 @@ class Opening:
     `partitions` are numbered from 0; all members say the same number, mode and balancer. A `static` member keeps
     its partitions over a restart within `rejoin_grace`, under an id of its own choice. A partition that is lost is
     given away once its work has ended; after `drain_timeout` the work is cancelled. `lease_ttl` is how long a
-    process that was killed keeps its partitions. With a `progress_deadline`, a process in which a hold stays open
-    for longer is taken for stuck, and gives up all it has. `throttle` bounds the planned moves under way. With
-    `replace`, a living member of the same id is asked to leave. What is None is taken from the environment (see
-    `environment`), or is off.
+    process that was killed keeps its partitions. With a `progress_deadline`, a process in which a hold stays open,
+    or a handler of `serve` runs, for longer is taken for stuck, and gives up all it has. `throttle` bounds the planned
+    moves under way. With `replace`, a living member of the same id is asked to leave. What is None is taken from the
+    environment (see `environment`), or is off.
 
     Raises `InvalidInput`, `UnknownOption`.
     """

@@ -45,7 +45,7 @@ class Patience:
         return late
 
     def verdict(self, oldest: tuple[float, int] | None, now: float) -> str | None:
-        """Return why the session is to be given up, once; None to go on. `oldest` is the hold open for the longest."""
+        """Return why the session is to be given up, once; None to go on. `oldest` is at work for the longest."""
         if self._is_over:
             return None
         forced = sorted(partition for partition, at in self._force_at.items() if at <= now)

@@ -33,7 +33,7 @@ _ON_HAND_OVER = (
         "cluster/handover.py",
         "(Phase.IDLE, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING),",
         "(Phase.IDLE, Event.WANTED_USED): (Act.SERVE, Phase.SERVING),",
-        seeds=200,
+        seeds=600,
     ),
     Bug(
         "it is forgotten which epochs were served",

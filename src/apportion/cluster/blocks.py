@@ -1,0 +1,53 @@
+"""Blocks: a partition that a task keeps for as long as a block lasts, on any event loop.
+
+Promises: the block begins only on what is ours. When the session ends within it, or the drain times out, what the block
+awaits is cancelled and the block ends with `NotOwner`.
+Refuses: threads, which cannot be cancelled; see `Membership.held`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from apportion.cluster.holdings import Hold, Holdings
+from apportion.errors import NotOwner
+from apportion.model.epoch import FencingToken
+
+
+@asynccontextmanager
+async def block(holdings: Holdings, partition: int) -> AsyncIterator[tuple[FencingToken, Hold]]:
+    """Hold a partition within the block, in the task that enters it; errors are those of `AsyncGroup.hold`."""
+    inside = _Inside(asyncio.current_task(), asyncio.get_running_loop())
+    token, hold = holdings.enter(partition, inside.cancel)
+    try:
+        yield token, hold
+    except asyncio.CancelledError:
+        if inside.was_cancelled:
+            raise NotOwner(partition, "the session ended, or the drain timed out, while it was held") from None
+        raise
+    finally:
+        inside.end()
+        holdings.leave(hold)
+
+
+class _Inside:
+    """The task inside a block, so that it can be cancelled from another thread, and only within the block."""
+
+    def __init__(self, task: "asyncio.Task[object] | None", loop: asyncio.AbstractEventLoop) -> None:
+        self._task, self._loop = task, loop
+        self.was_cancelled = False
+
+    def cancel(self) -> None:
+        """Cancel what the block awaits; from any thread."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def end(self) -> None:
+        """Note that the block has ended."""
+        task, self._task = self._task, None
+        if self.was_cancelled and task is not None:
+            task.uncancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self.was_cancelled = True
+            self._task.cancel()
