@@ -348,7 +348,7 @@ def test_nobody_can_be_drained_where_nobody_is(tmp_path):
 
 @pytest.mark.parametrize("command", [*READING, "ls", "run"])
 def test_a_bad_url_is_refused_without_its_password(command, tmp_path):
-    assert set(GROUP_COMMANDS) == {*READING, "ls", "run"}
+    assert set(GROUP_COMMANDS) == {*READING, "apply", "ls", "run"}
     more = ("mailers", *READING.get(command, ())) if command != "ls" else ()
     more += ("--partitions", "4", "--", "true") if command == "run" else ()
     for url in ("sqlit:///work.db", "redis://worker:S3cr3t@127.0.0.1:1/0", "postgresql://w:S3cr3t@127.0.0.1:1/x"):

@@ -118,11 +118,17 @@ class Seat:
 
 async def ask_to_leave(store: CoordinationStore, view: View, member_id: str, how: bytes) -> Outcome | None:
     """Ask a member for its partitions; the request ends with its session. None when it was asked before, or is gone."""
+    asked = request_to_leave(view, member_id, how)
+    return None if asked is None else await store.commit(when=asked[0], puts=[asked[1]])
+
+
+def request_to_leave(view: View, member_id: str, how: bytes) -> tuple[list[Compare], Put] | None:
+    """Return what to compare and to write to ask a member for its partitions; None when it was, or is gone."""
     there, key = view.members.get(member_id), view.keys.drain(member_id)
     if there is None or member_id in view.drains:
         return None
     when: list[Compare] = [Absent(key=key), Unchanged(key=view.keys.member(member_id), revision=there.session)]
-    return await store.commit(when=when, puts=[Put(key=key, value=how, lease=there.lease)])
+    return when, Put(key=key, value=how, lease=there.lease)
 
 
 async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> int:

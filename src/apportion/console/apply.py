@@ -70,4 +70,6 @@ def _plan_in(path: Path) -> Plan:
     except BadSnapshot as error:
         if error.field == "snapshot kind" and data.startswith(b'{"apportion":"assignment"'):
             error.hint = "Pass --assignment FILE: the assignment that this one was planned from."
+        elif error.field == "snapshot kind" and data.startswith(b'{"apportion":"groupplan"'):
+            error.hint = "It is of the members of a group: apportion group apply URL GROUP FILE"
         raise

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
@@ -10,13 +11,16 @@ from cyclopts import Parameter
 from apportion.console import group_acts as acts
 from apportion.console import group_report as report
 from apportion.console.edits import Edits
-from apportion.console.group_plan import change_of, print_change, print_change_json
+from apportion.console.group_apply import Applied, acts_of, carry_out, told
+from apportion.console.group_plan import Change, change_of, print_change, print_change_json
 from apportion.console.group_run import Joining, run
+from apportion.console.group_saving import MemberPlan, read_plan, save_plan
 from apportion.console.group_state import Found, opened, read, read_all, shown_url
 from apportion.console.group_steps import remarks, standing
 from apportion.console.group_story import Line
 from apportion.console.output import print_json
 from apportion.console.plan import PENDING
+from apportion.errors import InvalidInput
 from apportion.stores.api import CoordinationStore
 
 Reply = TypeVar("Reply")
@@ -194,6 +198,7 @@ def plan_group(
     /,
     *,
     edits: Edits = Edits(),  # noqa: B008 - a frozen value
+    output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: bool = False,
 ) -> int:
     """Show what members that join, leave or drain would move. Exit code 0: nothing, 2: changes, 1: an error.
@@ -204,12 +209,46 @@ def plan_group(
         URL of the store, such as sqlite:///work.db
     name
         Name of the group.
+    output
+        Save the plan, for `apportion group apply`.
     json
         Print one JSON object instead.
     """
-    change = change_of(_asked(url, lambda store: read(store, name)), edits)
+    found = _asked(url, lambda store: read(store, name))
+    change = change_of(found, edits)
+    if output is not None:
+        save_plan(found, change, output)
     (print_change_json if json else print_change)(change)
     return PENDING if change.moves else 0
+
+
+def apply_group(url: str, name: str, plan: Path, /, *, wait: bool = True, json: bool = False) -> None:
+    """Carry a saved plan out: drain and forget members, all at once; refuse if the group has changed since.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    plan
+        Plan saved by `apportion group plan -o`.
+    wait
+        Wait until members that are drained own nothing; requests that are not waited for stand all the same.
+    json
+        Print one JSON object instead.
+    """
+    saved = read_plan(plan)
+    if saved.basis.group != name:
+        raise InvalidInput("plan file", str(plan), f"a plan of group {name}", f"It is of group {saved.basis.group}.")
+    acts_of(saved)
+    applied, left = _asked(url, lambda store: _applied(store, url, saved, wait=wait, json=json))
+    if json:
+        drained = [{"member": member, "owned": owned} for member, owned in left.items()]
+        members = {"done_before": not applied.is_new, "drained": drained, "forgotten": list(applied.acts.forgets)}
+        print_json("group apply", group=name, summary=saved.summary, **members)
+    else:
+        print(f"group apply: {told(saved, applied, left)}")
 
 
 def run_group(
@@ -254,6 +293,24 @@ async def _tell(store: CoordinationStore, name: str, *, json: bool) -> None:
 async def _drained(store: CoordinationStore, url: str, name: str, member: str, *, wait: bool, json: bool) -> int:
     """Ask a member for its partitions, tell how many it still owns, and return how many that are."""
     found = await acts.drain(store, name, member, shown_url(url))
+    return await _left(store, found, member, wait=wait, json=json)
+
+
+async def _applied(
+    store: CoordinationStore, url: str, saved: MemberPlan, *, wait: bool, json: bool
+) -> tuple[Applied, dict[str, int]]:
+    """Carry a plan out; return what came of it, and how many partitions those that are drained still own."""
+    applied = await carry_out(store, saved, shown_url(url), _unshown if json else print_change)
+    drains = applied.acts.drains
+    return applied, {each: await _left(store, applied.found, each, wait=wait, json=json) for each in drains}
+
+
+def _unshown(_: Change) -> None:
+    """Show nothing: one JSON object is all."""
+
+
+async def _left(store: CoordinationStore, found: Found, member: str, *, wait: bool, json: bool) -> int:
+    """Return how many partitions a member that is drained still owns; tell each number, if it is waited for."""
     left = len(found.owned_by(member))
     if not wait:
         return left

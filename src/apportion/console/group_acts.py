@@ -1,21 +1,22 @@
 """What an operator does to a group without being in it: drain, forget, release, resize; and how its changes are read.
 
-Promises: each is one commit that compares what it rests upon; what changed in between is read again. No epoch ever goes
-back: ownership records are written anew at most with fewer deaths, and never deleted.
+Promises: each is one commit that compares what it rests upon, also to drain some and forget others as planned; what
+changed in between is read again. No epoch ever goes back: ownership records are written anew at most with fewer deaths,
+and never deleted.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
 from apportion.cluster.records import Keys, Ownership, Target, checked_partitions, encoded, encoded_target
-from apportion.cluster.seat import DRAINED, ask_to_leave
+from apportion.cluster.seat import DRAINED, ask_to_leave, request_to_leave
 from apportion.cluster.view import View
 from apportion.console.group_state import Found, happened, read
 from apportion.console.group_story import Line, Story
 from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
-from apportion.stores.api import Committed, CoordinationStore, Put, Unchanged
+from apportion.stores.api import Committed, Compare, CoordinationStore, Put, Unchanged
 
 _HISTORY_SECONDS = 5.0
 
@@ -48,19 +49,39 @@ async def forget(store: CoordinationStore, name: str, member_id: str, shown: str
     """Forget a static member, so that nobody waits for it; `InvalidInput` for one that is there."""
     while True:
         found = await read(store, name)
-        statics = found.view.statics
-        if member_id in found.view.members:
-            hint = f"Stop its process, or ask for its partitions: apportion group drain URL {name} {member_id}"
-            raise InvalidInput("member", member_id, "one that is not there any more", hint)
-        if member_id not in statics:
-            if not statics:
-                hint = f"Group {name} remembers none: only static members are remembered when they are gone."
-                raise InvalidInput("member", member_id, "a static member", hint)
-            raise UnknownOption("static member", member_id, statics)
-        key = found.view.keys.static(member_id)
-        when = [Unchanged(key=key, revision=statics[member_id][1])]
-        if happened(await store.commit(when=when, deletes=[key]), shown):
+        when = _remembered(found, member_id)
+        if happened(await store.commit(when=[when], deletes=[when.key]), shown):
             return
+
+
+async def drain_and_forget(
+    store: CoordinationStore, found: Found, *, drains: Iterable[str], forgets: Iterable[str], shown: str
+) -> bool:
+    """Drain some members and forget others in one commit; whether it happened, for it compares the target as found."""
+    keys, view = found.view.keys, found.view
+    when: list[Compare] = [Unchanged(key=keys.target, revision=view.target_revision)]
+    puts: list[Put] = []
+    for each in drains:
+        asked = request_to_leave(view, found.checked_member(each), DRAINED)
+        when += [] if asked is None else asked[0]
+        puts += [] if asked is None else [asked[1]]
+    remembered = [_remembered(found, each) for each in forgets]
+    deletes = [each.key for each in remembered]
+    return happened(await store.commit(when=[*when, *remembered], puts=puts, deletes=deletes), shown)
+
+
+def _remembered(found: Found, member_id: str) -> Unchanged:
+    """Return the compare of the record that remembers a static member which is not there."""
+    statics = found.view.statics
+    if member_id in found.view.members:
+        hint = f"Stop its process, or ask for its partitions: apportion group drain URL {found.name} {member_id}"
+        raise InvalidInput("member", member_id, "one that is not there any more", hint)
+    if member_id not in statics:
+        if not statics:
+            hint = f"Group {found.name} remembers none: only static members are remembered when they are gone."
+            raise InvalidInput("member", member_id, "a static member", hint)
+        raise UnknownOption("static member", member_id, statics)
+    return Unchanged(key=found.view.keys.static(member_id), revision=statics[member_id][1])
 
 
 async def release(store: CoordinationStore, name: str, partition: int, shown: str) -> Ownership:

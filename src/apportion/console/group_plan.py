@@ -17,7 +17,7 @@ from apportion.console.group_state import Found
 from apportion.console.output import print_columns, print_json
 from apportion.console.plan_report import print_transfers
 from apportion.errors import InvalidInput
-from apportion.model.topology import Node, Topology
+from apportion.model.topology import Topology
 
 Owners = tuple[str | None, ...]
 
@@ -79,22 +79,37 @@ class Change:
 
 def change_of(found: Found, edits: Edits) -> Change:
     """Return what edits of the members would change; `InvalidInput` when no target was written yet."""
-    target = found.view.target
-    if target is None:
-        hint = f"The first member that joins makes one; look with: apportion group show URL {found.name}"
-        raise InvalidInput("target", None, "one that a controller wrote", hint)
-    before = Topology(_nodes(found, target))
-    after = edits.applied_to(before)
-    owners = assigned(found.name, found.record, tuple(after), target)
+    return change_to(found, edits.applied_to(members_of(found)), _words(edits))
+
+
+def change_to(found: Found, after: Topology, words: str) -> Change:
+    """Return what would change if the members were `after`."""
+    target = target_of(found)
     return Change(
         group=found.name,
-        words=_words(edits),
+        words=words,
         is_eager=found.record.mode == "eager",
         before=target.owners,
-        after=owners,
-        nodes_before=before,
+        after=assigned(found.name, found.record, tuple(after), target),
+        nodes_before=members_of(found),
         nodes_after=after,
     )
+
+
+def target_of(found: Found) -> Target:
+    """Return the target of a group; `InvalidInput` when none was written yet."""
+    if found.view.target is None:
+        hint = f"The first member that joins makes one; look with: apportion group show URL {found.name}"
+        raise InvalidInput("target", None, "one that a controller wrote", hint)
+    return found.view.target
+
+
+def members_of(found: Found) -> Topology:
+    """Return the members as the controller counts them: those that drain weigh 0, static ones may be away."""
+    view, named = found.view, set(target_of(found).owners)
+    nodes = {each: there.record.node(each, drains=each in view.drains) for each, there in view.members.items()}
+    away = {each: record.node(each) for each, (record, _) in view.statics.items() if each in named}
+    return Topology((away | nodes).values())
 
 
 def print_change(change: Change) -> None:
@@ -125,13 +140,6 @@ def print_change_json(change: Change) -> None:
         members=[{"member": each, "before": held[each], "after": holds[each]} for each in ids],
         moves=[{"partition": each, "source": old, "target": new} for each, old, new in change.moves],
     )
-
-
-def _nodes(found: Found, target: Target) -> tuple[Node, ...]:
-    view, named = found.view, set(target.owners)
-    nodes = {each: there.record.node(each, drains=each in view.drains) for each, there in view.members.items()}
-    away = {each: record.node(each) for each, (record, _) in view.statics.items() if each in named}
-    return tuple((away | nodes).values())
 
 
 def _words(edits: Edits) -> str:

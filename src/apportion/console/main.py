@@ -34,6 +34,7 @@ TABLE_COMMANDS = {
     "import": "Read ranges made elsewhere from CSV.",
 }
 GROUP_COMMANDS = {
+    "apply": "Carry a saved plan out: drain and forget members of the group that it was made from.",
     "drain": "Ask a member for all its partitions, and wait until it has none.",
     "explain": "Say who owns a partition, what it waits for, and how it came there (also: why).",
     "forget": "Forget a static member that will not come back.",

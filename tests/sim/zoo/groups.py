@@ -33,7 +33,7 @@ _ON_HAND_OVER = (
         "cluster/handover.py",
         "(Phase.IDLE, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING),",
         "(Phase.IDLE, Event.WANTED_USED): (Act.SERVE, Phase.SERVING),",
-        seeds=600,
+        seeds=400,
     ),
     Bug(
         "it is forgotten which epochs were served",
@@ -88,7 +88,7 @@ _ON_SHARE = (
         "cluster/share.py",
         "AGAIN_SECONDS = 0.1",
         "AGAIN_SECONDS = 18.0",
-        seeds=200,
+        seeds=400,
     ),
     Bug(
         "who is asked to drain gives all away at once",
