@@ -34,8 +34,8 @@ pub struct Laid {
     pub stretches: Stretches,
     hasher: Hasher,
     pub ids: Vec<Py<PyString>>,
-    /// Where a preference list is a walk around the circle: the zones, once they are asked for.
-    zones: Option<OnceLock<Zones>>,
+    /// Once they are asked for: the zones, where a preference list is a walk around the circle.
+    zones: OnceLock<Option<Zones>>,
 }
 
 /// Lists of up to so many nodes are made without a room of their own.
@@ -84,11 +84,9 @@ impl Laid {
     ) -> PyResult<Option<(&'a Zones, usize)>> {
         let wanted = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<i64>().ok());
         let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
-        let (Some(zones), None, Spread::Known(name), Some(wanted)) = (&self.zones, spread_level, spread, wanted) else {
-            return Ok(None);
-        };
-        let zones = Zones::of(zones, placement)?;
-        Ok(zones.suffice(wanted, *name == BEST_EFFORT).then_some((zones, wanted)))
+        let (None, Spread::Known(name), Some(wanted)) = (spread_level, spread, wanted) else { return Ok(None) };
+        let zones = Zones::of(&self.zones, placement)?;
+        Ok(zones.filter(|zones| zones.suffice(wanted, *name == BEST_EFFORT)).map(|zones| (zones, wanted)))
     }
 
     /// The owner of a key and the nodes met after it.
@@ -236,7 +234,7 @@ impl Router {
         bounds.extend(words.iter().map(|&bytes| u64::from_ne_bytes(bytes)));
         let owners = owners.as_chunks().0.iter().map(|&bytes| u32::from_ne_bytes(bytes)).collect();
         let stretches = Stretches::new(bounds, owners, ids.len())?;
-        self.lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None }).map(drop) // found by the reference
+        self.lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: OnceLock::new() }).map(drop) // found by the reference
     }
 
     /// Lay the tokens of a ring: of each node as many as `count_of` says, less what `before`, a ring of the same tokens
@@ -289,7 +287,7 @@ impl Router {
             Some(old) => old.changed(&kept.index_of_old, &gone, made, ids.len()),
             None => Stretches::of_circle(made, ids.len()),
         };
-        calls::count(self.lay(Laid { stretches, hasher, ids, zones: Some(OnceLock::new()) })?);
+        calls::count(self.lay(Laid { stretches, hasher, ids, zones: OnceLock::new() })?);
         Ok(())
     }
 
@@ -343,7 +341,7 @@ pub fn lay_columns(
     let (Some(starts), Some(owners)) = columns else { return Ok(false) };
     let Some((bounds, owners)) = saved::read(starts, owners, shape, ids.len()) else { return Ok(false) };
     let stretches = Stretches::new(bounds, owners, ids.len())?;
-    calls::count(placement.get().lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: None })?);
+    calls::count(placement.get().lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: OnceLock::new() })?);
     Ok(true)
 }
 

@@ -17,15 +17,20 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// The zones of a placement's topology, learnt when first asked for.
-    pub fn of<'a>(known: &'a OnceLock<Zones>, placement: &Bound<'_, Router>) -> PyResult<&'a Zones> {
+    /// The zones of the nodes that a placement's walks meet, learnt when first asked for; none where a list is no walk.
+    pub fn of<'a>(known: &'a OnceLock<Option<Zones>>, placement: &Bound<'_, Router>) -> PyResult<Option<&'a Zones>> {
         if let Some(zones) = known.get() {
-            return Ok(zones);
+            return Ok(zones.as_ref());
         }
-        let spread = placement.py().import("apportion.placement.spread")?;
-        let (of_node, owning_nodes, owning_zones) =
-            spread.call_method1("numbered_domains", (placement.getattr("topology")?,))?.extract()?;
-        Ok(known.get_or_init(|| Zones { of_node, owning_nodes, owning_zones }))
+        let met = placement.getattr("_met_by_walks")?;
+        let zones = if met.is_none() {
+            None
+        } else {
+            let spread = placement.py().import("apportion.placement.spread")?;
+            let (of_node, owning_nodes, owning_zones) = spread.call_method1("numbered_domains", (met,))?.extract()?;
+            Some(Zones { of_node, owning_nodes, owning_zones })
+        };
+        Ok(known.get_or_init(|| zones).as_ref())
     }
 
     /// Whether there is a list of so many nodes, each in another zone unless zones are used again.

@@ -43,6 +43,7 @@ def test_a_good_log_passes():
         ("overlaps", effect(40, "a", at=40.2, places=0, holder="stranger")),
         ("lost", effect(40, "a", at=300.0, start=3, places=1)),
         ("disturbed", effect(40, "a", at=300.0, epoch=2, places=0)),
+        ("disturbed", effect(0, "b", at=300.0, epoch=3, places=0, holder="another session of b")),
         ("moves_vs_minimum", effect(40, "b", at=300.0, epoch=2, places=0)),
     ],
 )
@@ -50,6 +51,12 @@ def test_each_fault_is_found(name, line):
     lines = good()
     lines.insert(-1, line)
     assert {name} == failed(lines)
+
+
+def test_another_session_of_who_slept_past_its_lease_is_no_disturbance():
+    lines = good()
+    lines.insert(-1, effect(40, "a", at=300.0, epoch=2, places=0, holder="another session of a"))
+    assert set() == failed(lines)
 
 
 def test_a_place_that_nobody_counted_is_lost():

@@ -47,6 +47,14 @@ def reference_ring(topology, vnodes, hasher):
     return ring
 
 
+def laid_reference(placement, topology):
+    """Return the reference of a circle that is laid already, for lists of some nodes."""
+    reference = Reference()
+    reference.topology = topology
+    reference._lay(topology.ids, placement.hasher, *placement._cuts())
+    return reference
+
+
 def twin(name, key):
     """Return a key's position by the twin, asked alone and in a list."""
     with answered_by_the_twin(4):

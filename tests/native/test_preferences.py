@@ -1,4 +1,4 @@
-"""Preference lists on a ring in the twin are those of the rule, walking around the reference of the ring."""
+"""Preference lists on a circle in the twin are those of the rule, walking around the reference of the circle."""
 
 import pytest
 from hypothesis import given
@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from apportion import Node, Ring, hashers
 from apportion.errors import ApportionError, InvalidInput, NotEnoughNodes, UnknownOption
+from apportion.placement.envoy import Envoy
+from apportion.placement.ketama import Ketama
+from apportion.placement.nginx import Nginx
 from tests import worlds
-from tests.native.comparing import answered_by_the_twin, needs_twin, reference_ring
+from tests.native.comparing import answered_by_the_twin, laid_reference, needs_twin, reference_ring
 from tests.native.test_router import KEYS
 
 pytestmark = needs_twin
@@ -51,6 +54,36 @@ def test_lists_in_which_zones_are_used_again_are_the_twins():
     expected = [reference.preference(key, count, spread="best-effort") for key in KEYS for count in counts]
     with answered_by_the_twin(len(expected)):
         assert expected == [ring.preference(key, count, spread="best-effort") for key in KEYS for count in counts]
+
+
+@given(
+    st.sampled_from([Ketama, Nginx, Envoy]),
+    st.lists(st.tuples(st.integers(1, 3), st.sampled_from("xyz")), min_size=1, max_size=7),
+    st.integers(1, 4),
+    st.sampled_from(["strict", "best-effort"]),
+)
+def test_lists_of_the_layouts_of_others_are_the_twins(layout, servers, count, spread):
+    nodes = [Node(f"10.0.0.{number}:80", weight=weight, zone=(zone,)) for number, (weight, zone) in enumerate(servers)]
+    placement = layout(nodes)
+    reference = laid_reference(placement, placement._reachable)
+    try:
+        expected = reference.preference_many(KEYS, count, spread=spread)
+    except NotEnoughNodes:
+        with answered_by_the_twin(0), pytest.raises(NotEnoughNodes):
+            placement.preference_many(KEYS, count, spread=spread)
+    else:
+        with answered_by_the_twin(2 * len(KEYS)):
+            assert expected == placement.preference_many(KEYS, count, spread=spread)
+            assert expected == [placement.preference(key, count, spread=spread) for key in KEYS]
+
+
+def test_a_server_without_a_token_is_in_no_list_of_the_twins():
+    placement = Ketama([Node("heavy:1", weight=1000), Node("other:1", weight=1000), Node("light:1", weight=1)])
+    assert ["light:1"] == [node.id for node in placement._reachable if not node.weight]
+    with answered_by_the_twin(1):
+        assert {"heavy:1", "other:1"} == set(placement.preference("k", 2))
+    with answered_by_the_twin(0), pytest.raises(NotEnoughNodes):
+        placement.preference("k", 3)
 
 
 @pytest.mark.parametrize("count", [True, 1.0, "2", None, 0, -1, 2**31, 2**32, 2**63, 2**64])

@@ -55,6 +55,10 @@ class Foreign(Circle):
         tokenless = [node.id for index, node in enumerate(topology) if index not in reached]
         object.__setattr__(self, "_reachable", topology.drain(*tokenless) if tokenless else topology)
 
+    @property
+    def _met_by_walks(self) -> Topology:
+        return self._reachable
+
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the owner and the nodes met after it on the circle, each zone once. O(nodes + tokens walked)."""
         rule = spread_rule(self._reachable, count, level=spread_level, spread=spread)

@@ -60,6 +60,10 @@ class Ring(Circle):
         ring._fill_ring(check_topology(topology), self.hasher, self.vnodes, self)
         return ring
 
+    @property
+    def _met_by_walks(self) -> Topology:
+        return self.topology
+
     def _tokens_of(self, index: int) -> Iterator[Token]:
         node = self.topology.nodes[index]
         return ring_tokens(node.id, _token_count(node, self.vnodes), position_of(self.hasher))

@@ -45,6 +45,14 @@ class Tabular(Router, ABC):
         """How many slots the table is made of, if it is."""
         return None
 
+    @property
+    def _met_by_walks(self) -> Topology | None:
+        """The nodes that a walk meets, those that it does not drained; None where a preference list is no walk.
+
+        Where it is one, and is spread over the zones as they are, the twin makes it.
+        """
+        return None
+
     @abstractmethod
     def _make_table(self) -> Table:
         """Return the table of single owners."""

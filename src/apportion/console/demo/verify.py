@@ -8,7 +8,7 @@ It prints one JSON object: for each check whether it passed, and its value. See 
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +23,8 @@ def checks(lines: Sequence[Line], sizes: Sequence[int]) -> dict[str, dict[str, o
 
     overlaps               pairs of effects on one partition, of different holders, that overlapped in time
     lost                   places that were not counted, or not once
-    disturbed              effects under a new token, though the partition had not been anywhere else
+    disturbed              effects under a new token, though the partition had not been anywhere else; but not those of
+                           another session of who slept past its lease, and had a write refused
     stale_writes_refused   writes under an old token that the guard refused
     moves_vs_minimum       partitions that moved, over the fewest that had to, for the members that came and went
     """
@@ -33,7 +34,8 @@ def checks(lines: Sequence[Line], sizes: Sequence[int]) -> dict[str, dict[str, o
         by_partition[_int(effect["partition"])].append(effect)
     overlaps = sum(_overlaps(each) for each in by_partition.values())
     lost = sum(_lost(by_partition[partition], size) for partition, size in enumerate(sizes))
-    disturbed = sum(_disturbed(each) for each in by_partition.values())
+    sleepers = {line["member"] for line in lines if line.get("refused")}
+    disturbed = sum(_disturbed(each, sleepers) for each in by_partition.values())
     refused = sum(bool(line.get("refused")) for line in lines)
     moves, least = _moves(lines)
     ratio = moves / least if least else 1.0
@@ -62,9 +64,12 @@ def _lost(effects: Iterable[Line], size: int) -> int:
     return sum(counted[place] != 1 for place in range(size)) + sum(place >= size for place in counted)
 
 
-def _disturbed(effects: Sequence[Line]) -> int:
+def _disturbed(effects: Sequence[Line], sleepers: Collection[object]) -> int:
     return sum(
-        before["holder"] == after["holder"] and before["token"] != after["token"] for before, after in pairwise(effects)
+        before["member"] == after["member"]
+        and before["token"] != after["token"]
+        and (before["holder"] == after["holder"] or before["member"] not in sleepers)
+        for before, after in pairwise(effects)
     )
 
 
