@@ -108,6 +108,32 @@ def test_a_target_is_written_under_the_term_and_not_again():
     assert [] == stage.write()
 
 
+def test_a_group_is_at_rest_only_once_the_target_knows_all_that_may_own():
+    stage = Stage("a")
+    stage.lead()
+    write = stage.controller.look(0.0)
+    stage.put(
+        KEYS.member("b"), encoded(MemberRecord(nonce="b")), lease=2
+    )  # while the controller's commit is on its way
+    stage.put(write.put.key, write.put.value)
+    stage.own(**{f"p{partition}": "a" for partition in range(6)})
+    assert (False, False) == (stage.view.knows_all(write.target), stage.view.is_at_rest)
+    stage.put(KEYS.drain("b"), b"drained", lease=2)
+    assert stage.view.is_at_rest
+
+
+def test_members_that_get_nothing_are_known_in_each_of_their_lives():
+    stage = Stage("a", "b", "c", group=GroupRecord(partitions=2))
+    stage.lead()
+    [target] = stage.write()
+    [idle] = target.idle
+    assert {"a", "b", "c"} == {*target.owners, idle}
+    stage.own(p0=target.owners[0], p1=target.owners[1])
+    stage.drop(KEYS.member(idle))
+    stage.put(KEYS.member(idle), encoded(MemberRecord(nonce="another life")), lease=3)
+    assert ([], True) == (stage.write(), stage.view.is_at_rest)
+
+
 def test_a_member_that_leaves_moves_only_what_it_had():
     stage = Stage("a", "b", "c")
     stage.lead()

@@ -26,9 +26,9 @@ from apportion.errors import BadSnapshot, InvalidInput
 NAMES = st.text("abcdefgh-0", min_size=1, max_size=8)
 
 
-@given(st.lists(st.none() | NAMES, min_size=1, max_size=50), st.booleans())
-def test_targets_are_read_back(owners, is_paused):
-    target = Target(generation=3, digest="d", owners=tuple(owners), is_paused=is_paused)
+@given(st.lists(st.none() | NAMES, min_size=1, max_size=50), st.booleans(), st.lists(NAMES))
+def test_targets_are_read_back(owners, is_paused, idle):
+    target = Target(generation=3, digest="d", owners=tuple(owners), is_paused=is_paused, idle=tuple(idle))
     assert target == decoded_target(encoded_target(target))
     assert all(target.owner(each) == (None if is_paused else owner) for each, owner in enumerate(owners))
 
@@ -68,6 +68,14 @@ def test_a_target_whose_owners_are_out_of_range_is_damaged():
     assert b"b" not in json.dumps(fewer["ids"]).encode()
     with pytest.raises(BadSnapshot):
         decoded_target(json.dumps(fewer).encode() + b"\n" + packed)
+
+
+def test_a_newer_release_may_say_more_in_a_target_and_an_older_one_less():
+    target = Target(generation=1, digest="d", owners=("a", None))
+    head, _, packed = encoded_target(target).partition(b"\n")
+    said = json.loads(head) | {"of the future": 1}
+    del said["idle"]
+    assert target == decoded_target(json.dumps(said).encode() + b"\n" + packed)
 
 
 def test_keys_of_two_groups_never_meet():

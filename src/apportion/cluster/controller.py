@@ -117,9 +117,9 @@ class Controller:
             self._refused = digest
             return None
         if former is not None:  # its owners let go of everything first
-            return self._write(term, "", former.owners, is_paused=True)
+            return self._write(term, "", former.owners, nodes, is_paused=True)
         step = self._throttled(owners)
-        return None if step is None else self._write(term, digest if step == owners else "", step)
+        return None if step is None else self._write(term, digest if step == owners else "", step, nodes)
 
     def _plan(self, digest: str, nodes: tuple[Node, ...]) -> Owners:
         """Return who should own what, decided once for what a digest stands for: steps towards it are many."""
@@ -169,11 +169,14 @@ class Controller:
                     step[partition] = old
         return None if tuple(step) == before.owners != owners else tuple(step)
 
-    def _write(self, term: int, digest: str, owners: tuple[str | None, ...], *, is_paused: bool = False) -> Write:
+    def _write(
+        self, term: int, digest: str, owners: Owners, nodes: Iterable[Node], *, is_paused: bool = False
+    ) -> Write:
         """Return the commit of a target; one without a digest is not the last."""
         keys, revision, before = self._view.keys, self._view.target_revision, self._view.target
         generation = 1 if before is None else before.generation + 1
-        target = Target(generation=generation, digest=digest, owners=owners, is_paused=is_paused)
+        idle = tuple(sorted({node.id for node in nodes if node.weight}.difference(owners)))
+        target = Target(generation=generation, digest=digest, owners=owners, is_paused=is_paused, idle=idle)
         at_target: Compare = Unchanged(key=keys.target, revision=revision) if revision else Absent(key=keys.target)
         when = (Unchanged(key=keys.controller, revision=term), at_target)
         return Write(when=when, put=Put(key=keys.target, value=encoded_target(target)), target=target)

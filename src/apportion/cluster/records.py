@@ -123,13 +123,15 @@ class Ownership:
 class Target:
     """Who should own each partition (None: nobody), and the digest of what that was decided from ("": a step to it).
 
-    While it is paused nobody should own anything: then `owners` says who did before.
+    While it is paused nobody should own anything: then `owners` says who did before. `idle` might have owned something
+    when it was decided, and got nothing.
     """
 
     generation: int
     digest: str
     owners: tuple[str | None, ...]
     is_paused: bool = False
+    idle: tuple[str, ...] = ()
 
     def owner(self, partition: int) -> str | None:
         """Return who should own a partition now."""
@@ -159,7 +161,10 @@ def encoded_target(target: Target) -> bytes:
     owners = array("H", [NOBODY if owner is None else place[owner] for owner in target.owners])
     if sys.byteorder == "big":
         owners.byteswap()
-    head = {"generation": target.generation, "digest": target.digest, "ids": ids, "paused": target.is_paused}
+    head = {
+        "generation": target.generation, "digest": target.digest, "ids": ids, "paused": target.is_paused,
+        "idle": target.idle,
+    }  # fmt: skip
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + zlib.compress(owners.tobytes(), 1)
 
 
@@ -174,8 +179,9 @@ def decoded_target(value: bytes) -> Target:
         ids: dict[int, str | None] = {**dict(enumerate(said["ids"])), NOBODY: None}
         named = tuple(map(ids.__getitem__, owners))
         return Target(
-            generation=said["generation"], digest=said["digest"], owners=named, is_paused=bool(said["paused"])
-        )
+            generation=said["generation"], digest=said["digest"], owners=named, is_paused=bool(said["paused"]),
+            idle=tuple(said.get("idle", ())),
+        )  # fmt: skip
     except (ValueError, TypeError, KeyError, IndexError, zlib.error) as error:
         raise _damaged("target", value) from error
 

@@ -142,10 +142,10 @@ class View:
         return all(self.is_settled(partition, owner) for partition, owner in enumerate(target.owners))
 
     def knows_all(self, target: Target) -> bool:
-        """Whether a target was made when all members that may own were there."""
-        named = set(target.owners)
-        new = (each for each, there in self.members.items() if there.session > self.target_revision)
-        return all(each in named or each in self.drains or not self.members[each].record.weight for each in new)
+        """Whether all members that may own were there when a target was decided. O(partitions)."""
+        named = {*target.owners, *target.idle}
+        may_own = (each for each, there in self.members.items() if there.record.weight and each not in self.drains)
+        return all(each in named for each in may_own)
 
     def has_left(self, ownership: Ownership) -> bool:
         """Whether a static member ended the session that owns something by itself, and did not die."""
