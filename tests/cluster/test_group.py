@@ -11,6 +11,7 @@ import pytest
 
 import apportion
 from apportion import sync
+from apportion.cluster.guards import note
 from apportion.errors import DuplicateMember, InvalidInput, NotOwner, NotPromised, UnknownOption
 
 TTL = timedelta(seconds=1)
@@ -157,12 +158,16 @@ def test_the_sync_twin_does_the_same(url):
         assert not group.is_alive
 
 
-def test_work_without_a_guard_is_told_when_the_group_is_left(url, caplog):
-    with caplog.at_level(logging.WARNING, "apportion.group"), sync.open_group(url, "g", partitions=2) as group:
+def test_work_without_a_guard_is_told_at_once_and_all_of_it_when_the_group_is_left(url, caplog):
+    with caplog.at_level(logging.WARNING, "apportion.group"), sync.open_group(url, "w", partitions=4) as group:
         group.wait_until_settled()
-        with group.hold(1):
-            pass
-    assert "g: no guard saw a token of partitions 1" in caplog.text
+        note(group.token(2))
+        for partition in (2, 1, 0):
+            with group.hold(partition):
+                pass
+        assert ["w/1: work on it ended, and no guard saw its token; see group.unguarded"] == caplog.messages
+    assert {0, 1} == group.unguarded
+    assert "w: no guard saw a token of partitions 0, 1" in caplog.text
 
 
 def test_a_leader_is_followed_by_another_with_a_higher_token(url):

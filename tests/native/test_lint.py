@@ -1,4 +1,4 @@
-"""What `native/lint` makes of tools that are not here: each is named, and with CI=true none is done without.
+"""What `native/lint` makes of tools that are not here: each is named, and with CI=true none is done without."""
 
 import os
 import shutil

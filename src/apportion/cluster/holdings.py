@@ -7,6 +7,7 @@ work on it has ended.
 Refuses: to wait. It is filled by the driver on the I/O thread, and read from any.
 """
 
+import logging
 import os
 import threading
 from collections import Counter
@@ -18,6 +19,8 @@ from apportion.cluster.guards import checked
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
+
+logger = logging.getLogger("apportion.group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +180,12 @@ class Holdings(Mapping[int, Holding]):
         with self._lock:
             del self._holds[hold]
             partition = hold.partition
+            is_first = not self.unguarded
             if not checked(hold.resource):
                 self.unguarded.add(partition)
             self._open[partition] -= 1
+        if is_first and self.unguarded:  # said at once: who is killed says nothing at its end
+            logger.warning("%s: work on it ended, and no guard saw its token; see group.unguarded", hold.resource)
         self._settle([partition])
         if partition in self._tellings.lapsed:
             self._told()

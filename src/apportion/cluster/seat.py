@@ -26,6 +26,7 @@ class Seat:
         self._keys, self._nonce, self._lease = view.keys, uuid4().hex, lease
         self._is_certain = True
         self._left: int | None = None
+        self._seen = 0
 
     @property
     def session(self) -> int | None:
@@ -58,6 +59,7 @@ class Seat:
             self._is_certain, was_certain = False, self._is_certain
             outcome = await self._store.commit(when=when, puts=puts)
             self._is_certain = was_certain and not isinstance(outcome, Unknown)
+            self._note(outcome)
         elif not is_patient:
             raise DuplicateMember(member_id, there.session)
         elif options.replaces:
@@ -79,13 +81,14 @@ class Seat:
             record, revision = self._view.statics[member_id]
             when.append(Unchanged(key=keys.static(member_id), revision=revision))
             puts.append(Put(key=keys.static(member_id), value=encoded(replace(record, left_session=session))))
-        await self._store.commit(when=when, puts=puts, deletes=deletes)
+        self._note(await self._store.commit(when=when, puts=puts, deletes=deletes))
 
     async def is_cleared(self) -> bool:
         """Take away what hangs on the lease, for that goes on; whether nothing of ours does, nor ever will.
 
         A record that was asked for, and of which nobody knows whether it was written, may still come. All else compares
-        our member record, so that none of it comes any more once that is gone.
+        our member record, so that none of it comes any more once that is gone. A scan that is older than what we know
+        says nothing.
         """
         keys, member_id = self._keys, self._options.member_id
         if not self._is_certain:
@@ -103,11 +106,21 @@ class Seat:
 
     async def _is_gone(self, key: str, is_ours: Callable[[Item], bool]) -> bool:
         """Take a key away if it is ours; whether it is not there any more."""
-        found = [item for item in (await self._store.scan(key)).items if item.key == key and is_ours(item)]
+        scan = await self._store.scan(key)
+        if scan.revision < max(self._seen, self._view.revision):
+            return False
+        found = [item for item in scan.items if item.key == key and is_ours(item)]
         if not found:
+            self._seen = max(self._seen, scan.revision)
             return True
         when = [Unchanged(key=key, revision=item.revision) for item in found]
-        return isinstance(await self._store.commit(when=when, deletes=[key]), Committed)
+        return self._note(await self._store.commit(when=when, deletes=[key]))
+
+    def _note(self, outcome: Outcome) -> bool:
+        """Keep how far a store must be for its scans to show what we wrote; return whether we did."""
+        if isinstance(outcome, Committed):
+            self._seen = max(self._seen, outcome.revision)
+        return isinstance(outcome, Committed)
 
     def _is_our_record(self, item: Item) -> bool:
         """Whether this is our member record, and not that of another life of our id; from then on we have left."""

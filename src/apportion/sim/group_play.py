@@ -48,6 +48,8 @@ class GroupPlay:
         self.record = GroupRecord(
             partitions=draw.randint(3, 6), mode="eager" if draw.random() < 0.25 else "cooperative"
         )
+        # In eager mode all stops whenever a session ends; work that outlasts a drain then ends one more.
+        self.liveness_seconds = 60.0 if self.record.mode == "eager" else 20.0
         throttle = draw.choice([None, None, 1, 2])
         self._options = {each: self._drawn(each, throttle) for each in self.ids}
         self._workers: dict[str, Worker] = {}

@@ -26,7 +26,6 @@ from apportion.sim.sqlite_backing import SqliteBacking
 from apportion.sim.world import MakeBacking, World
 
 SAFETY_SECONDS = 12.0
-LIVENESS_SECONDS = 20.0  # a late write of a session that is over can keep its place for one more time to live
 HELD = (*ALL, *INVARIANTS)
 STORES: dict[str, MakeBacking] = {"memory": MemoryBacking, "sqlite": SqliteBacking}
 _LOOK_SECONDS = 0.25
@@ -49,10 +48,11 @@ class Report:
 
 
 class Play(Protocol):
-    """One seed of a scenario in a world."""
+    """One seed of a scenario in a world, and how long after the last fault all must have come to rest."""
 
     world: World
     nemesis: Nemesis
+    liveness_seconds: float
 
     def begin(self) -> None:
         """Start everybody."""
@@ -74,6 +74,8 @@ class Play(Protocol):
 
 class StorePlay:
     """One seed of the store's scenario."""
+
+    liveness_seconds = 20.0  # a late write of a session that is over can keep its place for one more time to live
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -200,5 +202,6 @@ async def _settled(play: Play, since: float) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
         wrong = play.unsettled(since)
         steady = 0 if wrong else steady + 1
-        if world.now > since + LIVENESS_SECONDS:
-            raise InvariantBroken(f"seed {world.seed}: not settled {LIVENESS_SECONDS} s after the last fault: {wrong}")
+        if world.now > since + play.liveness_seconds:
+            lasted = f"{play.liveness_seconds} s after the last fault"
+            raise InvariantBroken(f"seed {world.seed}: not settled {lasted}: {wrong}")
