@@ -14,6 +14,7 @@ from apportion.cluster.sharing import SharedSessions
 from apportion.cluster.view import View
 from apportion.errors import InvalidInput, StoreUnavailable, StoreWentBack
 from apportion.stores import Committed, Refused, Scan, Unknown, connect
+from apportion.stores.catalog import parsed_url
 from apportion.stores.clock import SystemClock
 
 
@@ -220,6 +221,27 @@ async def test_a_handle_is_open_while_a_group_uses_it(tmp_path):
     assert three is not two
     await (await three.sessions.join(1.0, lambda _: None)).end(is_clear=True)
     await three.let_go()
+
+
+@runs
+async def test_a_store_is_known_however_its_url_is_written_and_files_of_two_folders_are_two(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    urls = ["sqlite:///work.db", f"sqlite:///{tmp_path}/there/../here/work.db", "sqlite:///work.db?namespace=apportion"]
+    one, two, named = [await SharedSessions.taken(url) for url in urls]
+    monkeypatch.chdir(tmp_path / "there")
+    three = await SharedSessions.taken("sqlite:///work.db")
+    assert one is two is named
+    assert three is not one
+    for each in (one, two, three, named):
+        await each.let_go()
+
+
+def test_options_of_a_url_may_stand_in_any_order():
+    urls = ["postgresql://u:p@h/d?namespace=a&schema=s", "postgresql://u:p@h/d?schema=s&namespace=a"]
+    assert 1 == len({parsed_url(url).canonical() for url in urls})
+    assert 2 == len({parsed_url(url).canonical() for url in ("redis://h/0", "redis://h/1")})
 
 
 @runs

@@ -1,6 +1,6 @@
 """Sharing: the session that all groups of a process have in common on one store.
 
-Promises: it is opened by the first group that names a URL, and closed after the last one has left. It has a handle of
+Promises: it is opened by the first group that names a store, and closed after the last one has left. It has a handle of
 its own: what a group's handle has seen of the store is for that group alone to judge. A forked child shares nothing
 with its parent. Refuses: other loops than that of the I/O thread.
 """
@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack
 
 from apportion.cluster.session import Sessions
 from apportion.stores.api import CoordinationStore
-from apportion.stores.catalog import connect
+from apportion.stores.catalog import connect, parsed_url
 from apportion.stores.clock import SystemClock
+from apportion.stores.url import StoreUrl
 
 
 class SharedSessions:
@@ -21,14 +22,14 @@ class SharedSessions:
     sessions: Sessions
 
     def __init__(self, url: str) -> None:
-        self._key = (os.getpid(), url)
+        self._key = _key(url)
         self._opening = asyncio.ensure_future(self._open(url))
         self._users = 0
 
     @classmethod
     async def taken(cls, url: str) -> "SharedSessions":
         """Connect, or join those who did; errors are those of `stores.connect`."""
-        shared = _shared.get((os.getpid(), url)) or cls(url)
+        shared = _shared.get(_key(url)) or cls(url)
         _shared[shared._key] = shared
         shared._users += 1
         async with AsyncExitStack() as undo:
@@ -54,4 +55,9 @@ class SharedSessions:
         return store
 
 
-_shared: dict[tuple[int, str], SharedSessions] = {}
+def _key(url: str) -> tuple[int, StoreUrl]:
+    """Return what tells stores apart, however their URL is written, and wherever the process has moved meanwhile."""
+    return os.getpid(), parsed_url(url).canonical()
+
+
+_shared: dict[tuple[int, StoreUrl], SharedSessions] = {}

@@ -38,7 +38,7 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
     `MissingExtra` when the store's client is not installed, `StoreUnavailable` when nobody answers,
     `StoreDenied` when the store refuses us.
     """
-    parsed = _parsed(url)
+    parsed = parsed_url(url)
     store = await get(parsed.scheme).connect(parsed, clock or SystemClock())
     try:
         store.capabilities().require(needs, store=str(parsed))
@@ -50,7 +50,7 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
 
 def administration(url: str) -> "Administration":
     """Return what an operator can ask of the store of a URL; it does not connect yet."""
-    parsed = _parsed(url)
+    parsed = parsed_url(url)
     return get(parsed.scheme).administration(parsed)
 
 
@@ -67,7 +67,8 @@ def get(scheme: str) -> StoreSpec:
     return _foreign()[scheme]
 
 
-def _parsed(url: str) -> StoreUrl:
+def parsed_url(url: str) -> StoreUrl:
+    """Take the URL of a store apart; errors are those of `url.parse`."""
     return parse(url, schemes=schemes())
 
 

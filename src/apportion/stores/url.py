@@ -7,9 +7,10 @@ Each takes `?namespace=`, so that several uses share one store. A password may b
 as it is, it may hold any of `@ : / %` and blanks, but not `?`. It is in no `repr`, no message, and not in `str(url)`.
 """
 
+import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import parse_qsl, unquote
 
@@ -41,6 +42,11 @@ class StoreUrl:
     def option(self, name: str, default: str = "") -> str:
         """Return an option of the query, or the default."""
         return dict(self.options).get(name, default)
+
+    def canonical(self) -> "StoreUrl":
+        """Return the same for each spelling: options in order, the path of a file from the root, without links."""
+        path = os.path.realpath(self.path) if self.scheme == "sqlite" else self.path
+        return replace(self, path=path, options=tuple(sorted(each for each in self.options if each[0] != "namespace")))
 
     def expect(self, *, options: Iterable[str], parts: tuple[Part, ...]) -> None:
         """Raise `UnknownOption` or `InvalidInput` for an option or a part that this kind of store does not use."""
