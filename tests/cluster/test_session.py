@@ -33,10 +33,11 @@ class Store:
 
     def __init__(self):
         self.granted, self.revoked, self.renewals = 0, [], 0
-        self.alive, self.problem = True, None
+        self.alive, self.problem, self.incarnation = True, None, 1
 
     async def scan(self, prefix):
         await asyncio.sleep(0)
+        return Scan(items=(), revision=1, incarnation=self.incarnation)
 
     async def grant(self, *, ttl_seconds):
         self.granted += 1
@@ -59,14 +60,15 @@ def deadlines():
 
 async def joined(count, *, store, ttl_seconds=0.2):
     sessions = Sessions(store, SystemClock())
-    return await asyncio.gather(*(sessions.join(ttl_seconds, lambda _: None) for _ in range(count))), sessions
+    joins = (sessions.join(ttl_seconds, lambda _: None, incarnation=1) for _ in range(count))
+    return await asyncio.gather(*joins), sessions
 
 
 @runs
 async def test_groups_that_begin_at_once_share_one_lease():
     store = Store()
     parts, sessions = await joined(3, store=store)
-    other = await sessions.join(0.4, lambda _: None)
+    other = await sessions.join(0.4, lambda _: None, incarnation=1)
     assert ({1}, 2) == ({part.lease for part in parts}, other.lease)
     for part in (*parts, other):
         await part.end(is_clear=True)
@@ -81,7 +83,7 @@ async def test_the_last_one_gives_the_lease_back_and_the_next_begins_another():
     assert ([], False, True) == (store.revoked, two.ended.is_set(), two.is_alone)
     await two.end(is_clear=True)
     assert [1] == store.revoked
-    assert 2 == (await sessions.join(0.2, lambda _: None)).lease
+    assert 2 == (await sessions.join(0.2, lambda _: None, incarnation=1)).lease
 
 
 @runs
@@ -90,7 +92,7 @@ async def test_a_late_part_hears_the_deadline_at_once_and_all_hear_the_next():
     sessions = Sessions(store, SystemClock())
     first, hear_first = deadlines()
     late, hear_late = deadlines()
-    parts = [await sessions.join(0.2, hear_first), await sessions.join(0.2, hear_late)]
+    parts = [await sessions.join(0.2, hear_first, incarnation=1), await sessions.join(0.2, hear_late, incarnation=1)]
     assert first == late
     await asyncio.sleep(0.12)
     assert first == late
@@ -104,7 +106,10 @@ async def test_who_gives_up_hears_no_more_and_costs_the_others_nothing():
     sessions = Sessions(Store(), SystemClock())
     stuck, hear_stuck = deadlines()
     well, hear_well = deadlines()
-    gives_up, other = await sessions.join(0.2, hear_stuck), await sessions.join(0.2, hear_well)
+    gives_up, other = (
+        await sessions.join(0.2, hear_stuck, incarnation=1),
+        await sessions.join(0.2, hear_well, incarnation=1),
+    )
     gives_up.forfeit()
     await gives_up.keep()  # returns
     await asyncio.sleep(0.12)
@@ -121,7 +126,7 @@ async def test_who_leaves_something_behind_ends_it_for_all():
     await one.end(is_clear=False)
     await two.keep()  # returns
     assert ([1], True) == (store.revoked, two.is_alone)
-    new = await sessions.join(0.2, lambda _: None)
+    new = await sessions.join(0.2, lambda _: None, incarnation=1)
     await two.end(is_clear=False)
     assert ([1], 2, False) == (store.revoked, new.lease, new.ended.is_set())
     await new.end(is_clear=True)
@@ -149,6 +154,21 @@ async def test_a_store_that_is_away_ends_nothing_and_a_lease_that_is_over_all():
     store.problem, store.alive = None, False
     for part in parts:
         await part.keep()
+
+
+@runs
+async def test_who_joins_in_a_later_life_of_the_store_ends_the_session_of_an_earlier_one_for_all():
+    store = Store()
+    [old], sessions = await joined(1, store=store)
+    store.incarnation = 2
+    new = await sessions.join(0.2, lambda _: None, incarnation=2)
+    assert (1, 2) == (old.lease, new.lease)
+    with pytest.raises(StoreWentBack, match="it is in 2, but incarnation 1 was seen before"):
+        await old.keep()
+    late = await sessions.join(0.2, lambda _: None, incarnation=1)  # of which its own handle will tell
+    assert 2 == late.lease
+    for part in (old, new, late):
+        await part.end(is_clear=True)
 
 
 @runs
@@ -215,11 +235,11 @@ async def test_a_handle_is_open_while_a_group_uses_it(tmp_path):
     one, two = await asyncio.gather(SharedSessions.taken(url), SharedSessions.taken(url))
     assert one is two
     await one.let_go()
-    await (await two.sessions.join(1.0, lambda _: None)).end(is_clear=True)
+    await (await two.sessions.join(1.0, lambda _: None, incarnation=1)).end(is_clear=True)
     await two.let_go()
     three = await SharedSessions.taken(url)
     assert three is not two
-    await (await three.sessions.join(1.0, lambda _: None)).end(is_clear=True)
+    await (await three.sessions.join(1.0, lambda _: None, incarnation=1)).end(is_clear=True)
     await three.let_go()
 
 

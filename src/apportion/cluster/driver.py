@@ -94,7 +94,7 @@ class Driver:
         agreed = await agree(self._store, self.options.group, self.options.record)
         # The last scan before the watch: either accepts another life of the store, and both must be of one.
         scan = await self._scanned()
-        part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm)
+        part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm, incarnation=scan.incarnation)
         self.statistics.sessions += 1
         # What was begun in an earlier life may have ended meanwhile; all else is of that life.
         self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]

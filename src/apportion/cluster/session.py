@@ -35,10 +35,16 @@ class Sessions:
         self._newest: dict[float, Session] = {}
         self._beginning = asyncio.Lock()
 
-    async def join(self, ttl_seconds: float, confirmed: Callable[[float], None]) -> "Part":
-        """Return a part in the session; the first begins it. `confirmed` is called with each new deadline."""
+    async def join(self, ttl_seconds: float, confirmed: Callable[[float], None], *, incarnation: int) -> "Part":
+        """Return a part in the session; the first begins it. `confirmed` is called with each new deadline.
+
+        `incarnation` is the life of the store in which the group is. A session of an earlier one ends for all: what
+        renewed its lease there says nothing of how long that lasts here.
+        """
         async with self._beginning:
             session = self._newest.get(ttl_seconds)
+            if session is not None:
+                session.outlived_by(incarnation)
             if session is None or session.is_over:
                 session = Session(self._store, self._clock, ttl_seconds=ttl_seconds)
                 await session.begin()
@@ -51,7 +57,7 @@ class Session:
 
     def __init__(self, store: CoordinationStore, clock: Clock, *, ttl_seconds: float) -> None:
         self.ttl_seconds = ttl_seconds
-        self.lease = 0
+        self.lease = self.incarnation = 0
         self.deadline = float("-inf")
         self.is_over = False
         self.parts: list[Part] = []  # in the order in which they came
@@ -60,7 +66,7 @@ class Session:
 
     async def begin(self) -> None:
         """Ask the store for the lease, and keep it from now on; `InvalidInput` if it grants none of this length."""
-        await self._store.scan(_NOTHING)  # accepts another life of the store
+        self.incarnation = (await self._store.scan(_NOTHING)).incarnation  # accepts another life of the store
         sent = self._clock.elapsed()
         try:
             self.lease = (await self._store.grant(ttl_seconds=self.ttl_seconds)).id
@@ -79,6 +85,11 @@ class Session:
             await asyncio.wait([keeping])
             with suppress(StoreUnavailable, StoreWentBack):
                 await self._store.revoke(self.lease)
+
+    def outlived_by(self, incarnation: int) -> None:
+        """End it if the store is in a later life than that in which its lease was granted."""
+        if self.incarnation < incarnation:
+            self._stop(StoreWentBack("the store", f"incarnation {self.incarnation}", f"it is in {incarnation}"))
 
     async def _keep(self) -> None:
         """Renew the lease until it has ended."""

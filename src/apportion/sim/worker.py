@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from apportion.cluster.driver import Driver
+from apportion.cluster.guards import note
 from apportion.cluster.options import Options
 from apportion.cluster.seat import DRAINED, ask_to_leave
 from apportion.cluster.session import Sessions
@@ -148,6 +149,7 @@ class Worker:
             token, hold = driver.holdings.enter(partition, _cancel)
         except NotOwner:
             return
+        note(token)  # for the sink is a guard
         since = driver.holdings[partition].since
         number = self._entered(since, token)
         if partition == POISON and self._world.clock(self.process).elapsed() - since > _POISON_SECONDS:
