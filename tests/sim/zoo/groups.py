@@ -261,8 +261,8 @@ _ON_DRIVER = (
     Bug(
         "a lease is asked for before a scan (it was there)",
         "cluster/session.py",
-        "        await self._store.scan(_NOTHING)  # accepts another life of the store\n",
-        "",
+        "(await self._store.scan(_NOTHING)).incarnation  # accepts another life of the store\n",
+        "2**62\n",
     ),
     Bug(
         "what must be cancelled is waited for without a pause (it was there)",
