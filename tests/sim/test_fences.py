@@ -23,6 +23,7 @@ FENCED = (
     (random, ("seed",)),
     (random.Random, ("seed",)),
     (uuid, ("uuid1",)),
+    (socket, ("gethostname",)),
     (os, ("urandom", "fork")),
     (socket.socket, ("__init__",)),
     (threading.Thread, ("start",)),

@@ -38,6 +38,7 @@ from apportion import (
 from apportion.model import Copy, Drop, Lead, Schedule
 from apportion.model.assignment import PreferenceLists
 from apportion.model.epoch import FencingToken
+from apportion.sim import Sink, World
 
 
 def topologies() -> Topology:
@@ -254,6 +255,14 @@ async def groups(url: str) -> None:
         assert_type(group.failing, Mapping[int, str])
     async with leader(url, "boss") as election:
         assert_type(await election.wait_until_elected(), FencingToken)
+
+
+def groups_in_a_world(url: str, token: FencingToken) -> None:
+    with World(7) as world:
+        assert_type(world, World)
+        world.spawn("a", groups(url))
+        world.terminate("a")
+        assert_type(world.run(Sink(world).put(token, "mail")), None)
 
 
 def groups_without_a_loop(url: str) -> None:

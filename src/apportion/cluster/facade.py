@@ -25,7 +25,8 @@ from apportion.cluster.signals import leaving_on_sigterm
 from apportion.cluster.statistics import Sight, Statistics, sight
 from apportion.cluster.view import Present
 from apportion.model.epoch import FencingToken
-from apportion.stores.io_thread import IoThread, io_thread
+from apportion.stores.io_thread import io_thread
+from apportion.stores.machine import Runner
 
 MOST_THREADS = 32
 LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them as long as it may
@@ -34,7 +35,7 @@ LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them
 class Group:
     """What a member knows without waiting; see `AsyncGroup` and `SyncGroup` for the rest."""
 
-    def __init__(self, membership: Membership, thread: IoThread) -> None:
+    def __init__(self, membership: Membership, thread: Runner) -> None:
         self._membership, self._thread = membership, thread
         self._handlers: Handlers | None = None
 
@@ -132,6 +133,7 @@ class AsyncGroup(Group):
         """Call handlers with (partition, token) for all that is gained and lost, until this member has left.
 
         It is the one consumer of changes. See `handlers` for what happens when a handler fails; `failing` says it.
+        What is lost with the session is given up without `on_lost`: let tasks that `on_gained` begins `hold` it.
         `InvalidInput` for a plain function, before any is called.
         """
         calls = awaited("on_gained", on_gained), awaited("on_lost", on_lost)

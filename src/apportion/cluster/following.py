@@ -33,7 +33,7 @@ from apportion.errors import (
 from apportion.model.clock import Clock
 from apportion.placement.hashers import Hasher
 from apportion.stores.api import Change, CoordinationStore, Scan
-from apportion.stores.clock import SystemClock
+from apportion.stores.clock import clock_here
 
 CONFIRM_SECONDS = 5.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
@@ -49,7 +49,7 @@ class Following:
         self._store = store
         self._keys = Keys(name)
         self._hasher = hasher
-        self._clock = clock or SystemClock()
+        self._clock = clock or clock_here()
         self._routes: Routes | None = None
         self._at: tuple[Link, Routing] | None = None
         self._heard: Version | None = None

@@ -5,7 +5,8 @@
 Promises: for one partition they never run at once, and `on_lost` comes after `on_gained` of the same token. A partition
 goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises is called
 again, later each time, and is on probation meanwhile: `failing` says which and why. `on_gained` is given up when the
-partition is lost, `on_lost` when the drain's time is over. Between its handlers a partition owes no progress.
+partition is lost, `on_lost` when the drain's time is over, and both, called or not, when the session ends. Between its
+handlers a partition owes no progress.
 """
 
 import asyncio

@@ -19,6 +19,7 @@ from apportion.cluster.guards import checked
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
+from apportion.stores.machine import Observer
 
 logger = logging.getLogger("apportion.group")
 
@@ -96,6 +97,7 @@ class Holdings(Mapping[int, Holding]):
         self._holds: dict[Hold, None] = {}  # in the order in which they began
         self._tellings, self._lapses = _Tellings(), 0
         self.unguarded: set[int] = set()
+        self.observer: Observer | None = None
 
     @property
     def is_current(self) -> bool:
@@ -173,12 +175,16 @@ class Holdings(Mapping[int, Holding]):
                 since=self._clock.elapsed(),
             )
             self._holds[hold] = None
+            if self.observer is not None:
+                self.observer.entered(hold, held.token, held.since)
             return held.token, hold
 
     def leave(self, hold: Hold) -> None:
         """End a hold."""
         with self._lock:
             del self._holds[hold]
+            if self.observer is not None:
+                self.observer.left(hold)
             partition = hold.partition
             is_first = not self.unguarded
             if not checked(hold.resource):

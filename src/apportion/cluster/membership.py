@@ -14,7 +14,8 @@ from apportion.errors import InvalidInput, NotOwner
 from apportion.model.epoch import FencingToken
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.catalog import connect
-from apportion.stores.clock import SystemClock
+from apportion.stores.clock import clock_here
+from apportion.stores.machine import simulated
 
 logger = logging.getLogger("apportion.group")
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
@@ -24,8 +25,9 @@ class Membership:
     """All of a group that must be awaited, for the loop of the I/O thread."""
 
     def __init__(self, store: CoordinationStore, shared: SharedSessions, options: Options) -> None:
-        self.driver = Driver(store, shared.sessions, SystemClock(), options)
+        self.driver = Driver(store, shared.sessions, clock_here(), options)
         self.holdings = self.driver.holdings
+        self.holdings.observer = simulated()
         self._store, self._shared = store, shared
         self._running = asyncio.ensure_future(self.driver.run())
         self._running.add_done_callback(lambda _: self.driver.note_turn())
@@ -71,8 +73,8 @@ class Membership:
         return change
 
     async def until_settled(self) -> None:
-        """Wait until every partition belongs to whom the target names."""
-        while not self.driver.view.is_at_rest:
+        """Wait until every partition belongs to whom the target names, and what is ours can be held."""
+        while not (self.driver.view.is_at_rest and self._serves_its_own()):
             if self._running.done():
                 self._running.result()
                 return
@@ -106,6 +108,12 @@ class Membership:
             yield token
         finally:
             self.holdings.leave(hold)
+
+    def _serves_its_own(self) -> bool:
+        """Whether all that the records say is ours is served: a record may be seen before its commit is answered."""
+        me, serving = self.driver.share.me, set(self.driver.share.serving)
+        owned = ((partition, each.ownership) for partition, each in self.driver.view.own.items())
+        return all(each in serving for each, own in owned if (own.owner, own.session) == (me.id, me.session))
 
     async def _until_joined(self) -> None:
         while not self.driver.share.me.session:

@@ -2,7 +2,7 @@
 
 Promises: it is opened by the first group that names a store, and closed after the last one has left. It has a handle of
 its own: what a group's handle has seen of the store is for that group alone to judge. A forked child shares nothing
-with its parent. Refuses: other loops than that of the I/O thread.
+with its parent, nor a simulated process with another. Refuses: other loops than that of the I/O thread.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from contextlib import AsyncExitStack
 from apportion.cluster.session import Sessions
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect, parsed_url
-from apportion.stores.clock import SystemClock
+from apportion.stores.clock import clock_here
+from apportion.stores.machine import simulated
 from apportion.stores.url import StoreUrl
 
 
@@ -29,8 +30,10 @@ class SharedSessions:
     @classmethod
     async def taken(cls, url: str) -> "SharedSessions":
         """Connect, or join those who did; errors are those of `stores.connect`."""
-        shared = _shared.get(_key(url)) or cls(url)
-        _shared[shared._key] = shared
+        machine = simulated()
+        there = _shared if machine is None else machine.shared
+        shared = there.get(_key(url)) or cls(url)
+        there[shared._key] = shared
         shared._users += 1
         async with AsyncExitStack() as undo:
             undo.push_async_callback(shared.let_go)
@@ -43,7 +46,8 @@ class SharedSessions:
         self._users -= 1
         if self._users:
             return
-        _shared.pop(self._key, None)
+        machine = simulated()
+        (_shared if machine is None else machine.shared).pop(self._key, None)
         self._opening.cancel()  # does nothing to what is done
         await asyncio.wait([self._opening])
         if not self._opening.cancelled() and self._opening.exception() is None:
@@ -51,7 +55,7 @@ class SharedSessions:
 
     async def _open(self, url: str) -> CoordinationStore:
         store = await connect(url)
-        self.sessions = Sessions(store, SystemClock())
+        self.sessions = Sessions(store, clock_here())
         return store
 
 

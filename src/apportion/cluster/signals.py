@@ -2,6 +2,7 @@
 
 Promises: one handler a process, by which all of its groups leave. A forked child is as if there had never been one: it
 ends by its first SIGTERM, however early that comes, until it opens a group itself.
+A simulated process hears of it by its world alone.
 Refuses: to replace a handler that the program has installed; such a program calls `group.leave()` itself.
 """
 
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from apportion.stores.machine import simulated
+
 
 @contextmanager
 def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
@@ -19,15 +22,16 @@ def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
 
     A block that another thread opens leaves with the rest, but only the main thread may install a handler.
     """
-    block = object()
-    _leaving[block] = leave
-    if _is_main() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    machine, block = simulated(), object()
+    leaving = _leaving if machine is None else machine.leaving
+    leaving[block] = leave
+    if leaving is _leaving and _is_main() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _leave_all)
     try:
         yield
     finally:
-        _leaving.pop(block, None)  # it is gone from a child that was forked within
-        if not _leaving and _is_main() and _is_ours():
+        leaving.pop(block, None)  # it is gone from a child that was forked within
+        if leaving is _leaving and not _leaving and _is_main() and _is_ours():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 

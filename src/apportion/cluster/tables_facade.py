@@ -21,7 +21,8 @@ from apportion.model.plan import Key
 from apportion.placement.hashers import Hasher
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect
-from apportion.stores.io_thread import IoThread, io_thread
+from apportion.stores.io_thread import io_thread
+from apportion.stores.machine import Runner
 
 
 async def publish(url: str, name: str, table: Routing) -> Published:
@@ -69,7 +70,7 @@ def follow_sync(
 class _Follower:
     """What a follower answers from memory: without I/O, from any thread, also after the end of its block."""
 
-    def __init__(self, following: Following, thread: IoThread) -> None:
+    def __init__(self, following: Following, thread: Runner) -> None:
         self._following, self._thread = following, thread
 
     @property

@@ -115,6 +115,17 @@ class Delivered(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Writing(Fact):
+    """A process sends a write to a guarded sink."""
+
+    process: str
+    resource: str
+    holder: str
+    incarnation: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wrote(Fact):
     """A guarded sink accepted a write to a resource."""
 

@@ -42,6 +42,10 @@ class Source(Protocol):
         """Return seeded bytes."""
         ...
 
+    def host(self) -> str:
+        """Return the name of the machine that the process which asks is on."""
+        ...
+
 
 @contextmanager
 def fenced(source: Source, *, seed: str) -> Iterator[None]:
@@ -88,6 +92,7 @@ def _fences(source: Source) -> list[tuple[Any, str, Callable[..., Any]]]:
         (random, "_urandom", source.random_bytes),  # what SystemRandom, and by it `secrets`, asks
         (random.Random, "seed", lambda self, a=None, version=2: seed(self, _said(a, source), version)),
         (random, "seed", lambda a=None, version=2: seed(random._inst, _said(a, source), version)),
+        (socket, "gethostname", source.host),
         (uuid, "uuid1", _refusal("uuid.uuid1", "uuid.uuid4")),
         (time, "sleep", _refusal("time.sleep", "await asyncio.sleep(seconds)")),
         (os, "fork", _refusal("os.fork", "World.spawn, which starts a process of this world")),

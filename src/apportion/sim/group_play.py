@@ -7,7 +7,7 @@ throttle, static members, how workers work; and who leaves, who is drained, and 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from logging import CRITICAL, DEBUG, Handler, LogRecord
+from logging import CRITICAL
 from typing import Any
 
 from apportion.cluster import handover
@@ -185,20 +185,15 @@ class GroupPlay:
 
 @contextmanager
 def watched(trace: Trace) -> Iterator[None]:
-    """Count the rows of the hand-over's table that are used, and let the group's log be part of the story."""
-    rows, log = handover.TRANSITIONS, _Story(trace)
+    """Count the rows of the hand-over's table that are used, and let nobody hear the group's log but the story."""
+    rows, level = handover.TRANSITIONS, logger.level
     handover.TRANSITIONS = _Rows(trace)
-    logger.addHandler(log)
-    level, propagate = logger.level, logger.propagate
-    logger.setLevel(DEBUG if trace.lines is not None else CRITICAL)
-    logger.propagate = False
+    logger.setLevel(CRITICAL)
     try:
         yield
     finally:
         handover.TRANSITIONS = rows
-        logger.removeHandler(log)
         logger.setLevel(level)
-        logger.propagate = propagate
 
 
 class _Rows(dict[tuple[Phase, Event], tuple[Act | None, Phase]]):
@@ -213,18 +208,6 @@ class _Rows(dict[tuple[Phase, Event], tuple[Act | None, Phase]]):
         if row in self:
             self._cover(row_name(*row))
         return super().get(row, otherwise)
-
-
-class _Story(Handler):
-    """Puts log lines into a story."""
-
-    def __init__(self, trace: Trace) -> None:
-        super().__init__()
-        self._trace = trace
-
-    def emit(self, record: LogRecord) -> None:
-        """See `Handler`."""
-        self._trace.note(record.getMessage())
 
 
 def row_name(phase: Phase, event: Event) -> str:

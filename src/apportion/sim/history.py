@@ -17,6 +17,7 @@ from apportion.sim.facts import (
     Revoked,
     Scanned,
     Watching,
+    Writing,
     Wrote,
 )
 from apportion.stores import Absent, Committed, Item, Unknown
@@ -119,7 +120,9 @@ class History:
                 self.holds.pop(fact.hold, None)
             case Calm():
                 self.calm_since = fact.at
-            case Answered() | Granted() | Renewed() | Revoked() | Scanned() | Watching() | Delivered() | Wrote():
+            case Answered() | Granted() | Renewed() | Revoked() | Scanned() | Watching() | Delivered():
+                pass
+            case Writing() | Wrote():
                 pass
 
     def _begin(self, fact: Began) -> None:

@@ -8,7 +8,7 @@ a format brings the invariants of it (`ownership.py`). Every one is known to fin
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from apportion.sim.facts import (
     Answered,
@@ -297,12 +297,20 @@ class Checker:
         self.history = History()
         self.violations: list[Violation] = []
         self._at = 0.0
-        checks = [each(self.history, self._report) for each in (ALL if invariants is None else invariants)]
-        self._checks = checks
-        names = {kind: kind.__name__.lower() for kind in self._FACTS}
-        self._looks = {
-            kind: [getattr(check, name) for check in checks if hasattr(check, name)] for kind, name in names.items()
-        }
+        self._checks: list[Invariant] = []
+        self._looks: dict[type[Fact], list[Callable[[Any], None]]] = {kind: [] for kind in self._FACTS}
+        self.hold(ALL if invariants is None else invariants)
+
+    def hold(self, invariants: Iterable[type[Invariant]]) -> None:
+        """Hold some more from now on. One that looks at how a life of the store begins is shown what is there."""
+        history, items = self.history, tuple(self.history.items.values())
+        for made in [each(history, self._report) for each in invariants]:
+            self._checks.append(made)
+            for kind, looks in self._looks.items():
+                if (look := getattr(made, kind.__name__.lower(), None)) is not None:
+                    looks.append(look)
+            if history.incarnation and (began := getattr(made, "began", None)) is not None:
+                began(Began(at=self._at, incarnation=history.incarnation, revision=history.revision, items=items))
 
     def add(self, fact: Fact) -> None:
         """Take the next fact."""

@@ -6,8 +6,9 @@
         world.pause("a", 3.0)
         world.run(until=10.0)
 
-A test that takes `world` runs once for each seed; one that fails says the command that runs that seed again. A handler
-that goes through a set of `str` does the same only under the same PYTHONHASHSEED: the command names it if it was set.
+`handler` may be a whole program, which opens a group of `apportion`. A test that takes `world` runs once for each seed;
+one that fails says the command that runs that seed again. A handler that goes through a set of `str` does the same only
+under the same PYTHONHASHSEED: the command names it if it was set.
 """
 
 import os

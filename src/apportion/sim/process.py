@@ -14,6 +14,8 @@ from typing import Any
 
 from apportion.errors import UnknownOption
 from apportion.sim.loop import VirtualLoop
+from apportion.sim.machine import NOWHERE
+from apportion.stores.machine import MACHINE, Machine
 
 CURRENT: "ContextVar[Process | None]" = ContextVar("process", default=None)
 OUTSIDE = "(outside)"
@@ -42,11 +44,13 @@ class Process:
         self.pauses = 0
         self.held: list[asyncio.Handle] = []
         self.mail: asyncio.Queue[object] = asyncio.Queue()
+        self.machine: Machine = NOWHERE
 
     def context(self) -> Context:
         """Return a context in which this process is the current one."""
         context = copy_context()
         context.run(CURRENT.set, self)
+        context.run(MACHINE.set, self.machine)
         return context
 
 
@@ -141,7 +145,7 @@ class Processes:
             for _ in range(_MOST_WAITS):
                 if getattr(coroutine, "cr_frame", None) is not None:
                     with suppress(Exception):
-                        coroutine.close()
+                        outside().run(coroutine.close)
 
     def _resume(self, process: Process) -> None:
         process.pauses -= 1
@@ -168,6 +172,10 @@ class Senses:
         process = CURRENT.get()
         return BEGIN_OF_TIME + self._loop.time() + (0.0 if process is None else process.wall_offset)
 
+    def host(self) -> str:
+        """Return the name of the machine, which is that of the process."""
+        return running_name()
+
 
 def gate(handle: asyncio.Handle) -> bool:
     """Return whether a callback may run now; keep it while its process is paused, drop it after its death."""
@@ -183,6 +191,7 @@ def outside() -> Context:
     """Return a context in which no process is the current one: what runs in it outlives the one that began it."""
     context = copy_context()
     context.run(CURRENT.set, None)
+    context.run(MACHINE.set, NOWHERE)
     return context
 
 

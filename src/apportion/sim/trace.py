@@ -19,6 +19,7 @@ from apportion.sim.facts import (
     Revoked,
     Scanned,
     Watching,
+    Writing,
     Wrote,
 )
 
@@ -99,6 +100,8 @@ def told(fact: Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
             return f"{fact.process} watches {fact.prefix!r} after {fact.after} as {fact.watch}"
         case Delivered():
             return f"watch {fact.watch} gives {fact.revision}"
+        case Writing():
+            return f"{fact.process} sends a write of {fact.resource} under {fact.incarnation}.{fact.epoch}"
         case Wrote():
             return f"{fact.holder} writes {fact.resource} under {fact.incarnation}.{fact.epoch}"
         case Entered():

@@ -5,6 +5,8 @@ every transition of the store is held against the invariants. What a handler doe
 handler that goes through a set of `str` does so in the order of PYTHONHASHSEED, which is the run's second seed.
 Refuses: what the fences refuse (threads, sockets, subprocesses), and processes that share more than the world.
 
+A process that opens a group, an election, a table or a store of `apportion` finds those of this world (see `machine`).
+
     world = World(7)
     world.spawn("a", handler(world.store("a")))
     world.pause("a", 3.0)
@@ -14,7 +16,7 @@ Refuses: what the fences refuse (threads, sockets, subprocesses), and processes 
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from random import Random
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,10 +27,13 @@ from apportion.sim.backing import Backing, MemoryBacking
 from apportion.sim.facts import Fact
 from apportion.sim.faults import FaultyStore, Troubles
 from apportion.sim.fences import fenced
+from apportion.sim.handling import INVARIANTS
 from apportion.sim.invariants import Checker, Invariant
 from apportion.sim.loop import VirtualLoop
+from apportion.sim.machine import NOWHERE, Machines
 from apportion.sim.network import Network
 from apportion.sim.process import CURRENT, ProcessClock, Processes, Senses, TrueClock, gate, outside, running_name
+from apportion.sim.story import logged
 from apportion.sim.trace import Trace
 from apportion.stores import CoordinationStore
 
@@ -36,10 +41,11 @@ Result = TypeVar("Result")
 MakeBacking = Callable[[Clock, Callable[[], float]], Backing]
 
 
-class World:
+class World(AbstractContextManager["World", None]):
     """A seeded world. `fault_limit` ends all faults after so many; `story` keeps the lines of the trace.
 
-    `invariants` (all of `apportion.sim.invariants`, unless some are named) hold for whatever is run; a broken one ends
+    `invariants` (all of `apportion.sim.invariants`, unless some are named; once a process opens a group or anything
+    else of `apportion`, those of `apportion.sim.handling` too) hold for whatever is run; a broken one ends
     `run` with `InvariantBroken`, or is only added to `checker.violations` with `collect`. So does a world that turns
     in circles: more than `step_limit` callbacks.
     """
@@ -67,6 +73,7 @@ class World:
         self.troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
         self.checker = Checker(invariants)
         self.backing = store(TrueClock(self.loop), self.loop.time)
+        self.machines = Machines(self, number=self.troubles.number, held=INVARIANTS if invariants is None else ())
         self._senses = Senses(self.loop, self.draws("bytes"))
         self._collect = collect
         self._failure: BaseException | None = None
@@ -87,7 +94,10 @@ class World:
 
         An error that leaves the coroutine ends `run` with it.
         """
-        task = self.loop.create_task(coroutine, context=self.processes.living(name).context())
+        process = self.processes.living(name)
+        if process.machine is NOWHERE:
+            process.machine = self.machines.machine(name)
+        task = self.loop.create_task(coroutine, context=process.context())
         task.add_done_callback(self._ended, context=outside())
         self.trace.say(f"{name} starts")
         return task
@@ -105,10 +115,10 @@ class World:
         """Run up to a true time, or until a coroutine has returned; return its result."""
         if self._closed:
             raise InvalidInput("world", "closed", "one that is still open", "Make a new one.")
-        with fenced(self._senses, seed=f"{self.seed} random {self.now}"), _without_collector():
+        with fenced(self._senses, seed=f"{self.seed} random {self.now}"), _without_collector(), logged(self.trace):
             if isinstance(until, int | float):
                 return self.loop.run_until_complete(asyncio.sleep(max(0.0, until - self.now)))
-            return self.loop.run_until_complete(until)
+            return outside().run(self.loop.run_until_complete, until)
 
     def pause(self, name: str, seconds: float) -> None:
         """Stop a process for some time, in the middle of whatever it does; messages and timers wait for it."""
@@ -119,6 +129,17 @@ class World:
         """End a process at its next await, for good: nothing of it runs again, not even a `finally`."""
         self.processes.kill(name)
         self.trace.say(f"{name} is killed")
+
+    def terminate(self, name: str) -> None:
+        """Ask a process to end, as SIGTERM does: its groups leave; without any, or by a second call, it is killed."""
+        process = self.processes.known(name)
+        leaving = list(process.machine.leaving.values())
+        process.machine.leaving.clear()
+        if not leaving:
+            self.kill(name)
+        for leave in leaving:
+            self.loop.call_soon(leave, context=process.context())
+        self.trace.say(f"{name} is terminated")
 
     def partition(self, source: str, target: str, seconds: float, *, one_way: bool = False) -> None:
         """Let no message through between two processes, or between a process and "store", for some time.
@@ -160,9 +181,6 @@ class World:
             self.processes.bury()
             self.backing.close()
 
-    def __enter__(self) -> "World":
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
@@ -171,7 +189,7 @@ class World:
     def _after_step(self) -> None:
         self._look()
         if self.checker.violations and not self._collect:
-            hint = "Then mend the store, or report it if it is one of apportion's."
+            hint = "Then mend the store or the handler that did it, or report it if it is one of apportion's."
             raise InvariantBroken(f"seed {self.seed}: {self.checker.violations[0]}", _again(self.seed, hint))
         if self.loop.steps > self._step_limit:
             hint = "Look for a loop that waits for nothing, or raise step_limit."

@@ -2,6 +2,9 @@
 
 import time
 
+from apportion.model.clock import Clock
+from apportion.stores.machine import simulated
+
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -11,3 +14,9 @@ class SystemClock:
     def elapsed(self) -> float:
         """Return seconds; a step of the wall clock does not show, a suspended hour does."""
         return time.clock_gettime(_CLOCK)
+
+
+def clock_here() -> Clock:
+    """Return the clock of the machine that this process runs on, be it a simulated one."""
+    machine = simulated()
+    return SystemClock() if machine is None else machine.clock

@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 from apportion.stores.api import Capabilities, Change, Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan
 from apportion.stores.catalog import connect
-from apportion.stores.io_thread import IoThread, io_thread
+from apportion.stores.io_thread import io_thread
+from apportion.stores.machine import Runner
 
 
 @asynccontextmanager
@@ -43,7 +44,7 @@ def open_store_sync(url: str, *, needs: Collection[Need] = ()) -> Iterator["Sync
 class AsyncStore:
     """A store that lives on the I/O thread, for callers on any event loop."""
 
-    def __init__(self, store: CoordinationStore, thread: IoThread) -> None:
+    def __init__(self, store: CoordinationStore, thread: Runner) -> None:
         self._store, self._thread = store, thread
 
     async def scan(self, prefix: str) -> Scan:
@@ -91,7 +92,7 @@ class AsyncStore:
 class SyncStore:
     """A store that lives on the I/O thread, for callers without an event loop. Not to be called from one."""
 
-    def __init__(self, store: CoordinationStore, thread: IoThread) -> None:
+    def __init__(self, store: CoordinationStore, thread: Runner) -> None:
         self._store, self._thread = store, thread
 
     def scan(self, prefix: str) -> Scan:

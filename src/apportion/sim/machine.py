@@ -1,0 +1,151 @@
+"""Machines of a world: what `apportion.open_group` and its like find there in the place of a thread, a clock, a store.
+
+So what runs in production runs in a world as it is: the shipped groups, elections, tables and stores, on the loop and
+the clock of their process, and on the world's one store, whatever URL they name.
+
+Promises: when work begins and ends on what a group holds is told to the world, which holds it against the invariants
+of groups. Refuses: calls of `apportion.sync`, which wait in a thread, a second store, and calls outside of a process.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from apportion.model.clock import Clock
+from apportion.model.epoch import FencingToken
+from apportion.sim.facts import Entered, Fact, Left
+from apportion.sim.fences import LeavesTheWorld
+from apportion.sim.invariants import Checker, Invariant
+from apportion.stores import CoordinationStore
+from apportion.stores.machine import Machine
+from apportion.stores.url import StoreUrl
+
+Result = TypeVar("Result")
+
+
+class Place(Protocol):
+    """What machines ask their world for."""
+
+    checker: Checker
+
+    @property
+    def now(self) -> float:
+        """The true time."""
+        ...
+
+    def store(self, name: str) -> CoordinationStore:
+        """Return a new handle for a process."""
+        ...
+
+    def clock(self, name: str) -> Clock:
+        """Return the clock of a process."""
+        ...
+
+    def record(self, fact: Fact) -> None:
+        """Take a fact."""
+        ...
+
+
+class Machines:
+    """The machines of one world, whose processes meet in one store; `held` is held once one of them has opened it."""
+
+    def __init__(self, world: Place, *, number: Callable[[], int], held: Iterable[type[Invariant]]) -> None:
+        self._world, self._number, self._held = world, number, tuple(held)
+        self._url = ""
+
+    def machine(self, process: str) -> Machine:
+        """Return the machine of one life of a process."""
+        return _Machine(process, self._world, number=self._number, opened=self._opened)
+
+    def _opened(self, url: str) -> None:
+        if self._url not in ("", url):
+            raise LeavesTheWorld(f"a second store, {url},", f"one URL for all in a world; this one has {self._url}")
+        if not self._url:
+            self._world.checker.hold(self._held)
+        self._url = url
+
+
+class _Machine:
+    """See `Machine`."""
+
+    runs = True
+
+    def __init__(self, process: str, world: Place, *, number: Callable[[], int], opened: Callable[[str], None]) -> None:
+        self.clock = world.clock(process)
+        self.shared: dict[tuple[int, StoreUrl], Any] = {}
+        self.leaving: dict[object, Callable[[], None]] = {}
+        self._process, self._world, self._number, self._opened = process, world, number, opened
+        self._numbers: dict[object, int] = {}
+
+    async def hop(self, work: Coroutine[object, object, Result]) -> Result:
+        """See `Runner`: there are no threads, and all of a process stands still together."""
+        return await work
+
+    def wait(self, work: Coroutine[object, object, Result]) -> Result:
+        """Refuse: whoever waits without a loop would keep the whole world waiting."""
+        work.close()
+        raise LeavesTheWorld("a call of apportion.sync (it waits in a thread)", "the same call of apportion, awaited")
+
+    async def connect(self, url: str) -> CoordinationStore:
+        """See `Machine`."""
+        self._opened(url)
+        return self._world.store(self._process)
+
+    def entered(self, work: object, token: FencingToken, since: float) -> None:
+        """See `Observer`."""
+        self._numbers[work] = number = self._number()
+        self._world.record(
+            Entered(
+                at=self._world.now,
+                hold=number,
+                process=self._process,
+                resource=token.resource,
+                holder=token.holder,
+                incarnation=token.incarnation,
+                epoch=token.epoch,
+                since=since,
+            )
+        )
+
+    def left(self, work: object) -> None:
+        """See `Observer`."""
+        self._world.record(Left(at=self._world.now, hold=self._numbers.pop(work)))
+
+
+class _Nowhere:
+    """Where code of a world is that no process runs: nothing can be opened there."""
+
+    runs = True
+    shared: dict[tuple[int, StoreUrl], Any] = {}  # noqa: RUF012 - nothing is ever put into it
+    leaving: dict[object, Callable[[], None]] = {}  # noqa: RUF012
+
+    @property
+    def clock(self) -> Clock:
+        """Refuse."""
+        _refuse()
+
+    async def hop(self, work: Coroutine[object, object, Result]) -> Result:
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    def wait(self, work: Coroutine[object, object, Result]) -> Result:
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    async def connect(self, url: str) -> CoordinationStore:  # noqa: ARG002
+        """Refuse."""
+        _refuse()
+
+    def entered(self, work: object, token: FencingToken, since: float) -> None:
+        """Nothing is held here."""
+
+    def left(self, work: object) -> None:
+        """Nothing is held here."""
+
+
+def _refuse() -> NoReturn:
+    raise LeavesTheWorld("what apportion opens outside of every process", "World.spawn(name, ...), and open it there")
+
+
+NOWHERE = _Nowhere()

@@ -1,0 +1,72 @@
+"""Machine: what a process asks of what it runs on, for where that is not this machine but a simulated one.
+
+A simulated process names its machine in `MACHINE`; whatever it opens then stands on the clock, the loop and the store
+of that machine. Everywhere else `simulated()` is None, and all is real.
+"""
+
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar
+
+from apportion.model.clock import Clock
+from apportion.model.epoch import FencingToken
+from apportion.stores.api import CoordinationStore
+from apportion.stores.url import StoreUrl
+
+Result = TypeVar("Result")
+
+
+class Runner(Protocol):
+    """Where stores, renewals and whatever must go on in time are run."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can be called."""
+        ...
+
+    async def hop(self, work: Coroutine[object, object, Result]) -> Result:
+        """Run a coroutine there, and wait for it."""
+        ...
+
+    def wait(self, work: Coroutine[object, object, Result]) -> Result:
+        """Run a coroutine there, from a thread without an event loop, and wait for it."""
+        ...
+
+
+class Observer(Protocol):
+    """Who is told when work on what is held begins and ends, in order and by the thread that does it."""
+
+    def entered(self, work: object, token: FencingToken, since: float) -> None:
+        """Hear that work has begun on what was granted at `since` of the clock."""
+        ...
+
+    def left(self, work: object) -> None:
+        """Hear that it has ended."""
+        ...
+
+
+class Machine(Runner, Observer, Protocol):
+    """A simulated machine, of one life of one process.
+
+    `shared` is what its groups have in common, `leaving` what a SIGTERM calls, by whatever tells them apart.
+    """
+
+    shared: dict[tuple[int, StoreUrl], Any]
+    leaving: dict[object, Callable[[], None]]
+
+    @property
+    def clock(self) -> Clock:
+        """The elapsed clock of the process."""
+        ...
+
+    async def connect(self, url: str) -> CoordinationStore:
+        """Return a new handle of the store that a URL stands for, with every guarantee that one may need."""
+        ...
+
+
+MACHINE: ContextVar[Machine | None] = ContextVar("machine", default=None)
+
+
+def simulated() -> Machine | None:
+    """Return the machine of the simulated process that asks; None for a real one."""
+    return MACHINE.get()
