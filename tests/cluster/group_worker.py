@@ -4,11 +4,11 @@
 `stall` makes it stop in the middle of an effect, between check and write, with its event loop blocked: it says so,
 waits until another line comes, tries the write under the token that it had, and says what came of it. A line
 `poison 17` makes it die of partition 17: soon, if that is its own, or else as soon as it has served it for a while. A
-line `choke 4` lets a C call hold the interpreter's lock for so many seconds. At the end of its input it dies.
+line `choke` lets a C call hold the interpreter's lock until another line comes. At the end of its input it dies.
 
 A line of the log is a JSON object: `what`, `member`, `at` (elapsed seconds of this machine) and, for an `effect` or
-what was `fenced`, `partition`, `epoch`, `holder` and `began`; for what was `gained` or `lost`, `partitions`, those
-gained with `since`; for a `stop`, that this member leaves.
+what was `fenced`, `partition`, `epoch`, `holder`, `began` and `wall` (what the wall clock said); for what was `gained`
+or `lost`, `partitions`, those gained with `since`; for a `stop`, that this member leaves.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ import random
 import signal
 import sqlite3
 import sys
+import time
 from contextlib import suppress
-from ctypes import PyDLL
+from ctypes import PyDLL, create_string_buffer
 from datetime import timedelta
 from importlib import import_module
 
@@ -138,7 +139,7 @@ class Worker:
             print(json.dumps({"partition": partition, "epoch": token.epoch}), flush=True)
             sys.stdin.readline()
         told = {"what": "effect", "member": self._group.member_id, "at": CLOCK.elapsed(), "partition": partition}
-        told |= {"epoch": (token.incarnation, token.epoch), "holder": token.holder, "began": began}
+        told |= {"epoch": (token.incarnation, token.epoch), "holder": token.holder, "began": began, "wall": time.time()}
         try:
             self._log.write(told, token)
         except Fenced:
@@ -151,20 +152,24 @@ class Worker:
         if not said:
             os._exit(1)
         self._must_stall = said == "stall"
-        if said.startswith("choke "):
-            PyDLL(None).usleep(int(1e6 * float(said.removeprefix("choke "))))
+        if said == "choke":
+            PyDLL(None).read(sys.stdin.fileno(), create_string_buffer(64), 64)
         if said.startswith("poison "):
             self._poison = int(said.removeprefix("poison "))
             self._swallow(self._group.owned)
 
 
-async def main():
-    """Take part as the first line says: `url`, `log`, `work` (options of `Worker`), `is_next_release` (see there).
+def told():
+    """Return what the first line says, its times as `open_group` takes them."""
+    said = json.loads(sys.stdin.readline())
+    return said | {name: timedelta(seconds=said[name]) for name in SECONDS if name in said}
+
+
+async def main(said):
+    """Take part as is said: `url`, `log`, `work` (options of `Worker`), `is_next_release` (see there).
 
     The rest is for `open_group`.
     """
-    said = json.loads(sys.stdin.readline())
-    said |= {name: timedelta(seconds=said[name]) for name in SECONDS if name in said}
     url, log, work = said.pop("url"), Log(said.pop("log")), said.pop("work", {})
     if said.pop("is_next_release", False):
         next_release.begin()
@@ -177,4 +182,4 @@ async def main():
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(told()))

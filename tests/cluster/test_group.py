@@ -289,3 +289,29 @@ def test_a_member_that_is_replaced_leaves_and_its_successor_of_the_same_id_comes
             new.wait_until_settled()
             assert (4, 0) == (len(new.owned), len(old.owned))
             assert not old.is_alive
+
+
+def test_work_whose_event_loop_was_closed_is_given_up_and_others_take_over(url):
+    async def begin():
+        opening = opened(url, "a", partitions=4, drain_timeout=timedelta(seconds=0.2))
+        group, held = await opening.__aenter__(), asyncio.Event()
+
+        async def hold():
+            async with group.hold(0):
+                held.set()
+                await asyncio.Event().wait()
+
+        await group.wait_until_settled()
+        working = asyncio.create_task(hold())
+        await held.wait()
+        return opening, group, working
+
+    loop = asyncio.new_event_loop()
+    _opening, group, _working = loop.run_until_complete(begin())
+    loop.close()
+    with sync.open_group(url, "g", partitions=4, member_id="b", lease_ttl=TTL) as other:
+        group.leave()
+        ends = time.monotonic() + PATIENCE_SECONDS
+        while len(other.owned) < 4:
+            assert time.monotonic() < ends, group.sight()
+            time.sleep(0.01)

@@ -1,5 +1,8 @@
 """Holdings: what may be worked on now, and when the work on what was lost has ended."""
 
+import os
+import signal
+
 import pytest
 
 from apportion.cluster.holdings import GroupChange, Holdings
@@ -214,3 +217,21 @@ def test_a_hold_that_rests_keeps_its_partition_and_is_not_the_oldest(holdings, c
     assert float("inf") == first.since
     holdings.leave(first)
     assert [1] == quiet
+
+
+def test_a_child_that_was_forked_while_a_lock_was_held_ends_its_blocks_and_touches_nothing(holdings, quiet):
+    _, hold = holdings.enter(1)
+    holdings.consume()
+    with holdings._lock:  # by the I/O thread, say, which is not there in the child
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            holdings.leave(hold)
+            change = holdings.next_change()
+            holdings.abandon()
+            os._exit(0 if change is None and not quiet else 1)
+    assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    holdings.leave(hold)
+    holdings.withdraw([1])
+    assert ([1], [2]) == (quiet, list(holdings))

@@ -45,12 +45,13 @@ class Crew:
         for name in names:
             assert "ready" == self.hear(name)
 
-    def launch(self, name, *, environ=None, **options):
+    def launch(self, name, *, environ=None, module="group_worker", **options):
         """Start a process."""
         with self._errors.open("ab") as errors:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "tests.cluster.group_worker"],
+                [sys.executable, "-m", f"tests.cluster.{module}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=os.environ | (environ or {}),
+                bufsize=0,  # what is heard is asked for by `select`, which sees no buffer
             )  # fmt: skip
         self.say(name, json.dumps(self._said | {"member_id": name} | options))
 
@@ -116,6 +117,13 @@ class Crew:
         with suppress(StoreUnavailable):
             self.view.load(self._store.scan(self.view.keys.live), CLOCK.elapsed())
         self.read()
+
+    def listen(self, seconds):
+        """Take what the log shows, for so long; the store is asked nothing."""
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            time.sleep(LOOK_SECONDS)
+            self.read()
 
     def read(self):
         """Take what the log shows."""

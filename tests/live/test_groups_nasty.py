@@ -242,7 +242,10 @@ def test_after_a_restore_from_a_copy_no_token_is_given_again(open_crew, rig):
     until_served(crew)
     crew.start("cid")
     until_served(crew)
-    life, start, away = crew.view.incarnation, len(crew.lines), CLOCK.elapsed()
+    life, start = crew.view.incarnation, len(crew.lines)
+    if rig.name != "sqlite":
+        asyncio.run(rig.kill())
+    away = CLOCK.elapsed()  # from now on nothing is renewed
     asyncio.run(rig.restore())
     if rig.name != "sqlite":  # which sees by itself that another file is there
         wait(crew, 2.5 * rig.ttl_seconds)
@@ -272,6 +275,12 @@ def test_behind_a_pooler_of_transactions_a_killed_member_is_followed(open_crew, 
 
 @pytest.mark.parametrize("rig", ["postgres"], indirect=True)
 def test_a_wall_clock_of_the_server_that_steps_an_hour_moves_nothing(open_crew, rig):
+    """On PostgreSQL alone: SQLite has no server, and etcd cannot be shown.
+
+    libfaketime does not reach Go, which asks the kernel and no function of libc, and a namespace of its own gives a
+    process another monotonic clock but no other wall clock. What members do when their own clock steps is in
+    `test_groups_members.py`, on all three.
+    """
     crew = open_crew(4, lease_ttl=6.0)
     crew.start("ann", "bob")
     until_served(crew)
@@ -287,15 +296,17 @@ def test_a_wall_clock_of_the_server_that_steps_an_hour_moves_nothing(open_crew, 
 # 11
 
 
-@pytest.mark.parametrize("rig", ["sqlite"], indirect=True)
-def test_who_holds_the_lock_of_the_interpreter_for_two_leases_loses_all_and_comes_back(open_crew):
+@pytest.mark.parametrize("rig", ENGINES, indirect=True)
+def test_who_holds_the_lock_of_the_interpreter_for_two_leases_loses_all_and_comes_back(open_crew, rig):
     crew = open_crew(4)
     crew.start("ann", "bob")
     until_served(crew)
-    start = len(crew.lines)
-    crew.say("ann", "choke 2.5")
+    start, choked = len(crew.lines), CLOCK.elapsed()
+    crew.say("ann", "choke")
     crew.until("bob alone", lambda: crew.is_settled({"bob"}))
     crew.until("effects of bob", lambda: is_served(crew, start))
+    crew.until("two leases", lambda: CLOCK.elapsed() > choked + 2 * rig.ttl_seconds)
+    crew.say("ann", "breathe")
     until_served(crew)
     assert [2, 2] == [len(crew.owned_by(name)) for name in ("ann", "bob")]
     assert [] == stale(crew.effects())

@@ -7,7 +7,7 @@ Refuses: threads, which cannot be cancelled; see `Membership.held`.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from apportion.cluster.holdings import Hold, Holdings
 from apportion.errors import NotOwner
@@ -39,7 +39,8 @@ class _Inside:
 
     def cancel(self) -> None:
         """Cancel what the block awaits; from any thread."""
-        self._loop.call_soon_threadsafe(self._cancel)
+        with suppress(RuntimeError):  # its loop was closed within the block: nobody works there any more
+            self._loop.call_soon_threadsafe(self._cancel)
 
     def end(self) -> None:
         """Note that the block has ended."""

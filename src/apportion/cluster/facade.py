@@ -25,6 +25,7 @@ from apportion.cluster.signals import leaving_on_sigterm
 from apportion.cluster.statistics import Sight, Statistics, sight
 from apportion.cluster.view import Present
 from apportion.model.epoch import FencingToken
+from apportion.stores.handle import Handle
 from apportion.stores.io_thread import io_thread
 from apportion.stores.machine import Runner
 
@@ -32,7 +33,7 @@ MOST_THREADS = 32
 LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them as long as it may
 
 
-class Group:
+class Group(Handle):
     """What a member knows without waiting; see `AsyncGroup` and `SyncGroup` for the rest."""
 
     def __init__(self, membership: Membership, thread: Runner) -> None:
@@ -204,7 +205,8 @@ class AsyncOpening(Opening):
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
         self._signals.__exit__(None, None, None)
-        await self._thread.hop(self._membership.end())
+        if self._thread.runs:  # a forked child that ends within the block leaves its parent's group alone
+            await self._thread.hop(self._membership.end())
 
 
 class SyncOpening(Opening):
@@ -222,7 +224,8 @@ class SyncOpening(Opening):
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
         self._signals.__exit__(None, None, None)
-        self._thread.wait(self._membership.end())
+        if self._thread.runs:
+            self._thread.wait(self._membership.end())
 
 
 open_group = AsyncOpening

@@ -1,9 +1,9 @@
 """Holdings: what this process may work on right now, for whichever thread asks.
 
 Promises: every access looks at the deadline of the session on this process's own clock, so that a process that was
-paused, or cut off, stops by itself before another may start; a forked child owns nothing. A partition is quiet when no
-hold on it is open and the consumer of changes has asked for the next one, so that what was lost is given away after the
-work on it has ended.
+paused, or cut off, stops by itself before another may start; a forked child owns nothing, and takes no lock that its
+parent may have held. A partition is quiet when no hold on it is open and the consumer of changes has asked for the next
+one, so that what was lost is given away after the work on it has ended.
 Refuses: to wait. It is filled by the driver on the I/O thread, and read from any.
 """
 
@@ -19,6 +19,7 @@ from apportion.cluster.guards import checked
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
+from apportion.stores.handle import Handle
 from apportion.stores.machine import Observer
 
 logger = logging.getLogger("apportion.group")
@@ -82,7 +83,7 @@ class _Tellings:
     even: Mapping[int, Holding] | None = None
 
 
-class Holdings(Mapping[int, Holding]):
+class Holdings(Handle, Mapping[int, Holding]):
     """The partitions that are ours now. Empty once the deadline has passed.
 
     `unguarded` are those on which work has ended without that any guard had seen their token.
@@ -181,6 +182,8 @@ class Holdings(Mapping[int, Holding]):
 
     def leave(self, hold: Hold) -> None:
         """End a hold."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             del self._holds[hold]
             if self.observer is not None:
@@ -209,6 +212,8 @@ class Holdings(Mapping[int, Holding]):
         While the store has not confirmed our session in time nothing is ours; what was, is told to be gained again
         once it has, and the work on it has ended. O(1) if nothing has changed, else O(all that is held).
         """
+        if self._process != os.getpid():
+            return None
         with self._lock:
             tellings = self._tellings
             done, tellings.heard = tellings.heard, set()
@@ -239,6 +244,8 @@ class Holdings(Mapping[int, Holding]):
 
     def abandon(self) -> None:
         """End to consume changes: what was told counts as done."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             done = self._tellings.heard | self._tellings.has.keys()
             self._tellings = _Tellings()

@@ -16,11 +16,12 @@ from apportion.cluster.facade import AsyncGroup, AsyncOpening, SyncGroup, SyncOp
 from apportion.cluster.options import TTL
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
+from apportion.stores.handle import Handle
 
 _ONE = 0
 
 
-class AsyncElection:
+class AsyncElection(Handle):
     """A candidacy, for callers on any event loop."""
 
     def __init__(self, group: AsyncGroup) -> None:
@@ -52,7 +53,7 @@ class AsyncElection:
         self._group.leave()
 
 
-class SyncElection:
+class SyncElection(Handle):
     """A candidacy, for callers without an event loop."""
 
     def __init__(self, group: SyncGroup) -> None:

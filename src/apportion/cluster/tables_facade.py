@@ -21,6 +21,7 @@ from apportion.model.plan import Key
 from apportion.placement.hashers import Hasher
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect
+from apportion.stores.handle import Handle
 from apportion.stores.io_thread import io_thread
 from apportion.stores.machine import Runner
 
@@ -67,7 +68,7 @@ def follow_sync(
             thread.wait(_close(store, following))
 
 
-class _Follower:
+class _Follower(Handle):
     """What a follower answers from memory: without I/O, from any thread, also after the end of its block."""
 
     def __init__(self, following: Following, thread: Runner) -> None:

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from apportion.stores.api import Capabilities, Change, Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan
 from apportion.stores.catalog import connect
+from apportion.stores.handle import Handle
 from apportion.stores.io_thread import io_thread
 from apportion.stores.machine import Runner
 
@@ -41,7 +42,7 @@ def open_store_sync(url: str, *, needs: Collection[Need] = ()) -> Iterator["Sync
         store.close()
 
 
-class AsyncStore:
+class AsyncStore(Handle):
     """A store that lives on the I/O thread, for callers on any event loop."""
 
     def __init__(self, store: CoordinationStore, thread: Runner) -> None:
@@ -89,7 +90,7 @@ class AsyncStore:
             await self._thread.hop(self._store.close())
 
 
-class SyncStore:
+class SyncStore(Handle):
     """A store that lives on the I/O thread, for callers without an event loop. Not to be called from one."""
 
     def __init__(self, store: CoordinationStore, thread: Runner) -> None:

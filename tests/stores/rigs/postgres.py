@@ -81,6 +81,8 @@ class PostgresRig(Rig):
             return cursor.fetchall() if cursor.description else []
 
     async def kill(self):
+        if self.server.poll() is not None:
+            return
         children = [int(pid) for pid in self._children().split()]
         self.server.send_signal(signal.SIGKILL)
         self.server.wait()
