@@ -9,14 +9,15 @@ use pyo3::types::{PyInt, PyList, PyString};
 use crate::bulk::{BLOCK, BulkKeys, Places};
 use crate::calls::count;
 use crate::cuts::NARROW_NODES;
-use crate::hash::Hasher;
-use crate::key::KeyBytes;
-use crate::stretches::Stretches;
+use crate::locator::Locator;
 
 /// Positions to owners, and owners to ids.
 pub trait Answers: Sync {
+    /// What makes positions of keys.
+    type Locator: Locator;
+
     fn ids(&self) -> &[Py<PyString>];
-    fn hasher(&self) -> &Hasher;
+    fn locator(&self) -> &Self::Locator;
 
     /// The index of the node that owns a position.
     fn owner(&self, position: u64) -> u32;
@@ -31,14 +32,14 @@ pub trait Answers: Sync {
 
 #[inline]
 pub fn route(placement: &impl Answers, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
-    let owner = placement.owner(position(placement.hasher(), key)?);
+    let owner = placement.owner(position(placement.locator(), key)?);
     Ok(placement.ids()[owner as usize].clone_ref(key.py()))
 }
 
 /// The position of one key, which is counted.
 #[inline]
-pub fn position(hasher: &Hasher, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let position = hasher.position_with(key.py(), &KeyBytes::of(key)?)?;
+pub fn position(locator: &impl Locator, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let position = locator.position_of(key)?;
     count(1);
     Ok(position)
 }
@@ -67,19 +68,19 @@ pub fn route_indexes<'py>(
     }
 }
 
-/// The number of the stretch of every key.
-pub fn stretches(
+/// What is found for the position of every key.
+pub fn each(
     placement: &impl Answers,
-    laid: &Stretches,
+    number: impl Fn(u64) -> u32 + Sync,
     keys: &Bound<'_, PyAny>,
     threads: Threads,
 ) -> PyResult<Vec<u32>> {
     let (py, keys) = (keys.py(), BulkKeys::of(keys)?);
     let mut found = room::<u32>(keys.len())?;
     let places = Places::of(&mut found);
-    keys.each_block(py, placement.hasher(), threads.0, |start, positions| {
+    keys.each_block(py, placement.locator(), threads.0, |start, positions| {
         // SAFETY: each place is in one block.
-        unsafe { places.put(start, positions.iter().map(|&position| laid.stretch(position) as u32)) }
+        unsafe { places.put(start, positions.iter().map(|&position| number(position))) }
     })?;
     count(keys.len());
     Ok(found)
@@ -96,7 +97,7 @@ fn fill<T: Copy + Send>(
 ) -> PyResult<()> {
     let count_of_keys = room.len();
     let places = Places::of(room);
-    keys.each_block(py, placement.hasher(), threads.0, |start, positions| {
+    keys.each_block(py, placement.locator(), threads.0, |start, positions| {
         let mut owners = [0; BLOCK];
         placement.owners(positions, &mut owners);
         // SAFETY: each place is in one block.

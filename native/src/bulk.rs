@@ -18,7 +18,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::hash::Hasher;
+use crate::locator::Locator;
 use flat::Flat;
 use listed::Listed;
 
@@ -60,19 +60,20 @@ impl<'py> BulkKeys<'py> {
         }
     }
 
-    /// Hash all keys, by blocks of at most `BLOCK`: `sink` gets the place of the first key of a block, and the positions.
+    /// Locate all keys, by blocks of at most `BLOCK`: `sink` gets the place of the first key of a block, and the positions.
     ///
     /// Blocks come in any order, each place in one of them, and with `threads` above 1 from several threads at once. The
     /// sink must not call Python: another thread may hold the lock of the interpreter for it, and read a list meanwhile. An
     /// error is that of the first key that has one; then some blocks have come and others have not. A hash function of
     /// Python's is called in this thread alone.
-    pub fn each_block<F>(&self, py: Python<'py>, hasher: &Hasher, threads: usize, sink: F) -> PyResult<()>
+    pub fn each_block<L, F>(&self, py: Python<'py>, locator: &L, threads: usize, sink: F) -> PyResult<()>
     where
+        L: Locator,
         F: Fn(usize, &[u64]) + Sync,
     {
         match self {
-            BulkKeys::Listed(listed) => listed.each_block(py, hasher, threads, &sink),
-            BulkKeys::Flat(flat) => flat.each_block(py, hasher, threads, &sink),
+            BulkKeys::Listed(listed) => listed.each_block(py, locator, threads, &sink),
+            BulkKeys::Flat(flat) => flat.each_block(py, locator, threads, &sink),
         }
     }
 }

@@ -148,11 +148,13 @@ impl Rule {
 }
 
 impl Answers for Chooser {
+    type Locator = Hasher;
+
     fn ids(&self) -> &[Py<PyString>] {
         &self.ids
     }
 
-    fn hasher(&self) -> &Hasher {
+    fn locator(&self) -> &Hasher {
         &self.hasher
     }
 

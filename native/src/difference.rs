@@ -6,16 +6,24 @@
 use std::collections::HashMap;
 use std::iter::once;
 
+use pyo3::Borrowed;
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyInt, PyTuple};
 
 use crate::calls::count;
 use crate::router::{Laid, Router};
+use crate::stretches::are_nodes;
 
 const END: u128 = 1 << 64;
 
 /// Start, end, and the index of the owner before and after.
 type Change = (u64, u128, u32, u32);
+
+/// Start, end, and the place of the range that it lies in before and after.
+type Piece = (u64, u128, usize, usize);
+type NamedPiece<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, usize, usize);
 
 /// Return where each range of a placement's table starts and who owns it, both as 8 bytes little-endian. O(stretches).
 #[pyfunction]
@@ -52,7 +60,9 @@ pub fn changes(old: &Bound<'_, Router>, new: &Bound<'_, Router>) -> PyResult<Vec
     for id in &before.ids {
         now_of.push(places.get(&id.bind(py).to_cow()?).copied());
     }
-    Ok(overlaid(ranges_of(before), ranges_of(after), &now_of))
+    let (old, new) = (ranges_of(before), ranges_of(after));
+    let pieces = overlaid(&old.0, &new.0, |left, right| now_of[old.1[left] as usize] != Some(new.1[right]));
+    Ok(pieces.into_iter().map(|(start, end, left, right)| (start, end, old.1[left], new.1[right])).collect())
 }
 
 /// The ranges of a placement's table, which are counted each time that they are read.
@@ -62,16 +72,90 @@ fn ranges_of(laid: &Laid) -> (Vec<u64>, Vec<u32>) {
     ranges
 }
 
-/// Compare every piece; `now_of` is the index that each old node has now, if it has one.
-fn overlaid(old: (Vec<u64>, Vec<u32>), new: (Vec<u64>, Vec<u32>), now_of: &[Option<u32>]) -> Vec<Change> {
+/// The columns of a table that no placement has laid.
+struct Columns {
+    starts: Vec<u64>,
+    /// All owners, range by range, and where those of each end.
+    owners: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Columns {
+    /// Read where ranges start, and the indexes of the owners of each, which are below `nodes`.
+    fn of((starts, rows): &(Bound<'_, PyTuple>, Bound<'_, PyTuple>), nodes: usize) -> PyResult<Columns> {
+        let starts: Vec<u64> = starts.iter_borrowed().map(number).collect::<PyResult<_>>()?;
+        let (mut owners, mut ends) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for row in rows.iter_borrowed() {
+            for index in row.cast::<PyTuple>()?.iter_borrowed() {
+                owners.push(u32::try_from(number(index)?)?);
+            }
+            ends.push(owners.len());
+        }
+        if starts.is_empty() || starts.len() != ends.len() || !are_nodes(&owners, nodes) {
+            return Err(PyValueError::new_err("each range has a row, and each owner is the index of a node"));
+        }
+        count(starts.len());
+        Ok(Columns { starts, owners, ends })
+    }
+
+    fn row(&self, place: usize) -> &[u32] {
+        let start = if place == 0 { 0 } else { self.ends[place - 1] };
+        &self.owners[start..self.ends[place]]
+    }
+}
+
+/// An `int` of 64 bits, read without a look at what else could be one.
+#[inline]
+fn number(value: Borrowed<'_, '_, PyAny>) -> PyResult<u64> {
+    let value = value.cast_exact::<PyInt>()?;
+    // SAFETY: it is an exact `int`; of one, this runs no code of Python's, and says by an exception if it does not fit.
+    match unsafe { ffi::PyLong_AsUnsignedLongLong(value.as_ptr()) } {
+        u64::MAX => PyErr::take(value.py()).map_or(Ok(u64::MAX), Err),
+        number => Ok(number),
+    }
+}
+
+/// Return the ranges whose owners differ from one table to another, each with the place of its row in both. Tables are
+/// where ranges start, and rows of indexes; `now_of` is the index that each old node has now, if it has one, and `nodes`
+/// how many there are now. O(stretches of both).
+#[pyfunction]
+pub fn table_changes<'py>(
+    py: Python<'py>,
+    old: (Bound<'py, PyTuple>, Bound<'py, PyTuple>),
+    new: (Bound<'py, PyTuple>, Bound<'py, PyTuple>),
+    now_of: Vec<Option<u32>>,
+    nodes: usize,
+) -> PyResult<Vec<NamedPiece<'py>>> {
+    let (before, after) = (Columns::of(&old, now_of.len())?, Columns::of(&new, nodes)?);
+    let pieces = overlaid(&before.starts, &after.starts, |left, right| {
+        let (was, now) = (before.row(left), after.row(right));
+        was.len() != now.len() || was.iter().zip(now).any(|(&was, &now)| now_of[was as usize] != Some(now))
+    });
+    let end_of_all = END.into_pyobject(py)?.into_any();
+    // A piece begins and ends where a range of one of the tables does, whose number is there already.
+    let at = |place: u128, left: usize, right: usize| {
+        let is_here = |starts: &[u64], row: usize| starts.get(row).is_some_and(|&start| u128::from(start) == place);
+        match (is_here(&before.starts, left), is_here(&after.starts, right)) {
+            (true, _) => old.0.get_item(left),
+            (_, true) => new.0.get_item(right),
+            _ => Ok(end_of_all.clone()),
+        }
+    };
+    let named = |(start, end, left, right): Piece| {
+        Ok((at(u128::from(start), left, right)?, at(end, left + 1, right + 1)?, left, right))
+    };
+    pieces.into_iter().map(named).collect()
+}
+
+/// Compare every piece between two starts of either table, and return those that differ.
+fn overlaid(old: &[u64], new: &[u64], differ: impl Fn(usize, usize) -> bool) -> Vec<Piece> {
     let mut found = Vec::new();
     let (mut left, mut right, mut start) = (0, 0, 0);
     loop {
-        let next = [old.0.get(left + 1), new.0.get(right + 1)];
+        let next = [old.get(left + 1), new.get(right + 1)];
         let end = next.into_iter().flatten().min().copied();
-        let (was, now) = (old.1[left], new.1[right]);
-        if now_of[was as usize] != Some(now) {
-            found.push((start, end.map_or(END, u128::from), was, now));
+        if differ(left, right) {
+            found.push((start, end.map_or(END, u128::from), left, right));
         }
         let Some(end) = end else { return found };
         left += usize::from(next[0] == Some(&end));

@@ -1,11 +1,12 @@
 //! `apportion._native`: the native twin of the calls that are made by the million.
 //!
 //! Promises: the answers of the reference in Python, bit for bit, and its errors. Refuses: state that Python cannot
-//! rebuild, and anything that the reference does not do. `apportion.placement.native` is the one place that loads it.
+//! rebuild, and anything that the reference does not do. `apportion.model.native` is the one place that loads it.
 
 mod answers;
 mod balance;
 mod bounded;
+mod bounds;
 mod buckets;
 mod bulk;
 mod calls;
@@ -20,11 +21,14 @@ mod hash;
 mod helix;
 mod key;
 mod layouts;
+mod locator;
 mod murmur3;
+mod range_router;
 mod ranking;
 mod ring;
 mod router;
 mod saved;
+mod spread;
 mod stretches;
 mod text;
 mod walk;
@@ -46,7 +50,7 @@ mod _native {
     use crate::calls::{folded, keys_handled, position, positions};
 
     #[pymodule_export]
-    use crate::difference::{changes, ranges, widths};
+    use crate::difference::{changes, ranges, table_changes, widths};
 
     #[pymodule_export]
     use crate::chooser::{Chooser, log2_fixed};
@@ -56,6 +60,9 @@ mod _native {
 
     #[pymodule_export]
     use crate::helix::{circle_tokens, crush_lists, draw_straws, java_hash};
+
+    #[pymodule_export]
+    use crate::range_router::RangeRouter;
 
     #[pymodule_export]
     use crate::ranking::rendezvous_lists;

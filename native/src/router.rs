@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use pyo3::Borrowed;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
@@ -19,9 +18,10 @@ use crate::calls;
 use crate::circle::Unsorted;
 use crate::cuts::PADDING;
 use crate::hash::Hasher;
-use crate::key::KeyBytes;
+use crate::locator::Locator;
 use crate::ring;
 use crate::saved;
+use crate::spread::{self, Spread, Wanted};
 use crate::stretches::Stretches;
 use crate::walk::{Ranking, Zones};
 
@@ -55,11 +55,13 @@ impl Router {
 }
 
 impl Answers for Laid {
+    type Locator = Hasher;
+
     fn ids(&self) -> &[Py<PyString>] {
         &self.ids
     }
 
-    fn hasher(&self) -> &Hasher {
+    fn locator(&self) -> &Hasher {
         &self.hasher
     }
 
@@ -78,15 +80,13 @@ impl Laid {
     fn known_spread<'a>(
         &'a self,
         placement: &Bound<'_, Router>,
-        count: &Bound<'_, PyAny>,
-        spread_level: Option<&Bound<'_, PyAny>>,
-        spread: &Spread<'_>,
+        wanted: &Wanted<'_, '_>,
     ) -> PyResult<Option<(&'a Zones, usize)>> {
-        let wanted = count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<i64>().ok());
-        let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
-        let (None, Spread::Known(name), Some(wanted)) = (spread_level, spread, wanted) else { return Ok(None) };
+        if wanted.known().is_none() {
+            return Ok(None);
+        }
         let zones = Zones::of(&self.zones, placement)?;
-        Ok(zones.filter(|zones| zones.suffice(wanted, *name == BEST_EFFORT)).map(|zones| (zones, wanted)))
+        Ok(zones.and_then(|zones| wanted.sufficed(zones).map(|count| (zones, count))))
     }
 
     /// The owner of a key and the nodes met after it.
@@ -102,30 +102,11 @@ impl Laid {
 
     /// The stretch of a key. Not counted: a list of the reference begins with it too.
     fn stretch(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        Ok(self.stretches.stretch(self.hasher.position_with(key.py(), &KeyBytes::of(key)?)?))
+        Ok(self.stretches.stretch(self.hasher.position_of(key)?))
     }
 
     fn named<'py>(&self, py: Python<'py>, indexes: &[u32]) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, indexes.iter().map(|&index| &self.ids[index as usize]))
-    }
-}
-
-const BEST_EFFORT: &str = "best-effort";
-
-/// How a caller wants lists spread: by one of the names, or by what the reference refuses.
-#[derive(Clone)]
-enum Spread<'py> {
-    Known(&'static str),
-    Other(Bound<'py, PyAny>),
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Spread<'py> {
-    type Error = PyErr;
-
-    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Spread<'py>> {
-        let names = ["strict", BEST_EFFORT];
-        let name = given.cast_exact::<PyString>().ok().and_then(|text| names.into_iter().find(|&name| *text == *name));
-        Ok(name.map_or_else(|| Spread::Other(given.to_owned()), Spread::Known))
     }
 }
 
@@ -187,16 +168,11 @@ impl Router {
         spread: Spread<'py>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let laid = slf.get().laid()?;
-        if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), &spread)? {
-            return laid.preferred(zones, key, wanted);
+        let wanted = Wanted { count, level: spread_level, spread };
+        match laid.known_spread(slf, &wanted)? {
+            Some((zones, count)) => laid.preferred(zones, key, count),
+            None => wanted.asked(slf, key),
         }
-        let options = PyDict::new(slf.py());
-        options.set_item("spread_level", spread_level)?;
-        match spread {
-            Spread::Known(name) => options.set_item("spread", name)?,
-            Spread::Other(other) => options.set_item("spread", other)?,
-        }
-        Ok(slf.call_method("_preferred", (key, count), Some(&options))?.cast_into::<PyTuple>()?)
     }
 
     /// Return the preference list of each key, in their order.
@@ -213,17 +189,16 @@ impl Router {
         threads: Threads,
     ) -> PyResult<Bound<'py, PyList>> {
         let laid = slf.get().laid()?;
-        if let Some((zones, wanted)) = laid.known_spread(slf, count, spread_level.as_ref(), &spread)? {
-            let stretches = answers::stretches(laid, &laid.stretches, keys, threads)?;
-            let mut room = vec![0; wanted];
+        let wanted = Wanted { count, level: spread_level, spread };
+        if let Some((zones, count)) = laid.known_spread(slf, &wanted)? {
+            let stretches = answers::each(laid, |position| laid.stretches.stretch(position) as u32, keys, threads)?;
+            let mut room = vec![0; count];
             let lists = stretches
                 .iter()
                 .map(|&stretch| laid.named(slf.py(), zones.pick(&laid.stretches, stretch as usize, &mut room)));
             return PyList::new(slf.py(), lists.collect::<PyResult<Vec<_>>>()?);
         }
-        let listed = slf.py().import("apportion.placement.keys")?.getattr("listed")?.call1((keys,))?;
-        let lists =
-            listed.try_iter()?.map(|key| Router::preference(slf, &key?, count, spread_level.clone(), spread.clone()));
+        let lists = spread::listed(keys)?.map(|key| wanted.asked(slf, &key?));
         PyList::new(slf.py(), lists.collect::<PyResult<Vec<_>>>()?)
     }
 

@@ -23,14 +23,15 @@ impl Zones {
             return Ok(zones.as_ref());
         }
         let met = placement.getattr("_met_by_walks")?;
-        let zones = if met.is_none() {
-            None
-        } else {
-            let spread = placement.py().import("apportion.placement.spread")?;
-            let (of_node, owning_nodes, owning_zones) = spread.call_method1("numbered_domains", (met,))?.extract()?;
-            Some(Zones { of_node, owning_nodes, owning_zones })
-        };
+        let zones = if met.is_none() { None } else { Some(Zones::numbered(&met)?) };
         Ok(known.get_or_init(|| zones).as_ref())
+    }
+
+    /// The zones of the nodes of a topology, those that it drains left out.
+    pub fn numbered(topology: &Bound<'_, PyAny>) -> PyResult<Zones> {
+        let spread = topology.py().import("apportion.placement.spread")?;
+        let (of_node, owning_nodes, owning_zones) = spread.call_method1("numbered_domains", (topology,))?.extract()?;
+        Ok(Zones { of_node, owning_nodes, owning_zones })
     }
 
     /// Whether there is a list of so many nodes, each in another zone unless zones are used again.

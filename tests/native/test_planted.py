@@ -42,6 +42,7 @@ CROWDED = "test_router.py::test_a_ring_whose_tokens_crowd_is_built_like_any"
 MULTIPROBE = "test_chooser.py::test_multiprobe_agrees"
 CHOOSE_K = "test_chooser.py::test_choose_k_agrees_when_few_of_many_are_left[500]"
 JUMP = "test_chooser.py::test_jump_agrees_for_many_buckets[1000]"
+RANGES = "test_range_router.py::test_any_key_alone_or_among_plain_ones_is_answered_or_refused_alike"
 CRUSH = (
     "test_helix.py::test_lists_are_those_of_the_reference",
     "test_helix.py::test_lists_that_fall_short_are_filled_by_later_draws_of_the_reference",
@@ -56,6 +57,7 @@ IN_DATA = [
     ("ring", b"ring/1", (CROWDED,)),
     ("multiprobe", b"multiprobe/1", (MULTIPROBE,)),
     ("choose-k", b"choose-k", (CHOOSE_K,)),
+    ("ranges", b"ordered_position", (RANGES,)),
 ]
 # Instructions of other machines hold no whole word.
 IN_INSTRUCTIONS = [

@@ -231,7 +231,7 @@ def test_the_difference_in_the_twin_is_that_of_the_tables(old, new, vnodes):
     ranges = len(table.starts) + len(table_after.starts)
     with answered_by_the_twin(2 * len(table.starts) + ranges):
         found = laid.epoch, laid.widths(), laid.diff(laid_after)
-    assert (table.epoch, table.widths(), table.diff(table_after)) == found
+    assert (table.epoch, table.widths(), table._overlaid(table_after)) == found
     with answered_by_the_twin(3 * ranges):  # the difference, and both epochs and widths
         found = plan(before, after)
     assert plan(table, table_after) == found

@@ -98,12 +98,12 @@ pub fn opened<'py>(source: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {
     };
     let (schema, array) = (pair.get_item(0)?, pair.get_item(1)?);
     // SAFETY: capsules of these names hold such structures, and are held as long as the chunks are.
-    let chunk = unsafe {
+    let (chunk, is_text) = unsafe {
         let described = &*pointer::<Schema>(&schema, c"arrow_schema")?;
         let kind = kind_of(py, described)?;
-        chunk_of(py, &kind, &*pointer::<Array>(&array, c"arrow_array")?, 0)?
+        (chunk_of(py, &kind, &*pointer::<Array>(&array, c"arrow_array")?, 0)?, is_text(&kind))
     };
-    Ok(Flat::of(Origin::Arrow(vec![schema, array], Vec::new()), chunk))
+    Ok(Flat::of(Origin::Arrow(vec![schema, array], Vec::new(), is_text), chunk))
 }
 
 fn of_stream<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {
@@ -122,7 +122,7 @@ fn of_stream<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {
         // SAFETY: as above.
         let array: Taken<Array> = unsafe { taken(py, stream, (*stream).get_next)? };
         if array.0.release.is_none() {
-            return Ok(Flat::of(Origin::Arrow(vec![capsule.clone()], arrays), chunks));
+            return Ok(Flat::of(Origin::Arrow(vec![capsule.clone()], arrays, is_text(&kind)), chunks));
         }
         // SAFETY: the array is held as long as the chunks are.
         let chunk = unsafe { chunk_of(py, &kind, &array.0, start)? };
@@ -193,6 +193,11 @@ unsafe fn kind_of(py: Python<'_>, schema: &Schema) -> PyResult<String> {
     let check = py.import(REFERENCE)?.getattr("check_type")?;
     check.call1((&kind, !schema.dictionary.is_null(), extension))?;
     Ok(kind)
+}
+
+/// Whether values of a format are text, and not bytes or numbers.
+fn is_text(kind: &str) -> bool {
+    matches!(kind, "u" | "U" | "vu")
 }
 
 /// The name of the extension type in the metadata of a schema, which are pairs of texts, each after its length.

@@ -1,11 +1,11 @@
 //! A block of keys: where their bytes are, and then their positions.
 //!
-//! Keys are first found and then hashed, a block at a time: the loads of one key wait for nothing that another does.
+//! Keys are first found and then located, by their hash or among boundaries, a block at a time: the loads of one key wait for nothing that another does.
 
 use std::slice;
 
 use super::BLOCK;
-use crate::hash::Hasher;
+use crate::locator::Locator;
 
 /// Bytes somewhere in memory, for as long as whoever filled the block says.
 #[derive(Clone, Copy)]
@@ -66,13 +66,13 @@ impl Block {
     /// # Safety
     /// The block was filled with as many keys, and what its extents point to is still there.
     #[inline]
-    pub unsafe fn hashed(&mut self, hasher: &Hasher, count: usize) -> &[u64] {
+    pub unsafe fn located(&mut self, locator: &impl Locator, count: usize) -> &[u64] {
         let positions = &mut self.positions[..count];
         // SAFETY: as the caller says.
         let bytes = |&extent: &Extent| unsafe { bytes_of(extent) };
         match self.form {
-            Form::Bytes => hasher.positions(self.extents[..count].iter().map(bytes), positions),
-            Form::Words => hasher.positions(self.words[..count].iter(), positions),
+            Form::Bytes => locator.locate(self.extents[..count].iter().map(bytes), positions),
+            Form::Words => locator.locate(self.words[..count].iter(), positions),
         }
         positions
     }

@@ -3,6 +3,7 @@
 use super::BLOCK;
 use super::block::{Block, Extent, Form};
 use crate::key::MAX_KEY_BYTES;
+use crate::locator::Locator;
 
 /// Encoded text that a block holds, but for its last key: longer keys make smaller blocks.
 const MOST_TEXT: usize = 1 << 18;
@@ -64,11 +65,16 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
+    /// Whether the keys are of the kind that a locator takes.
+    pub fn is_taken(&self, locator: &impl Locator) -> bool {
+        if matches!(self, Chunk::Integers(..)) { locator.takes_numbers() } else { locator.takes_bytes() }
+    }
+
     /// Find the keys of rows `from .. from + count`; return how many, at least one if none is wrong, and what is wrong with
     /// the next one.
     ///
     /// # Safety
-    /// There are as many rows, in memory that stays until the block is hashed; at most `BLOCK` are asked for.
+    /// There are as many rows, in memory that stays until they are located; at most `BLOCK` are asked for.
     pub unsafe fn read(&self, from: usize, count: usize, block: &mut Block) -> (usize, Option<Fault>) {
         block.form = Form::Bytes;
         // SAFETY: the rows are there, as the caller says, and with them offsets and views; `placed` checks what these say.

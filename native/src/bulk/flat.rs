@@ -2,14 +2,15 @@
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyString};
 
 use super::BLOCK;
 use super::arrow::{self, Taken};
-use super::block::Block;
+use super::block::{Block, Form};
 use super::chunk::{Chunk, Fault};
 use super::shares::{First, share_out};
 use super::{REFERENCE, refusal};
-use crate::hash::Hasher;
+use crate::locator::Locator;
 
 /// Keys that a thread takes at a time.
 const SHARE: usize = 64 * BLOCK;
@@ -33,8 +34,8 @@ struct Placed {
 /// Whose memory it is; it stays as long as this.
 #[expect(dead_code, reason = "some of it is only held")]
 pub enum Origin<'py> {
-    /// The capsules, and what was taken out of a stream.
-    Arrow(Vec<Bound<'py, PyAny>>, Vec<Taken<arrow::Array>>),
+    /// The capsules, what was taken out of a stream, and whether its bytes are text.
+    Arrow(Vec<Bound<'py, PyAny>>, Vec<Taken<arrow::Array>>, bool),
     /// The view, and the hold on its buffer.
     Buffer(Bound<'py, PyAny>, PyUntypedBuffer),
 }
@@ -53,25 +54,31 @@ impl<'py> Flat<'py> {
         self.len
     }
 
-    pub fn each_block<F>(&self, py: Python<'py>, hasher: &Hasher, threads: usize, sink: &F) -> PyResult<()>
+    pub fn each_block<L, F>(&self, py: Python<'py>, locator: &L, threads: usize, sink: &F) -> PyResult<()>
     where
+        L: Locator,
         F: Fn(usize, &[u64]) + Sync,
     {
-        if !hasher.is_native() {
-            return self.locked(py, hasher, sink);
+        // All arrays are of one kind, so it is the first key that is not of the right one.
+        if let Some(other) = self.chunks.first().filter(|placed| placed.len > 0 && !placed.chunk.is_taken(locator)) {
+            return Err(self.origin.kind_refusal(py, locator, &other.chunk));
+        }
+        if !locator.is_native() {
+            return self.locked(py, locator, sink);
         }
         let chunks = &self.chunks;
         let fault = if self.len < WORTH_UNLOCKING {
-            unlocked(chunks, hasher, 1, sink)
+            unlocked(chunks, locator, 1, sink)
         } else {
-            py.detach(|| unlocked(chunks, hasher, threads, sink))
+            py.detach(|| unlocked(chunks, locator, threads, sink))
         };
-        fault.map_or(Ok(()), |(place, fault)| Err(self.origin.refusal(py, place, fault)))
+        fault.map_or(Ok(()), |(place, fault)| Err(self.origin.refusal(py, locator, place, fault)))
     }
 
-    /// Hash all keys by a function that needs the interpreter.
-    fn locked<F>(&self, py: Python<'py>, hasher: &Hasher, sink: &F) -> PyResult<()>
+    /// Locate all keys by a function that needs the interpreter.
+    fn locked<L, F>(&self, py: Python<'py>, locator: &L, sink: &F) -> PyResult<()>
     where
+        L: Locator,
         F: Fn(usize, &[u64]),
     {
         let mut block = Block::new();
@@ -83,10 +90,10 @@ impl<'py> Flat<'py> {
                 let (read, fault) = unsafe { placed.chunk.read(from, BLOCK.min(placed.len - from), &mut block) };
                 for (place, position) in positions[..read].iter_mut().enumerate() {
                     // SAFETY: as above; as many were read.
-                    *position = hasher.position_with(py, unsafe { block.key(place) })?;
+                    *position = locator.position_with(py, unsafe { block.key(place) })?;
                 }
                 if let Some(fault) = fault {
-                    return Err(self.origin.refusal(py, placed.start + from + read, fault));
+                    return Err(self.origin.refusal(py, locator, placed.start + from + read, fault));
                 }
                 sink(placed.start + from, &positions[..read]);
                 from += read;
@@ -96,9 +103,10 @@ impl<'py> Flat<'py> {
     }
 }
 
-/// Hash all keys; return the first that is wrong.
-fn unlocked<F>(chunks: &[Placed], hasher: &Hasher, threads: usize, sink: &F) -> Option<(usize, Fault)>
+/// Locate all keys; return the first that is wrong.
+fn unlocked<L, F>(chunks: &[Placed], locator: &L, threads: usize, sink: &F) -> Option<(usize, Fault)>
 where
+    L: Locator,
     F: Fn(usize, &[u64]) + Sync,
 {
     let shares: Vec<(&Placed, usize)> =
@@ -116,7 +124,7 @@ where
                 return;
             }
             // SAFETY: as above; as many were read.
-            sink(placed.start + from, unsafe { block.hashed(hasher, read) });
+            sink(placed.start + from, unsafe { block.located(locator, read) });
             from += read;
         }
     });
@@ -125,18 +133,43 @@ where
 
 impl<'py> Origin<'py> {
     /// The reference's error for a key that is wrong.
-    fn refusal(&self, py: Python<'py>, place: usize, fault: Fault) -> PyErr {
+    fn refusal(&self, py: Python<'py>, locator: &impl Locator, place: usize, fault: Fault) -> PyErr {
         match (self, fault) {
             (Origin::Buffer(view, _), _) => {
                 let key = py.import(REFERENCE).and_then(|module| module.getattr("key_at")?.call1((view, place)));
-                key.map_or_else(|error| error, |key| refusal(py, "apportion.placement.keys", "key_bytes", (key,)))
+                key.map_or_else(|error| error, |key| locator.refusal(py, key))
             }
-            (_, Fault::Number(value)) => refusal(py, "apportion.placement.keys", "key_bytes", (value,)),
+            (_, Fault::Number(value)) => locator.refusal(py, PyInt::new(py, value).into_any()),
             (_, Fault::Long(size)) => refusal(py, arrow::REFERENCE, "refuse_length", (place, size)),
             (_, Fault::Beyond { begin, end, size }) => {
                 refusal(py, arrow::REFERENCE, "refuse_extent", (place, begin, end, size))
             }
             (_, Fault::Unreadable) => unreachable!("Arrow arrays have no fixed width"),
         }
+    }
+
+    /// The reference's error for the first key of an array that is not of the kind that is taken.
+    #[cold]
+    fn kind_refusal(&self, py: Python<'py>, locator: &impl Locator, chunk: &Chunk) -> PyErr {
+        let mut block = Block::new();
+        // SAFETY: there is a row, and the origin keeps its memory; so below.
+        let (_, fault) = unsafe { chunk.read(0, 1, &mut block) };
+        match (self, fault) {
+            (Origin::Arrow(.., is_text), None) => {
+                // SAFETY: as above; it was read.
+                let data = unsafe { block.key(0) };
+                locator.refusal(py, key_of(py, block.form, data, *is_text))
+            }
+            (_, fault) => self.refusal(py, locator, 0, fault.unwrap_or(Fault::Unreadable)),
+        }
+    }
+}
+
+/// A key as the reference reads it out of an Arrow array.
+fn key_of<'py>(py: Python<'py>, form: Form, data: &[u8], is_text: bool) -> Bound<'py, PyAny> {
+    match (form, data.first_chunk(), std::str::from_utf8(data)) {
+        (Form::Words, Some(&word), _) => PyInt::new(py, i64::from_le_bytes(word)).into_any(),
+        (Form::Bytes, _, Ok(text)) if is_text => PyString::new(py, text).into_any(),
+        _ => PyBytes::new(py, data).into_any(),
     }
 }

@@ -16,6 +16,7 @@ use super::block::{Block, Extent, Form};
 use super::shares::Worker;
 use crate::fetch::fetch;
 use crate::key::MAX_KEY_BYTES;
+use crate::locator::Locator;
 use crate::text;
 
 /// The number of items of a list or tuple, of the bytes of `bytes` and of the characters of a `str`.
@@ -118,20 +119,21 @@ impl Layout {
         }
     }
 
-    /// Find the bytes of the first `count` keys, up to the first that is no plain `str`, `bytes` or `int`, is not ASCII or
-    /// is too long; return how many were found. A helper takes `int`s for unusual too.
+    /// Find the bytes of the first `count` keys, up to the first that is no plain `str`, `bytes` or `int`, is not ASCII, is
+    /// too long or not of the kind that the locator takes; return how many were found. A helper takes `int`s for unusual too.
     ///
     /// # Safety
-    /// There are `rest` items, and `count` is no more; the interpreter is locked by the caller, and runs no code until the block is hashed.
+    /// There are `rest` items, and `count` is no more; the interpreter is locked by the caller, and runs no code until the keys are located.
     pub unsafe fn read(
         self,
         items: *const *mut ffi::PyObject,
-        rest: usize,
-        count: usize,
+        (rest, count): (usize, usize),
+        locator: &impl Locator,
         block: &mut Block,
         worker: Worker,
     ) -> usize {
         block.form = Form::Bytes;
+        let (takes_bytes, takes_numbers) = (locator.takes_bytes(), locator.takes_numbers() && worker == Worker::Caller);
         for place in 0..count {
             // SAFETY: there are as many items.
             let object = unsafe {
@@ -143,7 +145,7 @@ impl Layout {
                 *items.add(place)
             };
             // SAFETY: items of a list or tuple are objects.
-            match unsafe { self.extent(object, &mut block.words[place], worker) } {
+            match unsafe { self.extent(object, &mut block.words[place], takes_bytes, takes_numbers) } {
                 Some(extent) => block.extents[place] = extent,
                 None => return place,
             }
@@ -154,18 +156,24 @@ impl Layout {
     /// # Safety
     /// It is an object, and the caller has the interpreter's lock or works for a thread that has and waits.
     #[inline(always)]
-    unsafe fn extent(self, object: *mut ffi::PyObject, word: &mut [u8; 8], worker: Worker) -> Option<Extent> {
+    unsafe fn extent(
+        self,
+        object: *mut ffi::PyObject,
+        word: &mut [u8; 8],
+        takes_bytes: bool,
+        takes_numbers: bool,
+    ) -> Option<Extent> {
         // SAFETY: the type stands in the head of every object; the other places are those that `learn` found.
         unsafe {
             let kind = (*object).ob_type;
-            let data = if kind == &raw mut ffi::PyUnicode_Type {
+            let data = if takes_bytes && kind == &raw mut ffi::PyUnicode_Type {
                 if !text::has_flags(object, self.text_flags) {
                     return None;
                 }
                 self.text_data
-            } else if kind == &raw mut ffi::PyBytes_Type {
+            } else if takes_bytes && kind == &raw mut ffi::PyBytes_Type {
                 self.bytes_data
-            } else if kind == &raw mut ffi::PyLong_Type && worker == Worker::Caller {
+            } else if takes_numbers && kind == &raw mut ffi::PyLong_Type {
                 *word = number(object)?.to_le_bytes();
                 return Some(Extent { start: word.as_ptr(), size: word.len() });
             } else {

@@ -16,8 +16,7 @@ use super::block::Block;
 use super::layout::{self, Layout};
 use super::shares::{Worker, share_out};
 use super::{REFERENCE, refusal};
-use crate::hash::Hasher;
-use crate::key::KeyBytes;
+use crate::locator::Locator;
 
 /// Blocks that a thread takes at a time.
 const SHARE: usize = 16;
@@ -41,14 +40,15 @@ impl<'py> Listed<'py> {
         self.len
     }
 
-    pub fn each_block<F>(&self, py: Python<'py>, hasher: &Hasher, threads: usize, sink: &F) -> PyResult<()>
+    pub fn each_block<L, F>(&self, py: Python<'py>, locator: &L, threads: usize, sink: &F) -> PyResult<()>
     where
+        L: Locator,
         F: Fn(usize, &[u64]) + Sync,
     {
         self.check_unchanged(py)?;
         let mut block = Block::new();
-        let Some(layout) = layout::known().filter(|_| hasher.is_native()) else {
-            return (0..self.len).step_by(BLOCK).try_for_each(|start| self.one_by_one(py, hasher, start, sink));
+        let Some(layout) = layout::known().filter(|_| locator.is_native()) else {
+            return (0..self.len).step_by(BLOCK).try_for_each(|start| self.one_by_one(py, locator, start, sink));
         };
         for start in (0..self.len).step_by(TURN) {
             if start > 0 {
@@ -57,26 +57,27 @@ impl<'py> Listed<'py> {
             self.check_unchanged(py)?;
             let end = self.len.min(start + TURN);
             if threads > 1 && end - start > SHARE * BLOCK {
-                self.shared(py, hasher, threads, sink, (layout, start, end))?;
+                self.shared(py, locator, threads, sink, (layout, start, end))?;
             } else {
                 for start in (start..end).step_by(BLOCK) {
-                    self.block(py, hasher, sink, (layout, start, end), &mut block)?;
+                    self.block(py, locator, sink, (layout, start, end), &mut block)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Hash the blocks of a turn with helpers, and then by oneself those that they could not read.
-    fn shared<F>(
+    /// Locate the keys of a turn with helpers, and then by oneself those that they could not read.
+    fn shared<L, F>(
         &self,
         py: Python<'py>,
-        hasher: &Hasher,
+        locator: &L,
         threads: usize,
         sink: &F,
         (layout, start, end): (Layout, usize, usize),
     ) -> PyResult<()>
     where
+        L: Locator,
         F: Fn(usize, &[u64]) + Sync,
     {
         let (items, len) = (Items(self.items(layout)), self.len);
@@ -90,8 +91,8 @@ impl<'py> Listed<'py> {
                 // SAFETY: the list has `end` keys; this thread's caller has the lock, and waits for all helpers before it
                 // runs any other code, so that keys and list stay.
                 let positions = unsafe {
-                    let read = layout.read(items.0.add(start), len - start, count, &mut block, worker);
-                    (read == count).then(|| block.hashed(hasher, count))
+                    let read = layout.read(items.0.add(start), (len - start, count), locator, &mut block, worker);
+                    (read == count).then(|| block.located(locator, count))
                 };
                 match positions {
                     Some(positions) => sink(start, positions),
@@ -102,48 +103,50 @@ impl<'py> Listed<'py> {
         let mut left = left.into_inner().expect("nothing panics while it holds this");
         left.sort_unstable();
         let mut block = Block::new();
-        left.into_iter().try_for_each(|start| self.block(py, hasher, sink, (layout, start, end), &mut block))
+        left.into_iter().try_for_each(|start| self.block(py, locator, sink, (layout, start, end), &mut block))
     }
 
-    fn block<F>(
+    fn block<L, F>(
         &self,
         py: Python<'py>,
-        hasher: &Hasher,
+        locator: &L,
         sink: &F,
         (layout, start, end): (Layout, usize, usize),
         block: &mut Block,
     ) -> PyResult<()>
     where
+        L: Locator,
         F: Fn(usize, &[u64]) + Sync,
     {
         self.check_unchanged(py)?;
         let count = BLOCK.min(end - start);
-        // SAFETY: there are `end` keys, held or in a list whose length was just checked; no other code runs until the block
-        // is hashed.
+        // SAFETY: there are `end` keys, held or in a list whose length was just checked; no other code runs until its
+        // keys are located.
         let positions = unsafe {
-            let read = layout.read(self.items(layout).add(start), self.len - start, count, block, Worker::Caller);
-            (read == count).then(|| block.hashed(hasher, count))
+            let read =
+                layout.read(self.items(layout).add(start), (self.len - start, count), locator, block, Worker::Caller);
+            (read == count).then(|| block.located(locator, count))
         };
         match positions {
             Some(positions) => {
                 sink(start, positions);
                 Ok(())
             }
-            None => self.one_by_one(py, hasher, start, sink),
+            None => self.one_by_one(py, locator, start, sink),
         }
     }
 
-    /// Hash a block whose keys may run code, fail, or need new bytes.
+    /// Locate the keys of a block which keys may run code, fail, or need new bytes.
     #[cold]
-    fn one_by_one<F>(&self, py: Python<'py>, hasher: &Hasher, start: usize, sink: &F) -> PyResult<()>
+    fn one_by_one<L, F>(&self, py: Python<'py>, locator: &L, start: usize, sink: &F) -> PyResult<()>
     where
+        L: Locator,
         F: Fn(usize, &[u64]),
     {
         let mut positions = [0; BLOCK];
         let keys = &self.held()[start..self.len.min(start + BLOCK)];
         for (key, position) in keys.iter().zip(&mut positions) {
-            let key = key.bind(py);
-            *position = hasher.position_with(py, &KeyBytes::of(key)?)?;
+            *position = locator.position_of(key.bind(py))?;
         }
         sink(start, &positions[..keys.len()]);
         Ok(())

@@ -16,6 +16,7 @@ from struct import pack
 from typing import Self
 
 from apportion.errors import BadRange, InvalidInput, PlanRefused, shown
+from apportion.model import native
 from apportion.model.epoch import Epoch, content_digest
 from apportion.model.plan import Change
 from apportion.model.token import POSITIONS, KeyRange, Position, Slot, check_position, is_before, slot_start
@@ -115,11 +116,12 @@ class Table:
 
         Bytes cannot be counted: in a table of them it is 0 for all.
         """
-        widths = dict.fromkeys(self.topology.ids, 0)
-        for key_range, owners in self.ranges() if self.is_measurable else ():
-            for node_id in owners:
-                widths[node_id] += key_range.width
-        return widths
+        widths = [0] * len(self.topology)
+        starts = [start for start in self.starts if isinstance(start, int)]
+        for start, end, row in zip(starts, [*starts[1:], POSITIONS], self.rows, strict=False):  # none of bytes
+            for index in row:
+                widths[index] += end - start
+        return dict(zip(self.topology.ids, widths, strict=True))
 
     def diff(self, new: "Table") -> tuple[Change, ...]:
         """Return exactly the ranges whose ordered owners differ in `new`, none divided without need.
@@ -133,11 +135,26 @@ class Table:
                 f"{self.hasher!r}, that of the other table",
                 "Compare placements of different hashers over keys.",
             )
+        return self._overlaid_by_twin(new) if native.IN_USE and self.is_measurable else self._overlaid(new)
+
+    def _overlaid(self, new: "Table") -> tuple[Change, ...]:
         cuts = sorted({*self.starts, *new.starts})
         ends = (*cuts[1:], self.end)
         stretches = zip(cuts, ends, self._owners_at(cuts), new._owners_at(cuts), strict=True)
         # Neighbours never change alike: where they meet, one of the tables has a boundary, and other owners beyond it.
         return tuple(Change(KeyRange(start, end), was, now) for start, end, was, now in stretches if was != now)
+
+    def _overlaid_by_twin(self, new: "Table") -> tuple[Change, ...]:
+        places = {node_id: place for place, node_id in enumerate(new.topology.ids)}
+        now_of = [places.get(node_id) for node_id in self.topology.ids]
+        columns = (self.starts, self.rows), (new.starts, new.rows)
+        pieces = native.extension.table_changes(*columns, now_of, len(places))
+        before = {row: self._named(row) for row in {self.rows[was] for _, _, was, _ in pieces}}
+        after = {row: new._named(row) for row in {new.rows[now] for *_, now in pieces}}
+        return tuple(
+            Change(KeyRange(start, end), before[self.rows[was]], after[new.rows[now]])
+            for start, end, was, now in pieces
+        )
 
     def changed(self, changes: Sequence[Change], topology: Topology, *, slots: int | None = None) -> Self:
         """Return the table of `topology` in which exactly `changes` (sorted, disjoint) have happened.

@@ -1,59 +1,8 @@
-"""The native twin, or why the reference in Python answers instead. This is the one place that loads it.
+"""The native twin, as `apportion.model.native` has loaded it: there too the twin answers a call.
 
-    table = native.extension.Table(...) if native.IN_USE else ReferenceTable(...)
-
-Promises: what is loaded was built for this version of the package; loading it costs less than a millisecond.
-Refuses: to warn or fail where the twin is absent; the answers are the same, and `apportion doctor` says who gives them.
-`APPORTION_NATIVE=0` in the environment selects the reference.
+Promises: the same objects. Refuses: to load anything.
 """
 
-from enum import Enum
-from os import environ
-from typing import TYPE_CHECKING
-
-from apportion import __version__
-from apportion.errors import UnknownOption
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    # The stub beside the package types it; at run time it is None unless `IN_USE`.
-    from apportion import _native as extension
+from apportion.model.native import DETAIL, IN_USE, STATE, SWITCH, State, extension
 
 __all__ = ["DETAIL", "IN_USE", "STATE", "SWITCH", "State", "extension"]
-
-SWITCH = "APPORTION_NATIVE"
-
-
-class State(Enum):
-    """Whether the native twin is in use, and if not, why."""
-
-    IN_USE = "in use"
-    SWITCHED_OFF = "switched off"
-    ABSENT = "not built"
-    UNLOADABLE = "not loadable"
-    OTHER_VERSION = "of another version"
-
-
-def _found() -> "tuple[State, str, ModuleType | None]":
-    """Return what became of the twin, the detail of it, and the twin if it is to be used."""
-    wanted = environ.get(SWITCH) or "1"
-    if wanted not in {"0", "1"}:
-        raise UnknownOption(SWITCH, wanted, ("0", "1"))
-    if wanted == "0":
-        return State.SWITCHED_OFF, f"{SWITCH}=0", None
-    try:
-        import apportion._native as twin  # noqa: PLC0415 - not loaded when it is switched off
-    except ModuleNotFoundError:
-        return State.ABSENT, "the native twin was not built", None
-    except ImportError as error:
-        return State.UNLOADABLE, f"the native twin cannot be loaded: {error}", None
-    if __version__ != twin.VERSION:
-        return State.OTHER_VERSION, f"the native twin is of version {twin.VERSION}", None
-    return State.IN_USE, f"{twin.PROFILE} profile", twin
-
-
-STATE, DETAIL, _twin = _found()
-IN_USE = STATE is State.IN_USE
-if not TYPE_CHECKING:
-    extension = _twin

@@ -9,10 +9,9 @@ A position is the key's bytes or, where the boundaries are ints, the int plus 2*
 Source: the tablets of Bigtable (Chang et al. 2006).
 """
 
-from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError, dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Self
@@ -22,18 +21,17 @@ from apportion.model.plan import Key
 from apportion.model.table import Owners, Table
 from apportion.model.token import KeyRange, Position, is_before
 from apportion.model.topology import Topology
-from apportion.placement.api import Nodes, PlacementSpec, index_buffer, topology_of
+from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.explanation import Explanation
-from apportion.placement.keys import check_threads, key_bytes, listed
+from apportion.placement.range_router import FIRST_INT, RangeRouter, ordered_position
 from apportion.placement.spread import Spread, spread_rule
 
 _INTS = "int-order"
 _BYTES = "bytes-order"
-_FIRST_INT = -(2**63)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Ranges:
+class Ranges(RangeRouter):
     """Key ranges and their owners: `owners[i]` holds the keys from `bounds[i - 1]` up to, not including, `bounds[i]`.
 
     Boundaries are all ints, or all text (str, bytes, UUID), ascending. An owner is an id, or a tuple of ids, the leader
@@ -64,27 +62,14 @@ class Ranges:
         self._fill(table)
 
     def _fill(self, table: Table) -> None:
+        if hasattr(self, "topology"):
+            raise FrozenInstanceError("a placement never changes: build another one, or move this one on(topology)")
         object.__setattr__(self, "topology", table.topology)
         object.__setattr__(self, "_table", table)
         object.__setattr__(self, "_ends", table.starts[1:])
+        self._lay(table.topology.ids, self._ends, table.rows, table.is_measurable)
 
-    def route(self, key: Key) -> str:
-        """Return the id of the node that handles a key."""
-        return self.topology.ids[self._row(key)[0]]
-
-    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
-        """Return the node ids of many keys, in their order."""
-        check_threads(threads)
-        return [self.route(key) for key in listed(keys)]
-
-    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
-        """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
-        check_threads(threads)
-        return index_buffer((self._row(key)[0] for key in listed(keys)), len(self.topology))
-
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
+    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the first `count` owners of the key's range; their zones are the business of who named them."""
         spread_rule(self.topology, count, level=spread_level, spread=spread)
         owners = self._owners(self._row(key))
@@ -165,18 +150,18 @@ class Ranges:
                     "Give its range to a node that stays, then remove.",
                 )
             ranges.append((key_range, kept))
-        moved = object.__new__(type(self))
+        moved = type(self).__new__(type(self))
         moved._fill(Table.from_ranges(ranges, topology=topology, hasher=self._table.hasher))
         return moved
 
     def _row(self, key: Key) -> tuple[int, ...]:
-        return self._table.rows[bisect_right(self._ends, self._position(key))]
+        return self._table.rows[self._range(key)]
 
     def _owners(self, row: tuple[int, ...]) -> Owners:
         return tuple(self.topology.ids[index] for index in row)
 
     def _position(self, key: Key) -> Position:
-        return _position(key, counted=self._table.is_measurable)
+        return ordered_position(key, self._table.is_measurable)
 
     def __reduce__(self) -> "tuple[partial[Ranges], tuple[Table]]":
         return partial(_of_table, type(self)), (self._table,)
@@ -186,7 +171,7 @@ class Ranges:
 
 
 def _of_table(kind: type[Ranges], table: Table) -> Ranges:
-    ranges = object.__new__(kind)
+    ranges = kind.__new__(kind)
     ranges._fill(table)
     return ranges
 
@@ -207,7 +192,7 @@ def _check_lists(bounds: Sequence[Key], owners: Sequence[str | Owners]) -> None:
 def _starts(bounds: Sequence[Key], *, counted: bool) -> tuple[Position, ...]:
     """Return where ranges start: at the first position, then at each boundary; `BadRange` unless they ascend."""
     first: Position = 0 if counted else b""
-    starts = (first, *(_position(bound, counted=counted, name="boundary") for bound in bounds))
+    starts = (first, *(ordered_position(bound, counted, "boundary") for bound in bounds))
     before = ("the first of all keys", *(f"{shown(bound)}, the one before" for bound in bounds))
     for (start, end), left, bound in zip(pairwise(starts), before, bounds, strict=False):
         if not is_before(start, end):
@@ -215,16 +200,8 @@ def _starts(bounds: Sequence[Key], *, counted: bool) -> tuple[Position, ...]:
     return starts
 
 
-def _position(key: Key, *, counted: bool, name: str = "key") -> Position:
-    if counted is not isinstance(key, int):
-        expected = "an int, like the boundaries" if counted else "str or bytes, like the boundaries"
-        raise InvalidInput(name, key, expected, "Ints and text have no common order: use one of them throughout.")
-    data = key_bytes(key)
-    return int.from_bytes(data, "little", signed=True) - _FIRST_INT if counted else data
-
-
 def _key_at(position: Position) -> int | bytes:
-    return position + _FIRST_INT if isinstance(position, int) else position
+    return position + FIRST_INT if isinstance(position, int) else position
 
 
 SPEC = PlacementSpec(

@@ -1,0 +1,65 @@
+//! How a caller wants preference lists: how many nodes, and how spread. What the twin does not know the reference answers.
+
+use pyo3::Borrowed;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
+
+use crate::walk::Zones;
+
+const BEST_EFFORT: &str = "best-effort";
+
+/// A list that is wanted, as the caller said it.
+pub struct Wanted<'a, 'py> {
+    pub count: &'a Bound<'py, PyAny>,
+    pub level: Option<Bound<'py, PyAny>>,
+    pub spread: Spread<'py>,
+}
+
+/// How a list is spread: by one of the names, or by what the reference refuses.
+pub enum Spread<'py> {
+    Known(&'static str),
+    Other(Bound<'py, PyAny>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Spread<'py> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Spread<'py>> {
+        let names = ["strict", BEST_EFFORT];
+        let name = given.cast_exact::<PyString>().ok().and_then(|text| names.into_iter().find(|&name| *text == *name));
+        Ok(name.map_or_else(|| Spread::Other(given.to_owned()), Spread::Known))
+    }
+}
+
+impl<'py> Wanted<'_, 'py> {
+    /// How many nodes, and whether zones may be used again, where that is for the twin to answer.
+    pub fn known(&self) -> Option<(usize, bool)> {
+        let count = self.count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<i64>().ok());
+        match (&self.level, &self.spread, count.and_then(|count| usize::try_from(count).ok())) {
+            (None, Spread::Known(name), Some(count)) => Some((count, *name == BEST_EFFORT)),
+            _ => None,
+        }
+    }
+
+    /// How many nodes, where that is for the twin to answer, and the zones have as many.
+    pub fn sufficed(&self, zones: &Zones) -> Option<usize> {
+        let (count, reuses_zones) = self.known()?;
+        zones.suffice(count, reuses_zones).then_some(count)
+    }
+
+    /// The reference's list of a key.
+    pub fn asked(&self, placement: &Bound<'py, PyAny>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+        let options = PyDict::new(placement.py());
+        options.set_item("spread_level", &self.level)?;
+        match &self.spread {
+            Spread::Known(name) => options.set_item("spread", name)?,
+            Spread::Other(other) => options.set_item("spread", other)?,
+        }
+        Ok(placement.call_method("_preferred", (key, self.count), Some(&options))?.cast_into::<PyTuple>()?)
+    }
+}
+
+/// The keys of any container, one by one, as the reference reads them.
+pub fn listed<'py>(keys: &Bound<'py, PyAny>) -> PyResult<impl Iterator<Item = PyResult<Bound<'py, PyAny>>>> {
+    keys.py().import("apportion.placement.keys")?.getattr("listed")?.call1((keys,))?.try_iter()
+}

@@ -1,0 +1,101 @@
+"""Range router: search the range that a key itself lies in, name its owners.
+
+What `ranges` inherits. Where the native twin is in use it is the twin's class, so that `ranges.route` goes straight
+into it; the class below is the reference, which it answers like.
+
+Range i goes from `bounds[i - 1]` up to, not including, `bounds[i]`; the last one goes to the end of all keys.
+"""
+
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from apportion.errors import InvalidInput
+from apportion.model.plan import Key
+from apportion.model.token import Position
+from apportion.placement import native
+from apportion.placement.api import index_buffer
+from apportion.placement.keys import check_threads, key_bytes, listed
+from apportion.placement.spread import Spread
+
+FIRST_INT = -(2**63)
+
+
+class ReferenceRangeRouter(ABC):
+    """Ranges and their owners. Lookup: O(log ranges)."""
+
+    __slots__ = ("_are_ints", "_bounds", "_ids", "_rows")
+
+    _bounds: tuple[Position, ...]
+    _are_ints: bool
+    _ids: tuple[str, ...]
+    _rows: tuple[tuple[int, ...], ...]
+
+    def route(self, key: Key) -> str:
+        """Return the id of the node that handles a key."""
+        return self._ids[self._rows[self._range(key)][0]]
+
+    def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
+        """Return the node ids of many keys, in their order."""
+        check_threads(threads)
+        return [self._ids[self._rows[self._range(key)][0]] for key in listed(keys)]
+
+    def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
+        """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
+        check_threads(threads)
+        return index_buffer((self._rows[self._range(key)][0] for key in listed(keys)), len(self._ids))
+
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the first `count` owners of the key's range; their zones are the business of who named them."""
+        return self._preferred(key, count, spread_level=spread_level, spread=spread)
+
+    def preference_many(
+        self,
+        keys: Iterable[Key],
+        count: int,
+        *,
+        spread_level: int | None = None,
+        spread: Spread = "strict",
+        threads: int = 1,
+    ) -> list[tuple[str, ...]]:
+        """Return the preference list of each key, in their order."""
+        check_threads(threads)
+        return [self._preferred(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
+
+    @abstractmethod
+    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
+        """Return the preference list; the twin asks only for what it refuses, or does not know."""
+
+    def _lay(
+        self, ids: tuple[str, ...], bounds: tuple[Position, ...], rows: tuple[tuple[int, ...], ...], are_ints: bool
+    ) -> None:
+        """Take the boundaries, ascending positions, and the owners of each range. Nothing is changed after that."""
+        values = {"_ids": ids, "_bounds": bounds, "_rows": rows, "_are_ints": are_ints}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _range(self, key: Key) -> int:
+        """Return the number of the range that a key lies in."""
+        return bisect_right(self._bounds, ordered_position(key, self._are_ints))
+
+
+def ordered_position(key: Key, are_ints: bool, name: str = "key") -> Position:
+    """Return where a key stands among keys of its kind: an int plus 2**63, or else the key's bytes.
+
+    Raises `InvalidInput` for a key of the other kind, which has no place among these.
+    """
+    if are_ints is not isinstance(key, int):
+        expected = "an int, like the boundaries" if are_ints else "str or bytes, like the boundaries"
+        raise InvalidInput(name, key, expected, "Ints and text have no common order: use one of them throughout.")
+    data = key_bytes(key)
+    return int.from_bytes(data, "little", signed=True) - FIRST_INT if are_ints else data
+
+
+if TYPE_CHECKING or not native.IN_USE:  # noqa: SIM108 - a type checker needs one class
+    RangeRouter = ReferenceRangeRouter
+else:
+    RangeRouter = native.extension.RangeRouter
