@@ -40,6 +40,9 @@ _SECOND, _VISITS = 0, 2  # in which seeds of four a second process has the first
 class GroupPlay:
     """One seed of the scenario."""
 
+    # Who is slow to let go gives up its session; what moves then asks the next one to let go. That ends by luck.
+    liveness_seconds = 60.0
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.sink = Sink(world)
@@ -48,8 +51,6 @@ class GroupPlay:
         self.record = GroupRecord(
             partitions=draw.randint(3, 6), mode="eager" if draw.random() < 0.25 else "cooperative"
         )
-        # In eager mode all stops whenever a session ends; work that outlasts a drain then ends one more.
-        self.liveness_seconds = 60.0 if self.record.mode == "eager" else 20.0
         throttle = draw.choice([None, None, 1, 2])
         self._options = {each: self._drawn(each, throttle) for each in self.ids}
         self._workers: dict[str, Worker] = {}
