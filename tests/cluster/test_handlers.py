@@ -72,7 +72,7 @@ class Served:
         self.holdings.grant({each: token(each) for each in (1, 2)})
         self._changes = asyncio.Queue()
         calls = awaited("on_gained", on_gained), awaited("on_lost", on_lost)
-        self.handlers = Handlers(self._told(), self.holdings, *calls, **options)
+        self.handlers = Handlers(self._told(), self.holdings, *calls, **{"drain_seconds": 9.0} | options)
         self.running = asyncio.ensure_future(self.handlers.run())
 
     def tell(self, *, gained=(), lost=()):
@@ -162,6 +162,91 @@ def test_a_handler_that_waits_for_its_turn_owes_no_progress_and_is_not_called_wh
         assert [("gained", 1), ("lost", 2), ("lost", 1)] == called
 
     run(story())
+
+
+def ending(on_gained, on_lost, *, then, **options):
+    """Let the session end once partition 1 was gained, hear of it again and again, and go on when `then` says so."""
+
+    async def story():
+        served = Served(on_gained, on_lost, **options)
+        served.tell(gained=(1,))
+        await until(lambda: served.holdings.oldest() is not None)
+        await asyncio.sleep(0.01)
+        served.clock.now = 1001.0
+        while not then():
+            served.holdings.cancel()
+            await asyncio.sleep(0.005)
+        await until(lambda: served.holdings.oldest() is None)
+        served.tell(lost=(1,))
+        await served.end()
+
+    run(story())
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_what_is_lost_with_the_session_is_lost_once_and_held_meanwhile(has_begun):
+    calls = []
+
+    async def gained(partition, token):
+        await asyncio.sleep(0 if has_begun else 60)
+
+    async def lost(partition, token):
+        calls.append(("begins", partition, token.epoch))
+        await asyncio.sleep(0.05)  # it is not cancelled by what says that the session is over
+        calls.append(("ends", partition, token.epoch))
+
+    ending(gained, lost, then=lambda: len(calls) > 1)
+    assert [("begins", 1, 1), ("ends", 1, 1)] == calls
+
+
+def test_an_on_lost_that_never_ends_is_given_up_with_the_time_of_a_drain(caplog):
+    async def gained(partition, token):
+        pass
+
+    async def lost(partition, token):
+        await asyncio.sleep(60)
+
+    ending(gained, lost, then=lambda: "given up" in caplog.text, drain_seconds=0.05)
+    assert "on_lost of g/1 is given up: its session is over, and so is its time" in caplog.text
+
+
+def test_an_on_lost_that_fails_after_the_session_is_not_called_again(caplog):
+    calls = []
+
+    async def gained(partition, token):
+        pass
+
+    async def lost(partition, token):
+        calls.append(partition)
+        raise OSError("no disk")
+
+    ending(gained, lost, then=lambda: "no disk" in caplog.text)
+    assert [1] == calls
+
+
+def test_who_hears_of_the_loss_before_the_end_is_not_cancelled_either():
+    calls = []
+
+    async def gained(partition, token):
+        pass
+
+    async def lost(partition, token):
+        await asyncio.sleep(0.05)
+        calls.append(partition)
+
+    async def story():
+        served = Served(gained, lost)
+        served.tell(gained=(1,))
+        await until(lambda: served.holdings.oldest() is not None)
+        served.clock.now = 1001.0
+        served.tell(lost=(1,))
+        await asyncio.sleep(0.01)
+        served.holdings.cancel()
+        await until(lambda: calls)
+        await served.end()
+
+    run(story())
+    assert [1] == calls
 
 
 class Opener:

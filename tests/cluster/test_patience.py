@@ -1,5 +1,8 @@
 """Patience: first the work is cancelled, then the session is given up; each once."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from apportion.cluster.patience import Patience
 
 
@@ -42,3 +45,9 @@ def test_holds_that_all_rest_are_never_stuck():
     waiting = patience(progress_seconds=30.0)
     resting = (float("inf"), 7)
     assert (None, float("inf")) == (waiting.verdict(resting, 9999.0), waiting.wakes_at(resting))
+
+
+@given(st.floats(0, 1e7), st.floats(0.01, 100))
+def test_what_it_wakes_for_is_so_then_to_the_last_bit(since, seconds):
+    waiting = patience(progress_seconds=seconds)
+    assert waiting.verdict((since, 7), waiting.wakes_at((since, 7))) is not None

@@ -1,6 +1,8 @@
 """A member's share: what goes into one commit, what a refusal costs, and how a poison is kept from the innocent."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from apportion.cluster.handover import DEADLY_SECONDS, HEALTHY_SECONDS, Act, Phase
 from apportion.cluster.records import Keys, MemberRecord, Ownership, Target, decoded, encoded, encoded_target
@@ -207,3 +209,14 @@ def test_a_partition_that_is_served_for_long_is_absolved_and_the_next_suspect_ta
     stage.done(commit, HEALTHY_SECONDS)
     [commit] = stage.step(Tick(), HEALTHY_SECONDS + SUSPECT_SECONDS)
     assert [(Act.CLAIM, 1)] == moves(commit)
+
+
+@given(st.floats(0, 1e7))
+@example(4.07)  # 60 s later, 60 s less than that are past
+def test_what_is_served_for_long_enough_is_absolved_when_it_is_waited_for_to_the_last_bit(since):
+    stage = Stage(partitions=1)
+    stage.put(KEYS.own(0), Ownership(epoch=3, deaths=2), since)
+    [commit] = stage.want("a", now=since)
+    stage.done(commit, since)
+    [commit] = stage.step(Tick(), stage.share.wakes_at())
+    assert [(Act.ABSOLVE, 0)] == moves(commit)

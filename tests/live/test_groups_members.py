@@ -161,6 +161,7 @@ def test_a_rolling_restart_of_static_members_moves_nothing(open_crew):
     names = ["ann", "bob", "cid", "dan"]
     crew.start(*names)
     crew.until_settled()
+    crew.until("all gains told", lambda: owned(crew).items() <= {(each, name) for each, name, _ in crew.gained()})
     before, start = owned(crew), len(crew.lines)
     for name in names:
         crew.leave(name)

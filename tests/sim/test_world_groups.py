@@ -292,20 +292,23 @@ def test_a_handler_that_writes_after_on_lost_has_returned_is_found(office):
 
 
 class Trusting(Careless):
-    """Ends its work in `on_lost` alone, which a session that has ended does not call."""
+    """Ends its work in `on_lost` alone."""
 
     stop = Mailer.stop
 
 
-def test_a_handler_that_does_not_know_that_the_session_ended_is_found(office):
+def test_what_on_lost_ends_has_ended_with_the_session_too(office):
     office.kind = Trusting
     office.start("a", "b")
     office.go_on(3.0)
     office.world.terminate("b")
-    office.go_on(3.0)  # all is well on a good day
+    office.go_on(3.0)
+    mailer = office.of["a"]
     office.world.partition("a", "store", 4.0)
-    with pytest.raises(InvariantBroken, match=r"WritesAreHeld at .* a writes mailers"):
-        office.go_on(4.0)
+    office.go_on(3.0)
+    assert ({}, PARTITIONS) == (mailer.tasks, [what for what, *_ in mailer.calls].count("stop"))
+    office.go_on(7.0)
+    assert sorted(mailer.tasks) == list(range(PARTITIONS))
 
 
 def test_who_holds_nothing_and_listens_to_changes_is_not_judged(office):

@@ -134,11 +134,12 @@ class AsyncGroup(Group):
         """Call handlers with (partition, token) for all that is gained and lost, until this member has left.
 
         It is the one consumer of changes. See `handlers` for what happens when a handler fails; `failing` says it.
-        What is lost with the session is given up without `on_lost`: let tasks that `on_gained` begins `hold` it.
+        Where the session ends, `on_lost` comes when others may be owners: let what `on_gained` begins `hold`.
         `InvalidInput` for a plain function, before any is called.
         """
         calls = awaited("on_gained", on_gained), awaited("on_lost", on_lost)
-        self._handlers = Handlers(self.changes(), self._membership.holdings, *calls)
+        drain_seconds = self._membership.driver.options.drain_seconds
+        self._handlers = Handlers(self.changes(), self._membership.holdings, *calls, drain_seconds=drain_seconds)
         await self._handlers.run()
 
     async def wait_until_settled(self) -> None:
@@ -177,8 +178,14 @@ class SyncGroup(Group):
         """
         calls = threaded("on_gained", on_gained), threaded("on_lost", on_lost)
         changes = AsyncGroup(self._membership, self._thread).changes()  # for the loop of the I/O thread
-        holdings = self._membership.holdings
-        self._handlers = Handlers(changes, holdings, *calls, at_once=MOST_THREADS, last_seconds=LAST_SECONDS)
+        self._handlers = Handlers(
+            changes,
+            self._membership.holdings,
+            *calls,
+            drain_seconds=self._membership.driver.options.drain_seconds,
+            at_once=MOST_THREADS,
+            last_seconds=LAST_SECONDS,
+        )
         self._thread.wait(self._handlers.run())
 
     def wait_until_settled(self) -> None:

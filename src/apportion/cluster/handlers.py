@@ -5,7 +5,8 @@
 Promises: for one partition they never run at once, and `on_lost` comes after `on_gained` of the same token. A partition
 goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises is called
 again, later each time, and is on probation meanwhile: `failing` says which and why. `on_gained` is given up when the
-partition is lost, `on_lost` when the drain's time is over, and both, called or not, when the session ends. Between its
+partition is lost, `on_lost` when the drain's time is over. Where the session ends first, `on_lost` is called once, for
+as long as a drain may last: others may be owners by then, and the next `on_gained` here waits for it. Between its
 handlers a partition owes no progress.
 """
 
@@ -29,7 +30,7 @@ class Handlers:
     """The handlers of one group, and a task for each partition that is ours.
 
     So many run `at_once`, None for all. When this member has left, those that still run are waited for so many
-    `last_seconds`, None for as long as they take.
+    `last_seconds`, None for as long as they take. `drain_seconds` is what `on_lost` may take once the session is over.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Handlers:
         on_gained: Call | None,
         on_lost: Call | None,
         *,
+        drain_seconds: float,
         at_once: int | None = None,
         last_seconds: float | None = None,
     ) -> None:
@@ -47,7 +49,7 @@ class Handlers:
         self._places: AbstractAsyncContextManager[None] = (
             nullcontext() if at_once is None else asyncio.Semaphore(at_once)
         )
-        self._last_seconds = last_seconds
+        self._drain_seconds, self._last_seconds = drain_seconds, last_seconds
         self._losing: dict[int, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.failing: dict[int, str] = {}
@@ -78,13 +80,35 @@ class Handlers:
         try:
             async with block(self._holdings, partition) as (token, hold):
                 hold.rest()
-                await self._until_done(self._on_gained, token, hold, give_up=losing)
-                await losing.wait()
-                await self._until_done(self._on_lost, token, hold, give_up=None)
+                try:
+                    await self._until_done(self._on_gained, token, hold, give_up=losing)
+                    await losing.wait()
+                except asyncio.CancelledError:
+                    await self._end(token, hold)
+                    raise
+                if self._holdings.is_current:
+                    await self._until_done(self._on_lost, token, hold, give_up=None)
+                else:
+                    await self._end(token, hold)
         except NotOwner as error:
             logger.warning("%s", error.problem)
         finally:
             self.failing.pop(partition, None)
+
+    async def _end(self, token: FencingToken, hold: Hold) -> None:
+        """Call `on_lost` for what was lost at once; that it is so is said by a cancellation, again and again."""
+        if self._on_lost is None:
+            return
+        loop = asyncio.get_running_loop()
+        call, ends = loop.create_task(self._called(self._on_lost, token, hold, None)), loop.time() + self._drain_seconds
+        while not call.done() and loop.time() < ends:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([call], timeout=ends - loop.time())
+        if not call.done():
+            call.cancel()
+            logger.error("on_lost of %s is given up: its session is over, and so is its time", token.resource)
+        elif (error := call.result()) is not None:
+            logger.error("on_lost of %s failed; its session is over", token.resource, exc_info=error)
 
     async def _until_done(
         self, call: Call | None, token: FencingToken, hold: Hold, *, give_up: asyncio.Event | None

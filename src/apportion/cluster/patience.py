@@ -52,7 +52,7 @@ class Patience:
         self._is_over = bool(forced)
         if forced:
             return f"forced: work on {forced[0]} outlives its drain"
-        if oldest is not None and now - oldest[0] >= self.progress_seconds:
+        if oldest is not None and now >= oldest[0] + self.progress_seconds:
             self._is_over = True
             return f"stuck: work on {oldest[1]} makes no progress"
         return None

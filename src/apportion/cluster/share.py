@@ -245,7 +245,7 @@ class Share:
             is_wanted=wanted == self.me.id,
             receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
             is_deadly=lasted >= DEADLY_SECONDS and not view.has_left(record),
-            is_proven=record.deaths > 0 and lasted >= HEALTHY_SECONDS,
+            is_proven=record.deaths > 0 and now >= owned.since + HEALTHY_SECONDS,  # as it is waited for, to the bit
         )
 
     def _has_suspect(self, now: float) -> bool:
