@@ -19,7 +19,7 @@ from apportion.sim.conformance.rig import Impossible, Rig
 from apportion.stores import Capabilities, Change, CoordinationStore, Unchanged
 from apportion.stores.clock import SystemClock
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 30.0
 LATENESS_SECONDS = 2.0  # how much later than it must a store may do a thing, on a machine that is busy with others
 _SHORTEST_TTL_SECONDS = 0.5  # below, a pause of the machine could end a lease whose holder is well
 _POLL_SECONDS = 0.002
