@@ -40,9 +40,6 @@ _SECOND, _VISITS = 0, 2  # in which seeds of four a second process has the first
 class GroupPlay:
     """One seed of the scenario."""
 
-    # Who is slow to let go gives up its session; what moves then asks the next one to let go. That ends by luck.
-    liveness_seconds = 60.0
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.sink = Sink(world)
@@ -52,6 +49,7 @@ class GroupPlay:
             partitions=draw.randint(3, 6), mode="eager" if draw.random() < 0.25 else "cooperative"
         )
         throttle = draw.choice([None, None, 1, 2])
+        self.liveness_seconds = 20.0
         self._options = {each: self._drawn(each, throttle) for each in self.ids}
         self._workers: dict[str, Worker] = {}
         self._churn_seconds = draw.choice([0.5, 1.5, 3.0])
@@ -81,6 +79,9 @@ class GroupPlay:
         habits = Habits(
             most_seconds=draw.choice([0.05, 0.4, 1.0, 3.0]), listens=draw.random() < 0.5, is_deaf=draw.random() < 0.3
         )
+        if habits.listens and habits.most_seconds > options.drain_seconds:
+            # Who is slow to let go gives up its session; what moves then asks the next one. That ends by luck.
+            self.liveness_seconds = 60.0
         spare, beside = process not in self.ids, self._other(process) if self.world.seed % 4 == _VISITS else None
         worker = Worker(process, self.world, self.sink, options, habits, spare=spare, dies=self._die, beside=beside)
         self._workers[process] = worker
