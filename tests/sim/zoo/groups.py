@@ -123,7 +123,7 @@ _ON_VIEW = (
         "cluster/view.py",
         "            self._take(gone, None, now, touched)",
         "            gone.strip()",
-        seeds=200,
+        seeds=400,
     ),
 )
 
