@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -24,6 +25,12 @@ with sync.open_store(sys.argv[1]) as store:
         store.commit(when=[Absent(key=f"k{number}")], puts=[Put(key=f"k{number}", value=b"v" * 2000)])
     print("written", flush=True)
     sys.stdin.read()
+"""
+_CHECKPOINT = """
+import resource, signal, sqlite3, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+sqlite3.connect(sys.argv[1]).execute("PRAGMA wal_checkpoint")
 """
 
 
@@ -69,6 +76,12 @@ def written(url, first, last):
 def killed(member):
     member.kill()
     member.communicate()
+
+
+def killed_in_a_checkpoint(path, *, after):
+    """Let a process begin a checkpoint, and be killed when it writes beyond so many bytes of the file."""
+    command = [sys.executable, "-c", _CHECKPOINT, str(path), str(after)]
+    assert -signal.SIGXFSZ == subprocess.run(command, check=False, timeout=60).returncode
 
 
 def said_restored(url):
@@ -174,6 +187,27 @@ def test_a_file_that_a_checkpoint_has_made_younger_than_its_wal_opens(path, url)
         path.with_name("kept").rename(side(path, "-wal"))
         os.utime(side(path, "-wal"), (1, 1))
     assert [f"k{number}" for number in range(5)] == asyncio.run(keys(url))
+
+
+@pytest.mark.parametrize("pages", [9, 16, 40])
+def test_a_checkpoint_that_was_killed_half_way_costs_nothing(path, url, pages):
+    killed(written(url, 0, 40))
+    killed_in_a_checkpoint(path, after=4096 * pages)
+    assert path.stat().st_mtime_ns >= side(path, "-wal").stat().st_mtime_ns
+    assert 4096 * pages == path.stat().st_size
+    assert sorted(f"k{number}" for number in range(40)) == sorted(asyncio.run(keys(url)))
+
+
+@pytest.mark.parametrize("put_back", [written_over, moved])
+def test_a_copy_beside_the_wal_of_a_checkpoint_that_was_killed_is_refused(path, url, copy, put_back):
+    killed(written(url, 0, 5))
+    back_up(path, copy)
+    killed(written(url, 5, 40))
+    killed_in_a_checkpoint(path, after=4096 * 16)
+    put_back(copy, path)
+    with pytest.raises(StoreUnavailable, match="-wal is not of this file"):
+        asyncio.run(connect(url))
+    assert copy.read_bytes() == path.read_bytes()
 
 
 def test_a_whole_directory_that_was_copied_after_a_crash_keeps_its_commits(path, tmp_path, url):

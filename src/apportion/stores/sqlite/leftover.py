@@ -1,10 +1,12 @@
 """A -wal that an earlier file left behind: SQLite would play it over a copy that was put in that file's place.
 
-Promises: nothing is written. A file that is older than its -wal is passed; a newer one, if the last checkpoint explains
-it: then it holds what the -wal holds. Refuses: to tell a copy that was written over the file with an old time (cp -p),
-unless it is said to be restored.
+Promises: nothing is written. A file that is older than its -wal is passed; a newer one, if a checkpoint explains it: then
+it holds what the -wal holds, or the -shm says that one was begun and not ended (as by kill -9), and the file holds what
+that had come to. Refuses: to tell a copy that was written over the file with an old time (cp -p), unless it is said to be
+restored.
 Whoever has the file open in this process must not ask: closing what reads it would drop SQLite's locks on it.
-Source: https://www.sqlite.org/fileformat2.html#walformat, https://www.sqlite.org/howtocorrupt.html (§1.4, §2.2)
+Source: https://www.sqlite.org/fileformat2.html#walformat, https://www.sqlite.org/walformat.html#the_wal_index_file_format,
+https://www.sqlite.org/howtocorrupt.html (§1.4, §2.2)
 """
 
 import sqlite3
@@ -22,6 +24,9 @@ NOTHING_RESTORED = 'If no copy was put there, this joins them: sqlite3 work.db "
 _HEADER = struct.Struct(">IIII8sII")
 _FRAME = struct.Struct(">II8sII")
 _MAGIC = {0x377F0682, 0x377F0683}
+_INDEX = struct.Struct(
+    "=32x8s56xI28xI4x"
+)  # of a -shm: the salt, the frames that are in the file, those that were begun
 
 
 def side_file(path: Path, end: str) -> Path:
@@ -39,7 +44,7 @@ def has_leftover(path: Path, *, is_restored: bool) -> bool:
     if not is_younger and file.st_ctime_ns >= wal.st_ctime_ns:
         # A move keeps the time of the last write. What else changes this time is a change of rights.
         is_younger = is_restored or _remembered_inode(path) not in (0, file.st_ino)
-    return is_younger and not _holds_all(path)
+    return is_younger and not _holds_all(path) and (is_restored or not _was_cut_short(path))
 
 
 def _remembered_inode(path: Path) -> int:
@@ -62,6 +67,31 @@ def _holds_all(path: Path) -> bool:
             if wal.read(page_bytes) != file.read(page_bytes):
                 return False
     return True
+
+
+def _was_cut_short(path: Path) -> bool:
+    """Say whether a checkpoint of this -wal into this file was begun and not ended; it goes from the first page up."""
+    try:
+        index = side_file(path, "-shm").read_bytes()[: _INDEX.size]
+    except FileNotFoundError:
+        return False
+    if len(index) < _INDEX.size:
+        return False
+    salt, done, begun = _INDEX.unpack(index)
+    copied: list[bool] = []
+    with path.open("rb") as file, side_file(path, "-wal").open("rb") as wal:
+        page_bytes, pages = _committed(wal)
+        wal.seek(0)
+        if wal.read(_HEADER.size)[16:24] != salt:
+            return False
+        for number, place in sorted(pages.items()):
+            wal.seek(place)
+            file.seek((number - 1) * page_bytes)
+            is_copied, frame = wal.read(page_bytes) == file.read(page_bytes), 1 + place // (page_bytes + _FRAME.size)
+            if frame <= done and not is_copied:
+                return False
+            copied += [is_copied] if done < frame <= begun else []
+    return copied[:1] == [True]
 
 
 def _committed(wal: BinaryIO) -> tuple[int, dict[int, int]]:
