@@ -1,11 +1,11 @@
 """A -wal that an earlier file left behind: SQLite would play it over a copy that was put in that file's place.
 
-Promises: nothing is written. A file that is older than its -wal is passed; a newer one, if a checkpoint explains it: then
-it holds what the -wal holds, or the -shm says that one was begun and not ended (as by kill -9), and the file holds what
-that had come to. Refuses: to tell a copy that was written over the file with an old time (cp -p), unless it is said to be
-restored.
+Promises: nothing is written. A file that is older than its -wal is passed; a newer one, if a checkpoint explains it:
+then it holds what the -wal holds, or the -shm says that one was begun and not ended (as by kill -9), and the file holds
+what that had come to. Refuses: to tell a copy that was written over the file with an old time (cp -p), unless it is
+said to be restored.
 Whoever has the file open in this process must not ask: closing what reads it would drop SQLite's locks on it.
-Source: https://www.sqlite.org/fileformat2.html#walformat, https://www.sqlite.org/walformat.html#the_wal_index_file_format,
+Source: https://www.sqlite.org/fileformat2.html#walformat, https://www.sqlite.org/walformat.html (2.2),
 https://www.sqlite.org/howtocorrupt.html (§1.4, §2.2)
 """
 
@@ -24,9 +24,7 @@ NOTHING_RESTORED = 'If no copy was put there, this joins them: sqlite3 work.db "
 _HEADER = struct.Struct(">IIII8sII")
 _FRAME = struct.Struct(">II8sII")
 _MAGIC = {0x377F0682, 0x377F0683}
-_INDEX = struct.Struct(
-    "=32x8s56xI28xI4x"
-)  # of a -shm: the salt, the frames that are in the file, those that were begun
+_INDEX = struct.Struct("=32x8s56xI28xI4x")  # of a -shm: salt, frames that are in the file, frames that were begun
 
 
 def side_file(path: Path, end: str) -> Path:
