@@ -5,7 +5,7 @@ import os
 import shutil
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.scan import Scanning
+from apportion.stores.sqlite.schema import make_schema, version_of
 from apportion.stores.sqlite.store import connected
 
 DEADLINE_SECONDS = 10.0
@@ -89,6 +90,28 @@ def test_a_database_of_another_application_is_refused_and_kept(path, url, statem
     before = path.read_bytes()
     assert "another application's" in refused(url)
     assert before == path.read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+@pytest.mark.parametrize("reads", [1, 2])
+def test_a_store_that_another_process_makes_meanwhile_is_no_other_applications(path, mode, reads):
+    class Overtaken:
+        def __init__(self, connection, other):
+            self.connection, self.other, self.left = connection, other, reads
+
+        def __getattr__(self, name):
+            return getattr(self.connection, name)
+
+        def execute(self, statement, *values):
+            if self.left == 0:
+                with suppress(sqlite3.OperationalError):  # it is told to wait
+                    make_schema(self.other)
+            self.left -= statement != "BEGIN"
+            return self.connection.execute(statement, *values)
+
+    with closing(open_sqlite(path)) as connection, closing(open_sqlite(path)) as other:
+        other.execute(f"PRAGMA journal_mode={mode}")
+        assert version_of(Overtaken(connection, other), path) == 0
 
 
 def test_a_schema_from_the_future_is_refused_with_both_versions(path, url):

@@ -36,6 +36,7 @@ def version_of(connection: Connection, path: Path) -> int:
     """Return the version of the schema, 0 for an empty file; `InvalidInput` for one of the future, or not ours."""
     hint = "Name another file; nothing was written to this one."
     try:
+        connection.execute("BEGIN")  # one state for the three, while somebody else makes the schema
         mark = value_of(connection, "PRAGMA application_id")
         tables = value_of(connection, "SELECT count(*) FROM sqlite_master")
         version = value_of(connection, "PRAGMA user_version")
@@ -43,6 +44,9 @@ def version_of(connection: Connection, path: Path) -> int:
         if code_of(error) != sqlite3.SQLITE_NOTADB:
             raise
         raise InvalidInput("file of the store", f"no database: {path}", "an SQLite file, or none", hint) from error
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     if mark != APPLICATION_ID and (mark or tables or version):
         raise InvalidInput("file of the store", f"another application's: {path}", "a store of apportion", hint)
     if version > NEWEST:
