@@ -188,7 +188,7 @@ def test_the_third_death_buries_a_partition_and_nobody_claims_it():
     assert () == stage.step(Tick(), 99.0)
 
 
-def test_of_two_that_may_be_deadly_a_member_takes_one():
+def test_of_two_that_may_be_deadly_and_of_whom_nobody_said_among_how_many_a_member_takes_one():
     stage = Stage(partitions=3)
     for partition in range(2):
         stage.put(KEYS.own(partition), Ownership(epoch=3, deaths=2))

@@ -233,7 +233,7 @@ def test_a_second_suspect_is_looked_at_again():
     record = encoded(MemberRecord(nonce="x"))
     target = encoded_target(Target(generation=1, digest="d", owners=("a", "a")))
     pairs = [(KEYS.member("a"), record), (KEYS.target, target)]
-    view.load(scan(*pairs, (KEYS.own(0), owns("a", 1, 3, deaths=2)), (KEYS.own(1), owns("z", 9, 3, deaths=2))), 0.0)
+    view.load(scan(*pairs, (KEYS.own(0), owns("a", 1, 3, deaths=2)), (KEYS.own(1), owns("z", 9, 3, deaths=1))), 0.0)
     share = Share(view, "a", width=5)
     share.step(Joined(session=1), 1.0)
     share.step(Seen(touched=Touched(members=True)), 1.5)

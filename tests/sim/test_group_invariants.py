@@ -1,6 +1,7 @@
 """Each invariant of groups says what breaks it, from facts alone, and is silent about what is right."""
 
 import json
+from itertools import chain
 
 import pytest
 
@@ -42,9 +43,18 @@ def goes(name, revision, **more):
     return changed(revision, key("member", name), None, **more)
 
 
-def owned(revision, owner, session, epoch, *, process="m", deaths=0, **more):
-    value = json.dumps({"owner": owner, "session": session, "epoch": epoch, "deaths": deaths}).encode()
-    return changed(revision, key("own", "0"), value, process=process, **more)
+def owned(revision, owner, session, epoch, *, process="m", partition=0, deaths=0, among=0, **more):
+    own = {"owner": owner, "session": session, "epoch": epoch, "deaths": deaths, "among": among}
+    return changed(revision, key("own", str(partition)), json.dumps(own).encode(), process=process, **more)
+
+
+def suspects(*among):
+    """Let m, alone, take what two have died of, and say among how many it tries each."""
+    free = json.dumps({"owner": None, "session": 0, "epoch": 1, "deaths": 2}).encode()
+    keys = [key("own", str(partition)) for partition in range(len(among))]
+    items = tuple(Item(key=each, value=free, revision=0, lease=None) for each in keys)
+    taken = [owned(3 + each, "m", 1, 2, partition=each, deaths=2, among=of) for each, of in enumerate(among)]
+    return [Began(at=0.0, incarnation=1, revision=0, items=items), *joins("m", 1, 1), *chain.from_iterable(taken)]
 
 
 def targets(revision, *owners, process="m", term=9, **more):
@@ -139,11 +149,17 @@ CASES = {
             [*OURS, *goes("m", 5), *owned(6, "n", 2, 2, process="n", deaths=1)],
             [*OURS, *owned(6, None, 0, 2)],
             [*owned(6, None, 0, 2, deaths=0)],
+            [*suspects(3, 3, 3), *goes("m", 9), *owned(10, "n", 2, 2, process="n", deaths=2, among=1)],
+            [*suspects(1), *goes("m", 9), *owned(10, None, 0, 2, process="n", deaths=3)],
         ],
         [
             [*OURS, *owned(6, "n", 2, 2, deaths=1)],
             [*OURS, *goes("m", 5), *owned(6, "n", 2, 2, process="n", deaths=2)],
             [*OURS, *goes("m", 5), *owned(6, None, 0, 2, process="n", deaths=1)],
+            [*suspects(2, 2), *goes("m", 9), *owned(10, None, 0, 2, process="n", deaths=3)],
+            suspects(2, 1),
+            suspects(2, 2, 2),
+            suspects(1, 0),
         ],
     ),
     "BoundedOrphan": (

@@ -11,6 +11,7 @@ Source: the transitions were explored exhaustively before (see `models/`), after
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from apportion.cluster import poison
 from apportion.cluster.records import QUARANTINE_DEATHS, Keys, Ownership, encoded
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
@@ -95,7 +96,8 @@ class Known:
     """What is known of one partition, at some time: `revision` wrote the record (0: there is none yet).
 
     `session` is that of the owner's id now (None: no such member is there), `receiver` whom the target names, if it is
-    there. `deadly` says that the owner has served for long enough to have died of it, `proven` that we have.
+    there. `deadly` says that the owner has served for long enough to have died of it, `proven` that we have. `among` is
+    how many suspects we would try together, itself included; 0 if it is none.
     """
 
     record: Ownership
@@ -105,6 +107,22 @@ class Known:
     receiver: Me | None = None
     is_deadly: bool = False
     is_proven: bool = False
+    among: int = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no session that lives owns it."""
+        return self.record.owner is None or self.session != self.record.session
+
+    @property
+    def has_died(self) -> bool:
+        """Whether its owner is gone, and may have died of it."""
+        return self.record.owner is not None and self.is_free and self.is_deadly
+
+    @property
+    def deaths(self) -> int:
+        """How many owners in a row died of it, with the one that is gone now, if so."""
+        return poison.deaths(self.record, has_died=self.has_died)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,28 +167,27 @@ def _foreign(known: Known, now: HandOver) -> Event | None:
     record = known.record
     if now.phase is Phase.SERVING:
         return Event.TAKEN
-    is_free = record.owner is None
-    if not known.is_wanted or (not is_free and known.session == record.session):
+    if not known.is_wanted or not known.is_free:
         return None
-    if is_free:
+    if record.owner is None:
         return None if record.deaths >= QUARANTINE_DEATHS else Event.WANTED_FREE
-    return Event.WANTED_DEADLY if deaths(known) >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED
+    return Event.WANTED_DEADLY if known.deaths >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED
 
 
 def outcome(act: Act, known: Known, me: Me) -> Ownership:
     """Return the record that an act writes. The epoch grows with each, but where the owner stays."""
     record = known.record
     if act is Act.ABSOLVE:
-        return replace(record, deaths=0)
+        return replace(record, deaths=0, among=0)
     if act is Act.RENUMBER:
         return replace(record, epoch=record.epoch + 1)
-    nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=deaths(known))
+    nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=known.deaths)
     if act is Act.BURY:
         return nobody
     if act is Act.GIVE:
         to = known.receiver
         return replace(nobody, deaths=0) if to is None else replace(nobody, owner=to.id, session=to.session, deaths=0)
-    return replace(nobody, owner=me.id, session=me.session)
+    return replace(nobody, owner=me.id, session=me.session, among=known.among)
 
 
 def request(act: Act, partition: int, known: Known, me: Me, keys: Keys) -> tuple[tuple[Compare, ...], Put]:
@@ -188,9 +205,3 @@ def request(act: Act, partition: int, known: Known, me: Me, keys: Keys) -> tuple
         there = keys.member(receiver.id)
         when[there] = Unchanged(key=there, revision=receiver.session)
     return tuple(when.values()), Put(key=own, value=encoded(outcome(act, known, me)))
-
-
-def deaths(known: Known) -> int:
-    """Return how many owners in a row died of it, with the one that is gone now, if so."""
-    is_gone = known.record.owner is not None and known.session != known.record.session
-    return known.record.deaths + (is_gone and known.is_deadly)

@@ -110,13 +110,15 @@ class MemberRecord:
 class Ownership:
     """Who owns a partition (None: nobody), in which session, since which epoch.
 
-    `deaths` counts the owners in a row that died while they served it.
+    `deaths` counts the owners in a row that died while they served it. Where these make it a suspect, `among` says how
+    many of such its owner tries together (0: nobody said; that is alone). See `poison`.
     """
 
     owner: str | None = None
     session: int = 0
     epoch: int = 0
     deaths: int = 0
+    among: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ Refuses: to wait and to read clocks; `step` takes an event and returns what must
 comes is the driver's to bound, and counts as a failure: `handover` makes that safe.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from apportion.cluster.batches import Batches, Move
 from apportion.cluster.handover import (
     DEADLY_SECONDS,
     HEALTHY_SECONDS,
@@ -19,11 +19,10 @@ from apportion.cluster.handover import (
     Known,
     Me,
     Phase,
-    deaths,
     outcome,
     request,
 )
-from apportion.cluster.records import QUARANTINE_DEATHS
+from apportion.cluster.poison import SUSPECT_DEATHS, room, tried_next
 from apportion.cluster.view import Touched, View
 from apportion.stores.api import Compare, Put
 
@@ -79,15 +78,6 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """One act on one partition, and what it rests upon."""
-
-    partition: int
-    act: Act
-    known: Known
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """To be committed whole: several moves."""
 
@@ -123,28 +113,6 @@ class Stop:
 Action = Commit | Serve | Drain | Stop
 
 
-@dataclass(slots=True)
-class _Batches:
-    """Moves that wait, halves of what was refused, and what is under way."""
-
-    fresh: deque[Move] = field(default_factory=deque)
-    halves: deque[tuple[Move, ...]] = field(default_factory=deque)
-    sent: dict[int, tuple[Move, ...]] = field(default_factory=dict)
-    busy: set[int] = field(default_factory=set)
-    last: int = 0
-
-    def next(self, width: int) -> tuple[Move, ...]:
-        """Take what goes into the next commit; nothing, when nothing waits."""
-        if self.halves:
-            return self.halves.popleft()
-        return tuple(self.fresh.popleft() for _ in range(min(width, len(self.fresh))))
-
-    def put_back(self, moves: tuple[Move, ...]) -> None:
-        """Let some wait for the commit after this one."""
-        if moves:
-            self.halves.appendleft(moves)
-
-
 class Share:
     """The partitions of a group as one member sees them. `width` is how many moves fit in a commit, `ways` how many
     commits may be under way at once.
@@ -155,8 +123,9 @@ class Share:
         self._view = view
         self._width, self._ways = width, ways
         self._hands: dict[int, HandOver] = {}
-        self._batches = _Batches()
+        self._batches = Batches()
         self._again: dict[int, float] = {}
+        self._tried: dict[int, int] | None = None
 
     @property
     def serving(self) -> Iterator[int]:
@@ -211,6 +180,7 @@ class Share:
     def _look(self, partitions: Iterable[int], now: float, actions: list[Action]) -> None:
         if not self.me.session:
             return
+        self._tried = None
         for partition in sorted(partitions):
             self._again.pop(partition, None)
             hand = self._hand(partition)
@@ -223,15 +193,18 @@ class Share:
                     self._batches.fresh.append(Move(partition=partition, act=act, known=known))
 
     def _known(self, partition: int, now: float) -> Known:
-        """Return what is known of a partition; one that may be deadly is wanted only beside no other such."""
+        """Return what is known of a partition; a suspect is wanted once it may be tried."""
         known, record = self._seen(partition, now), self._view.owned(partition).ownership
         if self.phase(partition) is Phase.SERVING and record.deaths and not known.is_proven:
             self._again[partition] = self._view.owned(partition).since + HEALTHY_SECONDS
-        is_ours = (record.owner, record.session) == (self.me.id, self.me.session)
-        if known.is_wanted and not is_ours and _is_suspect(known) and self._has_suspect(now):
+        if not _waits(known):
+            return known
+        if self._tried is None:
+            self._tried = self._tried_next(now)
+        among = self._tried.get(partition, 0)
+        if not among:
             self._again[partition] = now + SUSPECT_SECONDS
-            return replace(known, is_wanted=False)
-        return known
+        return replace(known, is_wanted=among > 0, among=among)
 
     def _seen(self, partition: int, now: float) -> Known:
         view, owned = self._view, self._view.owned(partition)
@@ -248,9 +221,17 @@ class Share:
             is_proven=record.deaths > 0 and now >= owned.since + HEALTHY_SECONDS,  # as it is waited for, to the bit
         )
 
-    def _has_suspect(self, now: float) -> bool:
-        ours = (each for each, hand in self._hands.items() if hand.phase in (Phase.ASKING, Phase.SERVING))
-        return any(_is_suspect(self._seen(each, now)) for each in ours)
+    def _tried_next(self, now: float) -> dict[int, int]:
+        """Return which suspects that wait may be tried now, and each among how many. O(what is anything to us)."""
+        asked = {move.partition: move.known.among for move in self._batches.moves() if move.known.among}
+        rooms: dict[int, int] = {}
+        for partition in self._near() - asked.keys():
+            known = self._seen(partition, now)
+            if _waits(known):
+                rooms[partition] = room(known.record, has_died=known.has_died)
+            elif known.record.session == self.me.session and known.deaths == SUSPECT_DEATHS:
+                asked[partition] = max(1, known.record.among)
+        return tried_next(asked.values(), rooms)
 
     def _advance(
         self, partition: int, event: Event, actions: list[Action], *, epoch: int = 0, after: Act = Act.SERVE
@@ -321,7 +302,7 @@ class Share:
     def _end(self, actions: list[Action]) -> None:
         for partition in sorted(self._hands):
             self._advance(partition, Event.OVER, actions)
-        self._batches = _Batches(last=self._batches.last)
+        self._batches = Batches(last=self._batches.last)
         self._again.clear()
         self.me = Me(id=self.me.id, session=0)
 
@@ -345,6 +326,6 @@ class Share:
             yield Commit(batch=batches.last, moves=moves[: len(puts)], when=tuple(when.values()), puts=tuple(puts))
 
 
-def _is_suspect(known: Known) -> bool:
-    """Whether one more death puts it into quarantine, when what a takeover would count is counted."""
-    return deaths(known) >= QUARANTINE_DEATHS - 1
+def _waits(known: Known) -> bool:
+    """Whether it is a suspect that nobody has, and that is to be ours."""
+    return known.is_wanted and known.is_free and known.deaths == SUSPECT_DEATHS

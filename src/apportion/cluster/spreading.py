@@ -1,4 +1,4 @@
-"""Spreading: what may be deadly goes to as many members as there are, for each serves one such at a time.
+"""Spreading: what may be deadly goes to as many members as there are, so that each tries as few as can be.
 
 Balancers know nothing of deaths. Only who takes over what without an owner is exchanged here: no member gets more or
 less, and nothing that is served moves.
@@ -7,6 +7,7 @@ less, and nothing that is served moves.
 from collections import Counter, deque
 
 from apportion.balance.api import Owners
+from apportion.cluster.poison import SUSPECT_DEATHS
 from apportion.cluster.records import QUARANTINE_DEATHS
 from apportion.cluster.view import View
 
@@ -37,14 +38,14 @@ def spread(owners: Owners, view: View) -> Owners:
 
 
 def _is_suspect(view: View, partition: int) -> bool:
-    """Whether whoever takes it next serves no other such; to take it from a dead owner may count one more death."""
+    """Whether it may be one for whoever takes it next; to take it from a dead owner may count one more death."""
     ownership = view.owned(partition).ownership
-    return ownership.deaths + (ownership.owner is not None) >= QUARANTINE_DEATHS - 1
+    return ownership.deaths + (ownership.owner is not None) >= SUSPECT_DEATHS
 
 
 def _is_tried(view: View, partition: int) -> bool:
     ownership = view.owned(partition).ownership
-    return view.is_live(ownership) and ownership.deaths >= QUARANTINE_DEATHS - 1
+    return view.is_live(ownership) and ownership.deaths >= SUSPECT_DEATHS
 
 
 def _is_quarantined(view: View, partition: int) -> bool:

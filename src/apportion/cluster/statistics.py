@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from apportion.cluster.batches import Move
 from apportion.cluster.handover import Act
 from apportion.cluster.records import QUARANTINE_DEATHS
-from apportion.cluster.share import Move
 from apportion.cluster.view import View
 
 

@@ -124,7 +124,8 @@ def _to_be_taken(found: Found, partition: int, wanted: str) -> tuple[str, str]:
         others = [each for each in found.owned_by(wanted) if _is_suspect(found, each)]
         if others:
             words = f"a suspect that waits its turn: {ownership.deaths} owners died of it, and {wanted} tries"
-            return f"{words} {others[0]} first", "A member tries one such at a time, for 60 s."
+            hint = "So many are tried at once, each for 60 s, that a death tells which it was."
+            return f"{words} {others[0]} first", hint
     if ownership.owner is None:
         words = f"waiting for {wanted} to claim it: nobody owns it"
     elif ownership.owner == wanted:

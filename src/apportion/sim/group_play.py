@@ -14,6 +14,7 @@ from apportion.cluster import handover
 from apportion.cluster.driver import logger
 from apportion.cluster.handover import Act, Event, Phase
 from apportion.cluster.options import Options
+from apportion.cluster.poison import SUSPECT_DEATHS
 from apportion.cluster.records import (
     QUARANTINE_DEATHS,
     GroupRecord,
@@ -129,9 +130,8 @@ class GroupPlay:
                 yield f"{partition} belongs to {own}, not to nobody"
         elif (own.owner, own.session) != (wanted, sessions[wanted]):
             suspects = [each for each in owned.values() if (each.owner, each.session) == (wanted, sessions[wanted])]
-            deadly = QUARANTINE_DEATHS - 1  # of which nobody serves two at once; to take it over counts one more
-            died = own.deaths + (own.owner is not None)
-            if died < deadly or all(each.deaths < deadly for each in suspects):
+            died = own.deaths + (own.owner is not None)  # to take it over counts one more
+            if died < SUSPECT_DEATHS or all(each.deaths < SUSPECT_DEATHS for each in suspects):
                 yield f"{partition} belongs to {own}, not to {wanted}"
         else:
             token, holder, at = self.sink.accepted.get(f"{GROUP}/{partition}", (None, "", 0.0))

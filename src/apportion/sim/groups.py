@@ -7,6 +7,7 @@ of their effects, are held against the same lines.
 
 from collections.abc import Callable, Iterator
 
+from apportion.cluster.poison import SUSPECT_DEATHS
 from apportion.cluster.records import QUARANTINE_DEATHS, Ownership, Target, decoded_target
 from apportion.sim import ownership as owners
 from apportion.sim.facts import Began, Changed, Delivered, Entered, Scanned, Watching
@@ -226,11 +227,16 @@ class UntouchedStays(GroupInvariant):
 
 
 class QuarantineNeedsDeaths(GroupInvariant):
-    """No death is counted but of an owner whose session is over, and without three of them nobody is robbed."""
+    """No death is counted but of an owner whose session is over, and without three of them nobody is robbed.
+
+    The third is of one that tried no other suspect: a session owns no more of them than each says are tried together.
+    """
 
     def look(self, fact: Changed) -> None:
         """Look at the deaths that are counted."""
         for key, old, new, session in self.owned(fact):
+            if new.deaths >= QUARANTINE_DEATHS > old.deaths and old.among > 1:
+                self.broken(f"{key} is convicted though {old.among} were tried together: {old}")
             is_dead = old.owner is not None and session not in self.live
             if new.deaths > old.deaths + is_dead:
                 self.broken(f"{key} counts {new.deaths} deaths after {old}")
@@ -238,6 +244,15 @@ class QuarantineNeedsDeaths(GroupInvariant):
                 self.broken(f"{key} was taken from {old.owner}, which is gone, and given to nobody")
             if new.owner is not None and old.owner is None and old.deaths >= QUARANTINE_DEATHS:
                 self.broken(f"{key} went to {new.owner} out of its quarantine")
+            if _is_tried(new):
+                self._together(fact, split(key)[0], new)
+
+    def _together(self, fact: Changed, room: str, new: Ownership) -> None:
+        items = (self.history.items | dict(fact.items)).items()
+        there = [ownership(item.value) for key, item in items if item is not None and split(key)[:2] == (room, "own")]
+        tried = [own for own in there if _is_tried(own) and (own.owner, own.session) == (new.owner, new.session)]
+        if len(tried) > min(max(1, own.among) for own in tried):
+            self.broken(f"{len(tried)} suspects are tried together: {tried}")
 
 
 class BoundedOrphan(GroupInvariant):
@@ -263,7 +278,7 @@ class BoundedOrphan(GroupInvariant):
             since = self._since.pop(key, fact.at if key in self._known else self._began)
             self._known.add(key)
             self.figure = max(self.figure, fact.at - since)
-            may_wait = new.owner is None or new.deaths >= QUARANTINE_DEATHS - 1  # of such nobody takes two at once
+            may_wait = new.owner is None or new.deaths >= SUSPECT_DEATHS  # of such some wait for others
             if calm is not None and not may_wait and fact.at - max(since, calm) > ORPHAN_SECONDS:
                 self.broken(f"{key} had no owner for {fact.at - since:.3f} s")
             if new.owner is None:
@@ -296,3 +311,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
 def _key_of(hold: Entered) -> str:
     group, _, partition = hold.resource.rpartition("/")
     return f"live/{group}/own/{partition}"
+
+
+def _is_tried(own: Ownership) -> bool:
+    return own.owner is not None and own.deaths >= SUSPECT_DEATHS

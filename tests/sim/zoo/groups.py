@@ -12,13 +12,13 @@ _ON_HAND_OVER = (
     Bug(
         "a live owner is robbed",
         "cluster/handover.py",
-        "    if not known.is_wanted or (not is_free and known.session == record.session):",
+        "    if not known.is_wanted or not known.is_free:",
         "    if not known.is_wanted:",
     ),
     Bug(
         "a member that is back adopts its old epoch",
         "cluster/handover.py",
-        "    return replace(nobody, owner=me.id, session=me.session)",
+        "    return replace(nobody, owner=me.id, session=me.session, among=known.among)",
         "    epoch = record.epoch if record.owner == me.id else nobody.epoch\n"
         "    return replace(nobody, owner=me.id, session=me.session, epoch=epoch)",
     ),
@@ -58,14 +58,28 @@ _ON_HAND_OVER = (
     Bug(
         "one death is enough for quarantine",
         "cluster/handover.py",
-        "    return Event.WANTED_DEADLY if deaths(known) >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED",
-        "    return Event.WANTED_DEADLY if deaths(known) >= 1 else Event.WANTED_ORPHANED",
+        "    return Event.WANTED_DEADLY if known.deaths >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED",
+        "    return Event.WANTED_DEADLY if known.deaths >= 1 else Event.WANTED_ORPHANED",
     ),
     Bug(
         "deaths are counted twice",
-        "cluster/handover.py",
-        "    return known.record.deaths + (is_gone and known.is_deadly)",
-        "    return known.record.deaths + 2 * (is_gone and known.is_deadly)",
+        "cluster/poison.py",
+        "    return record.deaths + (has_died and tells)",
+        "    return record.deaths + 2 * (has_died and tells)",
+    ),
+    Bug(
+        "a death of several suspects convicts each",
+        "cluster/poison.py",
+        "    tells = record.deaths < SUSPECT_DEATHS or record.among <= 1",
+        "    tells = True",
+        seeds=400,
+    ),
+    Bug(
+        "suspects are tried together, whatever was said of them",
+        "cluster/poison.py",
+        "        if number > min(narrowest, rooms[each]):",
+        "        if number > MAX_PARTITIONS:",
+        seeds=400,
     ),
     Bug(
         "a session that is over is not told to the partitions",
