@@ -155,7 +155,7 @@ class Crew:
         """Forget who died of which partition, as after a minute of service; return of how many somebody did."""
         died = {each: owned for each, owned in self.view.own.items() if owned.ownership.deaths}
         for partition, owned in died.items():
-            key, record = self.view.keys.own(partition), replace(owned.ownership, deaths=0)
+            key, record = self.view.keys.own(partition), replace(owned.ownership, deaths=0, among=0)
             self._store.commit(
                 when=[Unchanged(key=key, revision=owned.revision)], puts=[Put(key=key, value=encoded(record))]
             )

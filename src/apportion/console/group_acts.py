@@ -92,7 +92,7 @@ async def release(store: CoordinationStore, name: str, partition: int, shown: st
         if not owned.ownership.deaths:
             return owned.ownership
         key = found.view.keys.own(partition)
-        put = Put(key=key, value=encoded(replace(owned.ownership, deaths=0)))
+        put = Put(key=key, value=encoded(replace(owned.ownership, deaths=0, among=0)))
         outcome = await store.commit(when=[Unchanged(key=key, revision=owned.revision)], puts=[put])
         if happened(outcome, shown):
             return owned.ownership
