@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from apportion.cluster.handover import DEADLY_SECONDS
 from tests.live.crew import CLOCK, Crew, percentiles
 from tests.stores.rigs import absent
 from tests.stores.rigs.etcd import EtcdRig
@@ -233,6 +234,20 @@ def test_a_mass_kill_quarantines_nothing(open_crew):
     crew.until_settled()
     assert set(names[1::2]) == set(owned(crew).values())
     assert 1 == max(each.ownership.deaths for each in crew.view.own.values())
+
+
+@pytest.mark.parametrize("rig", ENGINES, indirect=True)
+def test_of_two_that_are_killed_one_after_the_other_nothing_waits(open_crew, rig):
+    crew = open_crew(240, lease_ttl=rig.ttl_seconds)
+    crew.start("ann", "bob", "cid")
+    crew.until_settled()
+    for name in ("ann", "bob"):
+        crew.listen(DEADLY_SECONDS)  # whoever owns for less has not died of it
+        crew.kill(name)
+        crew.until_settled()
+    twice = [each for each, owned in crew.view.own.items() if owned.ownership.deaths == 2]
+    assert 30 <= len(twice)  # one after the other they would take as many minutes
+    assert {len(twice)} == {crew.view.owned(each).ownership.among for each in twice}
 
 
 @pytest.mark.skipif(FAKE_TIME is None, reason="libfaketime is not installed")
