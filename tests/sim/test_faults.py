@@ -6,9 +6,9 @@ import pytest
 
 from apportion.errors import Compacted, StoreUnavailable
 from apportion.sim import Mix, World
-from apportion.sim.faults import Odds
 from apportion.sim.nemesis import BLOWS
 from apportion.sim.network import Weather
+from apportion.sim.troubles import Odds
 from apportion.stores import Absent, Committed, Put, Refused, Unchanged, Unknown
 
 

@@ -56,11 +56,12 @@ class Answered(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted(Fact):
-    """The store made a lease, at the latest at this time."""
+    """The store made a lease, at the latest at this time, for a process; "" when that is dead, or was never noted."""
 
     incarnation: int
     lease: int
     ttl_seconds: float
+    process: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +154,22 @@ class Left(Fact):
     """The work that a process began has ended."""
 
     hold: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died(Fact):
+    """A process was killed: nothing of it runs any more. A process of the same name is another one."""
+
+    process: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lapsed(Fact):
+    """A lease with keys ended, though its process lives on and had not given it back."""
+
+    process: str
+    incarnation: int
+    lease: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

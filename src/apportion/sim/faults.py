@@ -9,15 +9,14 @@ first at once (no connection delivers one later), and what was on its way when a
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import replace
 from typing import TypeVar
 
 from apportion.errors import ApportionError, Compacted, StoreUnavailable, StoreWentBack
-from apportion.sim.facts import Answered, Asked, Delivered, Fact, Granted, Renewed, Revoked, Scanned, Watching
-from apportion.sim.network import STORE, Network
-from apportion.sim.process import outside
-from apportion.sim.trace import Trace
+from apportion.sim.facts import Answered, Asked, Delivered, Granted, Renewed, Revoked, Scanned, Watching
+from apportion.sim.network import STORE
+from apportion.sim.process import CURRENT, outside
+from apportion.sim.troubles import Troubles
 from apportion.stores import (
     Capabilities,
     Change,
@@ -34,49 +33,6 @@ Result = TypeVar("Result")
 REPLY_SECONDS = 1.5  # how long a caller waits before it gives up
 _LOOK_SECONDS = 0.05
 _KEPT_SCANS = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Odds:
-    """The ratio of calls that something happens to at the store itself, not on the way."""
-
-    stale_scan: float = 0.0
-    watch_gap: float = 0.0
-    watch_silent: float = 0.0
-    sync_error: float = 0.0
-
-
-class Troubles:
-    """What is wrong with one store now, for all of its handles."""
-
-    def __init__(self, draw: Random, network: Network, trace: Trace, *, record: Callable[[Fact], None]) -> None:
-        self.draw, self.network, self.trace, self.record = draw, network, trace, record
-        self.odds = Odds()
-        self.life = 1
-        self.away_until = 0.0
-        self.full_until = 0.0
-        self.calls = 0
-        self._serving: set[asyncio.Task[None]] = set()
-        self.recent: dict[str, deque[tuple[int, Scan]]] = {}
-
-    def happens(self, ratio: float, kind: str, detail: str) -> bool:
-        """Return whether a fault of this ratio happens now."""
-        return ratio > 0 and self.draw.random() < ratio and self.trace.inject(kind, detail)
-
-    def begin_life(self) -> None:
-        """End the life of the store, with all that is on its way to it or from it."""
-        self.life += 1
-        self.recent.clear()
-
-    def keep(self, task: "asyncio.Task[None]") -> None:
-        """Keep a task until it is done."""
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard, context=outside())
-
-    def number(self) -> int:
-        """Return the number of the next commit or watch."""
-        self.calls += 1
-        return self.calls
 
 
 class _NoReply(Exception):
@@ -178,12 +134,18 @@ class FaultyStore:
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`."""
 
+        asks = CURRENT.get()
+
         async def _perform() -> Lease:
             lease = await self._inner.grant(ttl_seconds=ttl_seconds)
-            incarnation = self._incarnation
-            self._troubles.record(
-                Granted(at=self._now(), incarnation=incarnation, lease=lease.id, ttl_seconds=lease.ttl_seconds)
+            granted = Granted(
+                at=self._now(),
+                incarnation=self._incarnation,
+                lease=lease.id,
+                ttl_seconds=lease.ttl_seconds,
+                process=self._process if asks is None or asks.lives else "",
             )
+            self._troubles.record(granted)
             return lease
 
         return await self._certain("grant", _perform, changes=True)

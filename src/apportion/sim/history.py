@@ -9,9 +9,11 @@ from apportion.sim.facts import (
     Calm,
     Changed,
     Delivered,
+    Died,
     Entered,
     Fact,
     Granted,
+    Lapsed,
     Left,
     Renewed,
     Revoked,
@@ -122,7 +124,7 @@ class History:
                 self.calm_since = fact.at
             case Answered() | Granted() | Renewed() | Revoked() | Scanned() | Watching() | Delivered():
                 pass
-            case Writing() | Wrote():
+            case Writing() | Wrote() | Died() | Lapsed():
                 pass
 
     def _begin(self, fact: Began) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from apportion.sim.faults import Odds
 from apportion.sim.network import FAIR, STORE, Weather
+from apportion.sim.troubles import Odds
 
 if TYPE_CHECKING:
     from apportion.sim.world import World

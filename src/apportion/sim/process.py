@@ -46,6 +46,11 @@ class Process:
         self.mail: asyncio.Queue[object] = asyncio.Queue()
         self.machine: Machine = NOWHERE
 
+    @property
+    def lives(self) -> bool:
+        """Whether it was not killed."""
+        return self.state is not State.DEAD
+
     def context(self) -> Context:
         """Return a context in which this process is the current one."""
         context = copy_context()

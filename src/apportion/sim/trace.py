@@ -11,9 +11,11 @@ from apportion.sim.facts import (
     Calm,
     Changed,
     Delivered,
+    Died,
     Entered,
     Fact,
     Granted,
+    Lapsed,
     Left,
     Renewed,
     Revoked,
@@ -51,6 +53,8 @@ class Trace:
         """Add a fact."""
         if isinstance(fact, Answered):
             self.cover(f"answer: {'an error' if fact.outcome is None else type(fact.outcome).__name__}")
+        elif isinstance(fact, Died | Lapsed):
+            self.cover(f"session {type(fact).__name__.lower()}")
         self.say(told(fact))
 
     def cover(self, transition: str) -> None:
@@ -108,6 +112,10 @@ def told(fact: Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
             return f"{fact.holder} of {fact.process} enters {fact.resource} under {fact.incarnation}.{fact.epoch}"
         case Left():
             return f"hold {fact.hold} is left"
+        case Died():
+            return f"{fact.process} is dead"
+        case Lapsed():
+            return f"lease {fact.lease} of {fact.process} ended, and {fact.process} lives on"
         case Calm():
             return "from now on nothing fails"
     return repr(fact)

@@ -24,10 +24,11 @@ from typing import Any, TypeVar
 from apportion.errors import InvalidInput, InvariantBroken
 from apportion.model.clock import Clock
 from apportion.sim.backing import Backing, MemoryBacking
-from apportion.sim.facts import Fact
-from apportion.sim.faults import FaultyStore, Troubles
+from apportion.sim.facts import Died, Fact
+from apportion.sim.faults import FaultyStore
 from apportion.sim.fences import fenced
 from apportion.sim.handling import INVARIANTS
+from apportion.sim.holders import Holders
 from apportion.sim.invariants import Checker, Invariant
 from apportion.sim.loop import VirtualLoop
 from apportion.sim.machine import NOWHERE, Machines
@@ -35,6 +36,7 @@ from apportion.sim.network import Network
 from apportion.sim.process import CURRENT, ProcessClock, Processes, Senses, TrueClock, gate, outside, running_name
 from apportion.sim.story import logged
 from apportion.sim.trace import Trace
+from apportion.sim.troubles import Troubles
 from apportion.stores import CoordinationStore
 
 Result = TypeVar("Result")
@@ -72,6 +74,7 @@ class World(AbstractContextManager["World", None]):
         )
         self.troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
         self.checker = Checker(invariants)
+        self._holders = Holders(self.checker.history)
         self.backing = store(TrueClock(self.loop), self.loop.time)
         self.machines = Machines(self, number=self.troubles.number, held=INVARIANTS if invariants is None else ())
         self._senses = Senses(self.loop, self.draws("bytes"))
@@ -127,8 +130,10 @@ class World(AbstractContextManager["World", None]):
 
     def kill(self, name: str) -> None:
         """End a process at its next await, for good: nothing of it runs again, not even a `finally`."""
-        self.processes.kill(name)
-        self.trace.say(f"{name} is killed")
+        if self.processes.known(name).lives:
+            self.processes.kill(name)
+            self.trace.say(f"{name} is killed")
+            self.record(Died(at=self.now, process=name))
 
     def terminate(self, name: str) -> None:
         """Ask a process to end, as SIGTERM does: its groups leave; without any, or by a second call, it is killed."""
@@ -173,6 +178,8 @@ class World(AbstractContextManager["World", None]):
         if not self._closed:
             self.trace.tell(fact)
             self.checker.add(fact)
+            for lapsed in self._holders.lapses(fact):
+                self.record(lapsed)
 
     def close(self) -> None:
         """End the world: what still waits is thrown away, without an effect on anything in it."""
