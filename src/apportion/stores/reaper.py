@@ -1,18 +1,24 @@
 """The reaper: decides that a lease has ended, where the store itself keeps no time that can be trusted.
 
-A holder renews by raising the counter of its lease. A reaper reads all counters now and then; a lease whose counter did
+A holder renews by raising the counter of its lease. A reaper reads counters now and then; a lease whose counter did
 not move between the END of one read and the START of a later one, at least a time to live apart on the reaper's own
-clock, has ended. Nobody's wall clock is compared with anybody else's, so a clock that steps, or a standby's clock,
-ends nothing. Whoever then deletes the lease compares the counter again, so that several reapers do no harm.
+clock, has ended. No wall clock is compared with another, so a clock that steps, or a standby's clock, ends nothing.
+The process that then deletes the lease compares the counter again, so that several reapers do no harm.
 
-Promises: a lease that is renewed within its time to live is never called ended, whatever delays the reads.
+A process needs one reaper per store. Up to 20 leases, each reaper reads all of them. Above 20, the holders of the three
+lowest leases read all; the others read those three alone and more seldom, so that dead readers are found. Now and
+then, every reaper reads all: a holder that does not watch may have one of the three.
+Promises: a lease that is renewed within its time to live is never called ended, whatever delays the reads; the reads
+of a fleet grow with its leases and not with their square.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
+MOST_WITHOUT_READERS = 20
+READERS = 3
 _READS_PER_TTL = 20
-_LEASES_PER_READER = 50  # beyond, the readers (each holder is one) share the work: each reads more seldom
+_LEASES_PER_READER = 50  # beyond, reapers that all read everything share the work: each reads more seldom
 _SLOWEST_RATIO = 0.25
 _LONGEST_PAUSE_SECONDS = 0.5  # a lease granted meanwhile may be a short one
 
@@ -27,7 +33,9 @@ class Counter:
 
 
 class Reaper:
-    """What one reader has seen of the counters of all leases.
+    """The counters that one reader has seen.
+
+    `own` are the leases that this process holds, as they are at each moment; None for a reader that always reads all.
 
     >>> reaper = Reaper()
     >>> seen = Counter(lease=7, renewals=3, ttl_seconds=2.0)
@@ -37,29 +45,64 @@ class Reaper:
     [7]
     """
 
-    def __init__(self) -> None:
-        self._still_since: dict[int, tuple[int, float]] = {}
+    def __init__(self, own: Collection[int] | None = None) -> None:
+        self._own = own
+        self.forget()
 
-    def ended(self, counters: Collection[Counter], *, started: float, finished: float) -> tuple[Counter, ...]:
-        """Take one read of all counters, with when it was started and finished; return the leases that have ended."""
+    def forget(self) -> None:
+        """Give every lease its time once more: while the store is away, no holder can renew."""
+        self._still_since: dict[int, tuple[int, float]] = {}
+        self._crowd = 0  # leases at the last read of all
+        self._shortest_seconds = float("inf")
+        self._lowest: tuple[int, ...] = ()
+        self._whole_at = float("-inf")
+
+    def most(self, now: float) -> int | None:
+        """Return how many leases, the lowest ones, the next read must show; None for all.
+
+        >>> reaper = Reaper(own={40})
+        >>> fleet = [Counter(lease=number, renewals=0, ttl_seconds=2.0) for number in range(1, 61)]
+        >>> reaper.most(0.0), reaper.ended(fleet, started=0.0, finished=0.0), reaper.most(0.5), reaper.most(30.0)
+        (None, (), 3, None)
+        """
+        if self._reads_all or now >= self._whole_at + self._crowd * _SLOWEST_RATIO * self._shortest_seconds:
+            return None
+        return READERS
+
+    def ended(
+        self, counters: Collection[Counter], *, started: float, finished: float, most: int | None = None
+    ) -> tuple[Counter, ...]:
+        """Take one read, with when it was started and finished; return the leases that have ended.
+
+        The read showed all counters, or the `most` lowest ones.
+        """
         still_since = {each.lease: self._since(each, finished) for each in counters}
-        self._still_since = still_since
+        times = [each.ttl_seconds for each in counters]
+        self._lowest = tuple(sorted(still_since))[:READERS]
+        if most is None:
+            self._still_since = still_since
+            self._crowd, self._shortest_seconds = len(times), min(times, default=float("inf"))
+            self._whole_at = finished
+        else:
+            self._still_since |= still_since
+            self._shortest_seconds = min([self._shortest_seconds, *times])
         return tuple(each for each in counters if started - still_since[each.lease][1] >= each.ttl_seconds)
+
+    def pause_seconds(self) -> float:
+        """Return how long to wait before the next read: a part of the shortest time to live."""
+        if not self._crowd:
+            return _LONGEST_PAUSE_SECONDS
+        if self._own is not None and not self._reads_all:
+            return _SLOWEST_RATIO * self._shortest_seconds
+        crowd = max(1.0, self._crowd / _LEASES_PER_READER) if self._own is None else 1.0
+        ratio = min(_SLOWEST_RATIO, crowd / _READS_PER_TTL)
+        return min(_LONGEST_PAUSE_SECONDS, self._shortest_seconds * ratio)
+
+    @property
+    def _reads_all(self) -> bool:
+        own = self._own
+        return own is None or self._crowd <= MOST_WITHOUT_READERS or any(lease in own for lease in self._lowest)
 
     def _since(self, counter: Counter, finished: float) -> tuple[int, float]:
         known = self._still_since.get(counter.lease)
         return known if known is not None and known[0] == counter.renewals else (counter.renewals, finished)
-
-
-def pause_seconds(counters: Collection[Counter]) -> float:
-    """Return how long a reader may wait before its next read: a part of the shortest time to live, longer in a crowd.
-
-    >>> two = [Counter(lease=1, renewals=0, ttl_seconds=2.0), Counter(lease=2, renewals=0, ttl_seconds=30.0)]
-    >>> pause_seconds(two), pause_seconds([])
-    (0.1, 0.5)
-    """
-    times = [each.ttl_seconds for each in counters]
-    if not times:
-        return _LONGEST_PAUSE_SECONDS
-    crowd = max(1.0, len(times) / _LEASES_PER_READER)
-    return min(_LONGEST_PAUSE_SECONDS, min(times) * min(_SLOWEST_RATIO, crowd / _READS_PER_TTL))

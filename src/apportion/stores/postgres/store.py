@@ -54,7 +54,6 @@ from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.hints import Hints
 from apportion.stores.postgres.link import Link, NoReply, Server
 from apportion.stores.reaper import Counter, Reaper
-from apportion.stores.reaper import pause_seconds as reaper_pause_seconds
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl
@@ -217,14 +216,14 @@ class PostgresStore:
         try:
             polled = _state((await self._link.ask(sql.STATE))[0])
             if polled.incarnation != self._polled.incarnation:
-                self._reaper = Reaper()
+                self._reaper.forget()
             if polled != self._polled:
                 self._polled = polled
                 self._polling.noticed()
             if self._clock.elapsed() >= self._reap_at:
                 await self._reap()
         except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # a watch that reads says so
-            self._reaper = Reaper()  # while the store is away nobody can renew: then all have their time once more
+            self._reaper.forget()  # while the store is away, no holder can renew
             await asyncio.sleep(_AWAY_SECONDS)
 
     async def _reap(self) -> None:
@@ -233,8 +232,9 @@ class PostgresStore:
         rows = cast("list[tuple[int, int, float]]", await self._link.ask(sql.COUNTERS))
         counters = [Counter(lease=lease, renewals=renewals, ttl_seconds=ttl) for lease, renewals, ttl in rows]
         finished = self._clock.elapsed()
-        self._reap_at = finished + reaper_pause_seconds(counters) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        for ended in self._reaper.ended(counters, started=started, finished=finished):
+        ended_leases = self._reaper.ended(counters, started=started, finished=finished)
+        self._reap_at = finished + self._reaper.pause_seconds() * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        for ended in ended_leases:
             await self._link.ask(sql.END, [*self._known(), ended.lease, ended.renewals])
             self._polling.noticed()
 

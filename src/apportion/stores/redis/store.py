@@ -41,7 +41,7 @@ from apportion.stores.api import (
     Scan,
     Unknown,
 )
-from apportion.stores.reaper import Counter, Reaper, pause_seconds
+from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.redis import scripts
 from apportion.stores.redis.administration import RedisAdministration
 from apportion.stores.redis.link import Link, Reply, Unanswered
@@ -202,7 +202,6 @@ class RedisStore:
         """End leases for as long as somebody watches; whatever goes wrong, the watch will say so."""
         reaper = Reaper()
         while not self._link.closed:
-            counters: list[Counter] = []
             with suppress(StoreUnavailable, StoreDenied, StoreWentBack, StoreClosed):
                 started = self._clock.elapsed()
                 listed = await self._link.ask("HGETALL", _LEASES)
@@ -210,7 +209,7 @@ class RedisStore:
                 ended = reaper.ended(counters, started=started, finished=self._clock.elapsed())
                 if ended:
                     await self._run(scripts.END, *(word for each in ended for word in (each.lease, each.renewals)))
-            await asyncio.sleep(pause_seconds(counters))
+            await asyncio.sleep(reaper.pause_seconds())
 
     def _went_back(self, revision: int, incarnation: int, reply: Reply) -> NoReturn:
         seen = f"revision {revision} of incarnation {incarnation}"

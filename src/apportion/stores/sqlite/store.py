@@ -29,7 +29,7 @@ from apportion.stores.api import (
     Unknown,
 )
 from apportion.stores.polling import LONGEST_PAUSE_SECONDS, Polling
-from apportion.stores.reaper import Reaper, pause_seconds
+from apportion.stores.reaper import Reaper
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.spec import StoreSpec
 from apportion.stores.sqlite import ledger
@@ -82,7 +82,7 @@ class SqliteStore:
             found = await self._file.read(scanning.step)
         is_another = found.incarnation != self._seen.incarnation
         if is_another or found.revision < self._seen.revision:
-            self._reaper = Reaper()
+            self._reaper.forget()
             self._noticed = found  # its revisions are given again: those that were noticed say nothing of it
             self._polling.noticed()
         self._seen = found
@@ -227,7 +227,7 @@ class SqliteStore:
         except StoreWentBack:
             self._polling.noticed()  # those who watch are told when they read
         except (StoreUnavailable, StoreDenied):
-            self._reaper = Reaper()  # while the store is away nobody can renew: then all have their time once more
+            self._reaper.forget()  # while the store is away, no holder can renew
 
     async def _compare(self) -> None:
         """Tell those who watch when the revision is another than was seen; renewals change the file, but not that."""
@@ -242,8 +242,8 @@ class SqliteStore:
         started = self._clock.elapsed()
         counters = await self._file.read(ledger.counters)
         finished = self._clock.elapsed()
-        self._reap_at = finished + pause_seconds(counters)
         ended = self._reaper.ended(counters, started=started, finished=finished)
+        self._reap_at = finished + self._reaper.pause_seconds()
         if ended:
             await self._write(lambda connection: ledger.reap(connection, ended))
             self._polling.noticed()
