@@ -12,7 +12,10 @@ from apportion.sim.facts import (
     Calm,
     Changed,
     Delivered,
+    Died,
+    Failed,
     Granted,
+    Lapsed,
     Renewed,
     Revoked,
     Scanned,
@@ -206,6 +209,10 @@ CASES = {
             [wrote("m.1", 1, 2), wrote("n.1", 1, 2)],
             [wrote("m.1", 2, 1), wrote("n.1", 1, 9)],
         ],
+    ),
+    "NobodyFails": (
+        [[Died(at=1.0, process="a")], [Lapsed(at=1.0, process="a", incarnation=1, lease=7)]],
+        [[Failed(at=1.0, process="a", error="KeyError: 'mine'")]],
     ),
     "OwnersKeepTheirEpoch": (
         [[OWNED, GIVEN], [OWNED, changed(3, item("own/r", 3, own("m", 1, 1)))]],

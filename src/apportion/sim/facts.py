@@ -164,6 +164,14 @@ class Died(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(Fact):
+    """An error left the program of a process, or one of its callbacks, and ended it."""
+
+    process: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lapsed(Fact):
     """A lease with keys ended, though its process lives on and had not given it back."""
 

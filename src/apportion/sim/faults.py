@@ -10,10 +10,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
-from apportion.errors import ApportionError, Compacted, StoreUnavailable, StoreWentBack
+from apportion.errors import ApportionError, Compacted, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim.facts import Answered, Asked, Delivered, Granted, Renewed, Revoked, Scanned, Watching
+from apportion.sim.losses import Way
 from apportion.sim.network import STORE
 from apportion.sim.process import CURRENT, outside
 from apportion.sim.troubles import Troubles
@@ -30,7 +32,7 @@ from apportion.stores import (
 )
 
 Result = TypeVar("Result")
-REPLY_SECONDS = 1.5  # how long a caller waits before it gives up
+_NAME = "the simulated store"
 _LOOK_SECONDS = 0.05
 _KEPT_SCANS = 6
 
@@ -42,7 +44,9 @@ class _NoReply(Exception):
 class FaultyStore:
     """A handle of one process on a store that may fail; made by `World.store`."""
 
-    def __init__(self, process: str, inner: CoordinationStore, troubles: Troubles, *, incarnation: int) -> None:
+    def __init__(
+        self, process: str, inner: CoordinationStore, troubles: Troubles, *, incarnation: int, now: float
+    ) -> None:
         self._process = process
         self._inner = inner
         self._troubles = troubles
@@ -50,6 +54,7 @@ class FaultyStore:
         # The last life of the store that the inner handle scanned, and the last that our caller heard of.
         self._scanned_life = self._heard_life = troubles.life
         self._seen_revision = 0
+        self._connected_at = now
 
     async def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`."""
@@ -76,7 +81,7 @@ class FaultyStore:
     ) -> Outcome:
         """See `CoordinationStore`."""
         troubles = self._troubles
-        call = troubles.number()
+        call, lost = troubles.number(), troubles.losses.of(self._process)
         troubles.record(
             Asked(
                 at=self._now(),
@@ -90,7 +95,10 @@ class FaultyStore:
         )
         outcome: Outcome | None = None
         try:
-            outcome = await self._ask("commit", lambda: self._inner.commit(when=when, puts=puts, deletes=deletes))
+            if lost is Way.ERROR:
+                raise StoreUnavailable(_NAME, "the connection broke before it was sent")
+            perform = partial(self._inner.commit, when=when, puts=puts, deletes=deletes)
+            outcome = await self._ask("commit", perform, lost=lost)
         except _NoReply as error:
             outcome = Unknown(reason=str(error))
         except ApportionError:
@@ -105,7 +113,7 @@ class FaultyStore:
         number = troubles.number()
         await self._arrival()
         if self._scanned_life != self._heard_life:
-            raise StoreWentBack("the simulated store", f"life {self._heard_life}", f"life {self._scanned_life}")
+            raise StoreWentBack(_NAME, f"life {self._heard_life}", f"life {self._scanned_life}")
         troubles.record(Watching(at=self._now(), watch=number, process=self._process, prefix=prefix, after=after))
         changes, arrived = self._inner.watch(prefix, after=after), -1.0
         try:
@@ -146,6 +154,7 @@ class FaultyStore:
                 process=self._process if asks is None or asks.lives else "",
             )
             self._troubles.record(granted)
+            self._troubles.granted(self._process, lease.ttl_seconds)
             return lease
 
         return await self._certain("grant", _perform, changes=True)
@@ -214,19 +223,28 @@ class FaultyStore:
         try:
             return await self._ask(what, perform, changes=changes)
         except _NoReply as error:
-            raise StoreUnavailable("the simulated store", str(error), "Try again.") from None
+            raise StoreUnavailable(_NAME, str(error), "Try again.") from None
 
-    async def _ask(self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool = True) -> Result:
-        """Send a request, and wait for its reply as long as callers wait."""
+    async def _ask(
+        self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool = True, lost: Way | None = None
+    ) -> Result:
+        """Send a request, and wait for its reply as long as callers wait: then its connection is given up too."""
         loop, troubles = asyncio.get_running_loop(), self._troubles
         reply: asyncio.Future[Result] = loop.create_future()
+        silence = troubles.silence_of(self._process, self._connected_at)
+        lost = silence.way if lost is None and silence is not None else lost
+        answer = loop.create_future() if lost is Way.REPLY else reply
         journeys = troubles.network.journeys(self._process, STORE)
-        if journeys:
-            serving = self._serve(what, perform, reply, journeys, changes=changes)
+        if journeys and lost is not Way.REQUEST:
+            serving = self._serve(what, perform, answer, journeys, changes=changes)
             troubles.keep(loop.create_task(serving, context=outside()))
-        timer = loop.call_later(REPLY_SECONDS, _fail, reply, _NoReply("no reply came in time"))
+        patience_seconds = troubles.patience_seconds(self._process)
+        timer = loop.call_later(patience_seconds, _fail, reply, _NoReply("no reply came in time"))
         try:
             return await reply
+        except _NoReply:
+            self._connected_at = self._now()
+            raise
         finally:
             timer.cancel()
 
@@ -240,9 +258,9 @@ class FaultyStore:
         changes: bool,
     ) -> None:
         """Carry a request out where the store is: nothing here stops when the caller does."""
-        troubles, life, believed = self._troubles, self._troubles.life, self._heard_life
+        troubles, wave, believed = self._troubles, self._troubles.wave, self._heard_life
         await asyncio.sleep(journeys[0])
-        if life != troubles.life:
+        if wave != troubles.wave:
             return
         refusal = self._refusal(what, believed, changes=changes)
         if refusal is not None:
@@ -265,23 +283,32 @@ class FaultyStore:
         back = troubles.network.journeys(STORE, self._process)
         if back:
             await asyncio.sleep(back[0])
-        if broken or (back and life == troubles.life):
+        if broken or (back and wave == troubles.wave):
             _finish(reply, _NoReply("the disk failed at the commit") if broken else result)
 
     def _refusal(self, what: str, believed: int, *, changes: bool) -> ApportionError | None:
         """Return why the store does not even begin."""
         now = self._now()
+        if self._troubles.denies(self._process, now):
+            return _denied()
         if now < self._troubles.away_until:
-            return StoreUnavailable("the simulated store", "connection refused")
+            return StoreUnavailable(_NAME, "connection refused")
         if changes and now < self._troubles.full_until:
-            return StoreUnavailable("the simulated store", "disk full")
+            return StoreUnavailable(_NAME, "disk full")
         if what != "scan" and self._scanned_life != believed:  # a real connection would send what its caller believed
-            return StoreWentBack("the simulated store", f"life {believed}", f"life {self._scanned_life}")
+            return StoreWentBack(_NAME, f"life {believed}", f"life {self._scanned_life}")
         return None
 
     async def _arrival(self) -> None:
-        """Return when a message of the store has come through: what a connection loses, it sends again."""
+        """Return when a message of the store has come through: what a connection loses, it sends again.
+
+        A connection that is silent is given up like any other, and the next one goes on where it was. `StoreDenied`
+        when the store refuses us by then.
+        """
         troubles = self._troubles
+        if (silence := troubles.silence_of(self._process, self._connected_at)) is not None:
+            await asyncio.sleep(max(0.0, silence.at + troubles.patience_seconds(self._process) - self._now()))
+            self._connected_at = self._now()
         if troubles.happens(troubles.odds.watch_silent, "watch silent", self._process):
             await asyncio.sleep(troubles.draw.uniform(0.5, 4.0))
         journeys = troubles.network.journeys(STORE, self._process)
@@ -289,6 +316,8 @@ class FaultyStore:
             await asyncio.sleep(_LOOK_SECONDS)
             journeys = troubles.network.journeys(STORE, self._process)
         await asyncio.sleep(journeys[0])
+        if troubles.denies(self._process, self._now()):
+            raise _denied()
 
 
 async def _in_vain(perform: Callable[[], Awaitable[object]]) -> None:
@@ -297,6 +326,10 @@ async def _in_vain(perform: Callable[[], Awaitable[object]]) -> None:
         await perform()
     except ApportionError:
         return
+
+
+def _denied() -> StoreDenied:
+    return StoreDenied(_NAME, "its rights were revoked", "Grant them again.")
 
 
 def _finish(reply: "asyncio.Future[Result]", result: Result | Exception) -> None:

@@ -12,6 +12,7 @@ from apportion.sim.facts import (
     Died,
     Entered,
     Fact,
+    Failed,
     Granted,
     Lapsed,
     Left,
@@ -124,7 +125,7 @@ class History:
                 self.calm_since = fact.at
             case Answered() | Granted() | Renewed() | Revoked() | Scanned() | Watching() | Delivered():
                 pass
-            case Writing() | Wrote() | Died() | Lapsed():
+            case Writing() | Wrote() | Died() | Failed() | Lapsed():
                 pass
 
     def _begin(self, fact: Began) -> None:

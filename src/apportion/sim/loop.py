@@ -66,11 +66,16 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._now = 0.0
         self.steps = 0
         self.tasks = 0
+        self._at_steps: dict[int, Callable[[], object]] = {}
         self.set_task_factory(_task)  # type: ignore[arg-type]  # the stubs lag behind `context`
 
     def time(self) -> float:
         """Return virtual seconds since the loop was made."""
         return self._now
+
+    def at_step(self, step: int, callback: Callable[[], object]) -> None:
+        """Call something right after a step of the loop, counted as `steps` is: between two turns of whoever runs."""
+        self._at_steps[step] = callback
 
     def wake(self, handles: list[events.Handle]) -> None:
         """Make callbacks ready that the gate had kept."""
@@ -87,6 +92,8 @@ class VirtualLoop(base_events.BaseEventLoop):
             return
         self.steps += 1
         handle._run()
+        if self._at_steps and (callback := self._at_steps.pop(self.steps, None)) is not None:
+            callback()
         self._after_step()
 
     def _leap(self) -> None:

@@ -15,7 +15,7 @@ from uuid import uuid4
 from zlib import crc32
 
 from apportion.cluster.records import Ownership
-from apportion.errors import ApportionError, Compacted, LeaseLost, StoreUnavailable, StoreWentBack
+from apportion.errors import ApportionError, Compacted, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim.ownership import ownership
 from apportion.sim.sink import Sink, SinkToken
 from apportion.sim.world import World
@@ -36,6 +36,7 @@ TTL_SECONDS = 2.0
 _MARGIN_RATIO = 0.1
 _RENEWALS_PER_TTL = 4
 _TOGGLE_RATIO = 0.1
+_OUTAGES = (StoreDenied, StoreUnavailable)
 
 
 class SessionOver(Exception):
@@ -63,7 +64,7 @@ class Member:
             session = Session(self.name, self._world, self._store, self._sink)
             try:
                 await session.run(self._resources)
-            except (SessionOver, StoreUnavailable, StoreWentBack, LeaseLost, Compacted) as error:
+            except (SessionOver, *_OUTAGES, StoreWentBack, LeaseLost, Compacted) as error:
                 self._world.trace.cover(f"session ends: {type(error).__name__}")
                 await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - seeded by the world
 
@@ -131,7 +132,7 @@ class Session:
             else:
                 put = Put(key=flag, value=_value(None), lease=self._lease)
                 await self._store.commit(when=[Absent(key=flag)], puts=[put])
-        except StoreUnavailable:
+        except _OUTAGES:
             return
 
     def _as_seen(self, key: str) -> Compare:
@@ -142,7 +143,7 @@ class Session:
         try:
             if random.random() < 0.5:  # noqa: S311 - else the lease ends by itself
                 await self._store.revoke(self._lease)
-        except (StoreUnavailable, StoreWentBack):
+        except (*_OUTAGES, StoreWentBack):
             return
 
     async def _renew(self) -> None:
@@ -151,7 +152,7 @@ class Session:
             sent = self._clock.elapsed()
             try:
                 alive = await self._store.renew([self._lease])
-            except StoreUnavailable:
+            except _OUTAGES:
                 continue
             except StoreWentBack as error:
                 self._over = error
@@ -172,14 +173,14 @@ class Session:
                     self._apply(change)
             except Compacted:
                 after = await self._read_all(after)
-            except StoreWentBack as error:
+            except (StoreDenied, StoreWentBack) as error:
                 self._over = error
                 return
 
     async def _read_all(self, after: int) -> int:
         try:
             scan = await self._store.scan("")
-        except StoreUnavailable:
+        except _OUTAGES:
             await asyncio.sleep(0.2)
             return after
         self._take(scan, "")
@@ -223,7 +224,7 @@ class Session:
         self._check()
         try:
             await self._decide(resource)
-        except StoreUnavailable:
+        except _OUTAGES:
             await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311
 
     async def _decide(self, resource: str) -> None:

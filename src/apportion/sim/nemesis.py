@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+from apportion.sim.losses import Way
 from apportion.sim.network import FAIR, STORE, Weather
 from apportion.sim.troubles import Odds
 
@@ -30,7 +31,7 @@ class Mix:
 
     @staticmethod
     def drawn(seed: int, *, blows: Iterable[str] | None = None) -> "Mix":
-        """Draw the mix of a seed, with its blows out of these, or out of all."""
+        """Draw the mix of a seed, with its blows out of these, or out of all but those that groups do not stand yet."""
         draw = Random(f"{seed} mix")  # noqa: S311 - it must repeat
         weather = Weather(
             most_seconds=draw.choice([0.002, 0.01, 0.05]),
@@ -44,8 +45,10 @@ class Mix:
             watch_gap=_ratio(draw, 0.05),
             watch_silent=_ratio(draw, 0.1),
             sync_error=_ratio(draw, 0.1),
+            cancelled=_ratio(draw, 0.5),
         )
-        drawn = tuple(name for name in (BLOWS if blows is None else blows) if draw.random() < 0.4)
+        among = [name for name in BLOWS if name not in _NOT_YET] if blows is None else blows
+        drawn = tuple(name for name in among if draw.random() < 0.4)
         return Mix(weather=weather, odds=odds, blows=drawn, pause_seconds=draw.uniform(0.3, 2.0))
 
 
@@ -80,9 +83,9 @@ class Nemesis:
     def rest(self) -> None:
         """Mend everything, and start what is down."""
         world, troubles = self.world, self.world.troubles
-        world.network.weather, troubles.odds = FAIR, Odds()
+        world.network.weather = FAIR
         world.network.heal()
-        troubles.away_until = troubles.full_until = 0.0
+        troubles.mend()
         world.processes.resume_all()
         for name in self.down:
             self.start(name)
@@ -192,6 +195,26 @@ async def _step_wall(nemesis: Nemesis) -> None:
         nemesis.world.processes.known(name).wall_offset += seconds
 
 
+async def _lose(nemesis: Nemesis) -> None:
+    """Lose one of the next commits of a process; it is counted when that commit is sent."""
+    way = nemesis.draw.choice(list(Way))
+    nemesis.world.troubles.losses.lose(nemesis.draw.randint(1, 4), way, process=nemesis.victim())
+
+
+async def _deny(nemesis: Nemesis) -> None:
+    world, seconds = nemesis.world, nemesis.draw.uniform(0.2, 4.0)
+    name = None if nemesis.draw.random() < 0.5 else nemesis.victim()
+    if world.trace.inject("store denied", "all" if name is None else name):
+        world.troubles.deny(name, world.now + seconds)
+
+
+async def _silence(nemesis: Nemesis) -> None:
+    world, name = nemesis.world, nemesis.victim()
+    way = nemesis.draw.choice([Way.REQUEST, Way.REPLY])
+    if world.trace.inject("connection silent", f"{name} loses {way.value}"):
+        world.troubles.silence(name, world.now, way)
+
+
 BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "pause": _pause,
     "kill": _kill,
@@ -206,4 +229,8 @@ BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "compaction": _compact,
     "store restart": _rearm,
     "wall clock step": _step_wall,
+    "lost commit": _lose,
+    "store denied": _deny,
+    "connection silent": _silence,
 }
+_NOT_YET = frozenset({"store denied"})

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from apportion.cluster.handover import HEALTHY_SECONDS
 from apportion.errors import InvariantBroken
-from apportion.sim import groups
+from apportion.sim import groups, living
 from apportion.sim.backing import MemoryBacking
 from apportion.sim.facts import Calm
 from apportion.sim.group_play import GroupPlay, watched
@@ -26,7 +26,7 @@ from apportion.sim.sqlite_backing import SqliteBacking
 from apportion.sim.world import MakeBacking, World
 
 SAFETY_SECONDS = 12.0
-HELD = (*ALL, *INVARIANTS)
+HELD = (*ALL, *living.INVARIANTS, *INVARIANTS)
 STORES: dict[str, MakeBacking] = {"memory": MemoryBacking, "sqlite": SqliteBacking}
 _LOOK_SECONDS = 0.25
 _STEADY_LOOKS = 4
@@ -133,7 +133,7 @@ class Scenario:
 
 
 SCENARIOS = {
-    "group": Scenario(make=GroupPlay, held=(*ALL, *groups.INVARIANTS), step_limit=120_000),
+    "group": Scenario(make=GroupPlay, held=(*ALL, *living.INVARIANTS, *groups.INVARIANTS), step_limit=120_000),
     "store": Scenario(make=StorePlay, held=HELD, step_limit=40_000),
 }
 

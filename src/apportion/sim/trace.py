@@ -14,6 +14,7 @@ from apportion.sim.facts import (
     Died,
     Entered,
     Fact,
+    Failed,
     Granted,
     Lapsed,
     Left,
@@ -114,6 +115,8 @@ def told(fact: Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
             return f"hold {fact.hold} is left"
         case Died():
             return f"{fact.process} is dead"
+        case Failed():
+            return f"{fact.process} ends with {fact.error}"
         case Lapsed():
             return f"lease {fact.lease} of {fact.process} ended, and {fact.process} lives on"
         case Calm():

@@ -7,15 +7,16 @@ by the same session. They know no more than a user's program would.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from apportion.cluster.driver import Driver
 from apportion.cluster.guards import note
 from apportion.cluster.options import Options
 from apportion.cluster.seat import DRAINED, ask_to_leave
 from apportion.cluster.session import Sessions
-from apportion.errors import DuplicateMember, LeaseLost, NotOwner, StoreUnavailable, StoreWentBack
+from apportion.errors import DuplicateMember, LeaseLost, NotOwner, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Entered, Left
 from apportion.sim.sink import Sink, SinkToken
@@ -24,7 +25,8 @@ from apportion.stores import CoordinationStore
 
 POISON = 0  # the partition that some worlds let its owners die of
 _POISON_SECONDS = 1.3
-_OUTAGES = (StoreUnavailable, StoreWentBack, LeaseLost)
+_OUTAGES = (LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack)
+_EARLY_TURNS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +66,8 @@ class Worker:
         beside = None if self._beside is None else asyncio.create_task(self._visit(self._beside))
         while not (self._spare and history.calm_since is not None):
             try:
-                await self._take_part()
-                how = "leaves"
-            except (DuplicateMember, *_OUTAGES) as error:
+                how = "leaves" if await self._given_time(self._take_part()) else "given up"
+            except DuplicateMember as error:
                 how = type(error).__name__
             self._world.trace.cover(f"part ends: {how}")
             await asyncio.sleep(random.uniform(0.2, 2.0))  # noqa: S311 - seeded by the world
@@ -93,15 +94,27 @@ class Worker:
             driver = self._driver(options)
             loop.call_later(random.uniform(0.2, 4.0), driver.leave)  # noqa: S311
             try:
-                await driver.run()
+                await self._given_time(driver.run())
                 self._world.trace.cover("visit ends")
-            except (DuplicateMember, *_OUTAGES) as error:
+            except DuplicateMember as error:
                 self._world.trace.cover(f"visit ends: {type(error).__name__}")
             await asyncio.sleep(random.uniform(0.1, 1.0))  # noqa: S311
 
     def _driver(self, options: Options) -> Driver:
         store = self._store if options is self._options else self._store_beside
         return Driver(store, self._sessions, self._world.clock(self.process), options)
+
+    async def _given_time(self, part: Coroutine[Any, Any, None]) -> bool:
+        """Take part as the task of a caller, who may give it up at any turn of the loop; whether it came to its end."""
+        task, loop, troubles = asyncio.ensure_future(part), self._world.loop, self._world.troubles
+        if troubles.happens(troubles.odds.cancelled, "cancelled", self.process):
+            early = random.random() < 0.5  # noqa: S311
+            turns = random.randint(1, _EARLY_TURNS if early else 10 * _EARLY_TURNS)  # noqa: S311
+            loop.at_step(loop.steps + turns, task.cancel)
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+        return not task.cancelled()
 
     async def _take_part(self) -> None:
         self.driver = driver = self._driver(self._options)

@@ -17,6 +17,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from random import Random
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from apportion.errors import InvalidInput, InvariantBroken
 from apportion.model.clock import Clock
 from apportion.sim.backing import Backing, MemoryBacking
 from apportion.sim.facts import Died, Fact
+from apportion.sim.failures import Failures
 from apportion.sim.faults import FaultyStore
 from apportion.sim.fences import fenced
 from apportion.sim.handling import INVARIANTS
@@ -66,7 +68,8 @@ class World(AbstractContextManager["World", None]):
         self.seed = seed
         self._step_limit = step_limit
         self.loop = VirtualLoop(self.draws("order"), gate=gate, after_step=self._after_step)
-        self.loop.set_exception_handler(self._failed)
+        self._failures = Failures(self.loop.time, self.record)
+        self.loop.set_exception_handler(self._failures.unawaited)
         self.trace = Trace(self.loop.time, keep=story, fault_limit=fault_limit)
         self.processes = Processes(self.loop, self.draws("processes"))
         self.network = Network(
@@ -79,7 +82,6 @@ class World(AbstractContextManager["World", None]):
         self.machines = Machines(self, number=self.troubles.number, held=INVARIANTS if invariants is None else ())
         self._senses = Senses(self.loop, self.draws("bytes"))
         self._collect = collect
-        self._failure: BaseException | None = None
         self._closed = False
         self._look()
 
@@ -101,14 +103,14 @@ class World(AbstractContextManager["World", None]):
         if process.machine is NOWHERE:
             process.machine = self.machines.machine(name)
         task = self.loop.create_task(coroutine, context=process.context())
-        task.add_done_callback(self._ended, context=outside())
+        task.add_done_callback(partial(self._failures.ended, name), context=outside())
         self.trace.say(f"{name} starts")
         return task
 
     def store(self, name: str) -> CoordinationStore:
         """Return a new handle of the store for a process, with this world's faults in between."""
         inner = self.backing.handle(self.clock(name))
-        return FaultyStore(name, inner, self.troubles, incarnation=self.backing.incarnation)
+        return FaultyStore(name, inner, self.troubles, incarnation=self.backing.incarnation, now=self.now)
 
     def clock(self, name: str) -> Clock:
         """Return the elapsed clock of a process: nobody else's, and not quite as fast as the true time."""
@@ -202,22 +204,13 @@ class World(AbstractContextManager["World", None]):
             hint = "Look for a loop that waits for nothing, or raise step_limit."
             turns = f"turns in circles, after {self.loop.steps} steps"
             raise InvariantBroken(f"seed {self.seed}: {turns}", _again(self.seed, hint))
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
+        failure = self._failures.take()
+        if failure is not None and not (self._collect and self.checker.violations):
             raise failure
 
     def _look(self) -> None:
         for fact in self.backing.look():
             self.record(fact)
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self._failure = task.exception()
-
-    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Take an error that nobody awaits; a reply that failed after its caller had died is none."""
-        if not self._closed and not context["message"].startswith("Future"):
-            self._failure = context.get("exception", self._failure)
 
 
 def _again(seed: int, hint: str) -> str:

@@ -329,7 +329,23 @@ _ON_THE_SINK = (
     ),
 )
 
-BUGS = _ON_LEDGER + _ON_WRITING + _ON_MEMORY + _ON_SQLITE + _ON_THE_SINK + groups.BUGS
+_ON_THE_MEMBER = (
+    Bug(
+        "a member does not stand a store that went back",
+        "sim/member.py",
+        "except (SessionOver, *_OUTAGES, StoreWentBack, LeaseLost, Compacted) as error",
+        "except (SessionOver, *_OUTAGES, LeaseLost, Compacted) as error",
+    ),
+    Bug(
+        "a member does not stand the loss of a lease",
+        "sim/member.py",
+        "except (SessionOver, *_OUTAGES, StoreWentBack, LeaseLost, Compacted) as error",
+        "except (SessionOver, *_OUTAGES, StoreWentBack, Compacted) as error",
+        seeds=300,
+    ),
+)
+
+BUGS = _ON_LEDGER + _ON_WRITING + _ON_MEMORY + _ON_SQLITE + _ON_THE_SINK + _ON_THE_MEMBER + groups.BUGS
 
 # What each invariant finds when it is the only one: two bugs at least, or it would count as absent.
 FOUND_BY: dict[str, tuple[str, ...]] = {
@@ -353,6 +369,10 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "RenewalsAreTrue": ("a renewal says of every lease that it lives", "two leases have one id"),
     "ScansAreHonest": ("a scan says the revision after", "a scan leaves out the last item"),
     "WatchesMissNothing": ("the history is read from one too early", "a watch leaves deletions out"),
+    "NobodyFails": (
+        "a member does not stand a store that went back",
+        "a member does not stand the loss of a lease",
+    ),
     "OwnersKeepTheirEpoch": (
         "a compare with an absent key is not made",
         "a compare accepts any revision of a key that is there",

@@ -1,0 +1,51 @@
+"""Losses: single commits of a world that come to grief, each chosen by its number, in one of three ways.
+
+Weather loses a ratio of all messages, and so hardly ever the one that matters. Here a test loses the k-th commit of a
+story, for one k after another; the nemesis loses the next few of one process.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Way(Enum):
+    """How a commit comes to grief."""
+
+    REQUEST = "its request"  # it never arrives, and no reply comes
+    REPLY = "its reply"  # it happens, and no reply comes
+    ERROR = "its connection"  # it was never sent, and its caller hears so at once
+
+
+@dataclass(slots=True, kw_only=True)
+class _Loss:
+    left: int
+    way: Way
+    process: str | None
+
+
+class Losses:
+    """The commits that are to be lost; `inject` is asked before each loss, and counts it."""
+
+    def __init__(self, inject: Callable[[str, str], bool]) -> None:
+        self._inject = inject
+        self._losses: list[_Loss] = []
+
+    def lose(self, number: int, way: Way, *, process: str | None = None) -> None:
+        """Lose the commit of that number from now on, 1 for the next: of one process, or among all of the world."""
+        self._losses.append(_Loss(left=number, way=way, process=process))
+
+    def of(self, process: str) -> Way | None:
+        """Count a commit that a process sends now; return how it comes to grief, None for not at all."""
+        counted = [loss for loss in self._losses if loss.process in (None, process)]
+        for loss in counted:
+            loss.left -= 1
+        due = [loss for loss in counted if loss.left <= 0]
+        self._losses = [loss for loss in self._losses if loss not in due]
+        if due and self._inject(f"commit lost: {due[0].way.value}", process):
+            return due[0].way
+        return None
+
+    def clear(self) -> None:
+        """Lose no more."""
+        self._losses.clear()
