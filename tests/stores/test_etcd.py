@@ -34,16 +34,18 @@ def header(revision=5, cluster=CLUSTER):
     return {"cluster_id": cluster, "revision": str(revision)}
 
 
-LIFE = {"kvs": [{"key": text(b"!apportion/incarnation"), "value": text(b"1 7"), "mod_revision": "2"}]}
+LIFE = {"kvs": [{"key": text(b"!apportion/incarnation"), "value": text(b"1 7 2"), "mod_revision": "2"}]}
 LOOK = {"header": header(), **LIFE}
 LATER = [{"header": header(9), **LIFE}]
+STATUS = {"header": header(), "raftAppliedIndex": "9"}
 
 
 class Server:
     """Speaks HTTP: `answers` says for a path what to send, as lines; None ends the connection without a word."""
 
     def __init__(self, answers):
-        self.answers, self.asked = {"/v3/kv/range": [LOOK], **answers}, []
+        usual = {"/v3/kv/range": [LOOK], "/v3/maintenance/status": [STATUS]}
+        self.answers, self.asked = {**usual, **answers}, []
 
     async def serve(self, reader, writer):
         try:
@@ -212,27 +214,27 @@ def test_a_commit_that_was_answered_with_no_says_why(answer, error, says):
 
 
 def test_a_request_that_waited_does_nothing_in_a_life_that_a_scan_accepted_meanwhile():
-    other = {"kvs": [{**LIFE["kvs"][0], "value": text(b"2 7")}]}
+    other = {"kvs": [{**LIFE["kvs"][0], "value": text(b"2 7 2")}]}
     answered = {
-        "kv_txn": lambda body: [
-            {"header": header(6), "responses": [{"response_range": other}, {"response_range": {}}]}
-        ],
+        "kv_txn": failing(14, "etcdserver: no leader"),  # so that the commit waits for its next try
         "lease_keepalive": [{"result": {"header": header(6), "ID": "1", "TTL": "5"}}],
         "lease_grant": [{"header": header(6), "ID": "1", "TTL": "5"}],
     }
 
     async def run():
         async with connected(**answered) as (server, store):
-            for _ in range(8):
-                await store._commits.acquire()
-                await store._renewals.acquire()
+            lane = store._gateway.wire.renewals
+            await lane.turn.acquire()
             waiting = [asyncio.ensure_future(ask) for ask in (store.commit(**PUT), store.renew([1]))]
-            await asyncio.sleep(0)
+            async with asyncio.timeout(5):
+                while server.count("/v3/kv/txn") < 2:
+                    await asyncio.sleep(0)
             server.answers["/v3/kv/range"] = [{"header": header(6), **other}]
+            server.answers["/v3/kv/txn"] = [
+                {"header": header(6), "responses": [{"response_range": other}, {"response_range": {}}]}
+            ]
             assert 2 == (await store.scan("")).incarnation
-            for _ in range(8):
-                store._commits.release()
-                store._renewals.release()
+            lane.turn.release()
             for each in waiting:
                 with pytest.raises(StoreWentBack):
                     await each
@@ -242,7 +244,7 @@ def test_a_request_that_waited_does_nothing_in_a_life_that_a_scan_accepted_meanw
 
 
 def test_a_watch_does_not_go_on_in_a_life_that_a_scan_accepted_meanwhile():
-    other = {"kvs": [{**LIFE["kvs"][0], "value": text(b"2 7")}]}
+    other = {"kvs": [{**LIFE["kvs"][0], "value": text(b"2 7 2")}]}
     life = {"watch_id": "1", "created": True, "header": header()}
     shown = stream({"created": True}, life, {"events": [event(b"a", 6)]})
 
@@ -394,16 +396,18 @@ def test_only_what_the_watched_range_lost_is_called_compacted():
     asyncio.run(run())
 
 
-def test_a_watch_that_is_denied_twice_ends_with_the_reason():
+def test_a_watch_that_is_denied_says_so_once_and_goes_on_when_it_is_allowed(caplog):
     denied = stream({"created": True, "canceled": True, "cancel_reason": "etcdserver: permission denied"})
+    answers = [denied] * 4
+
+    def watch(body):
+        return answers.pop() if answers else stream({"created": True}, {"events": [event(b"a", 9)]})
 
     async def run():
-        async with (
-            connected(watch=lambda body: denied) as (server, store),
-            aclosing(store.watch("", after=5)) as changes,
-        ):
-            with pytest.raises(StoreDenied, match="permission denied"):
-                await anext(changes)
-            assert 2 == server.count("/v3/watch")
+        async with connected(watch=watch, kv_range=LATER) as (_, store), aclosing(store.watch("", after=5)) as changes:
+            return (await anext(changes)).revision
 
-    asyncio.run(run())
+    assert 9 == asyncio.run(asyncio.wait_for(run(), 10))
+    (record,) = caplog.records
+    assert "permission denied" in record.getMessage()
+    assert "A watch waits" in record.getMessage()

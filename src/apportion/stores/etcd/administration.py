@@ -9,10 +9,11 @@ from shlex import quote
 from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
 from apportion.stores.administration import Finding, checked_user
 from apportion.stores.api import Capabilities
-from apportion.stores.etcd.gateway import Gateway, NoReply, Rejected, Unreached
+from apportion.stores.etcd.gateway import Gateway
 from apportion.stores.etcd.life import Origin, ask, begin, unavailable
 from apportion.stores.etcd.messages import INCARNATION_KEY, Reply, range_of
 from apportion.stores.etcd.store import CAPABILITIES
+from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
 from apportion.stores.url import StoreUrl
 
 _OLDEST = (3, 4)
@@ -31,7 +32,7 @@ class EtcdAdministration:
         """See `Administration`."""
         gateway = Gateway(self._url)
         try:
-            servers = [await _server(gateway, at) for at in range(len(gateway.endpoints))]
+            servers = [await _server(gateway, at) for at in range(len(gateway.wire.endpoints))]
             return (*servers, *await _cluster(gateway), _transport(self._url), _limits(CAPABILITIES))
         finally:
             await gateway.close()
@@ -75,7 +76,7 @@ class EtcdAdministration:
 
 async def _server(gateway: Gateway, at: int) -> Finding:
     """Return what one server says of itself, and how long it takes to say so."""
-    subject = f"server {gateway.endpoints[at].netloc.decode()}"
+    subject = f"server {gateway.wire.endpoints[at].netloc.decode()}"
     began = time.monotonic()
     try:
         version = str((await gateway.visit("/version", None, at)).get("etcdserver", ""))
@@ -132,7 +133,7 @@ def _room(status: Reply, alarms: Reply) -> Finding:
 async def _rights(gateway: Gateway) -> Finding:
     """See whether anybody may list the users: without authentication the server says that it is off."""
     try:
-        await gateway.visit("/v3/auth/authenticate", {"name": "", "password": ""}, gateway.current)
+        await gateway.visit("/v3/auth/authenticate", {"name": "", "password": ""}, gateway.wire.current)
     except Rejected as error:
         if "not enabled" in str(error):
             advice = "Anybody who reaches it may write: etcdctl auth enable"

@@ -1,241 +1,162 @@
-"""etcd's JSON gateway: requests to one of several servers and open streams, each bounded in time.
+"""What one handle has of etcd's JSON gateway: requests to one of several servers and open streams, bounded in time.
 
 Promises: every request asks for a server that has a leader; a server that fails is left for the next one; an expired
 token is renewed. `ask` repeats what may be repeated. `tell` sends at most once, and never over a connection that was
-opened for it: so who counts `connects` knows that the server is the one it looked at.
+opened for it: so a commit goes out only to the server that was looked at.
 Refuses: to say that something did not happen when it was sent and no answer came (`NoReply`).
 """
 
 import asyncio
 import json
-import os
 import random
-import ssl
 from collections.abc import AsyncIterator, Mapping
 
 import httpx
 
 from apportion.errors import StoreClosed, StoreDenied, StoreUnavailable
-from apportion.stores.etcd.address import endpoints, tls
-from apportion.stores.etcd.messages import Message, Reply, encoded
+from apportion.stores.etcd.messages import Message, Reply, encoded, json_of
+from apportion.stores.etcd.wire import (
+    BUDGET_SECONDS,
+    EXHAUSTED,
+    LOST,
+    Distrusted,
+    Lane,
+    NoReply,
+    Rejected,
+    Unreached,
+    Wire,
+    said,
+)
 from apportion.stores.url import StoreUrl
 
-BUDGET_SECONDS = 5.0
-_SHORTEST_ATTEMPT_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 0.5
-_UNKNOWN = 2  # these are codes of gRPC
-# Not done: invalid, not found, denied, exhausted, not as it must be, out of range, no such thing, not authenticated.
-_EXHAUSTED = 8
-_NOT_DONE = frozenset({3, 5, 7, _EXHAUSTED, 9, 11, 12, 16})
-_NO_LEADER = "etcdserver: no leader"  # said before a request is taken up
 _TOKEN_IS_OLD = ("invalid auth token", "revision in header is old", "user name is empty")
-# UnicodeError: a host that can be no name. OSError: a time-out, and what httpx passes on of TLS.
-_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, UnicodeError)
-_LOST = (httpx.HTTPError, OSError)
-
-
-class Unreached(Exception):
-    """It was not sent, or certainly not taken up."""
-
-
-class Distrusted(Unreached):
-    """One of the two does not trust the other's certificate."""
-
-
-class NoReply(Exception):
-    """It was sent, and no answer tells what became of it."""
-
-
-class Rejected(Exception):
-    """The server answered that it did not do it."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Gateway:
-    """The servers of one cluster, one of which is asked until it fails."""
+    """One handle's use of the wire to a cluster."""
 
     def __init__(self, url: StoreUrl) -> None:
         self.name = str(url)
-        self.endpoints = endpoints(url)
-        self.current = random.randrange(len(self.endpoints))  # noqa: S311 - so that not all ask the same server
-        self.connects = 0
+        self.wire = Wire.taken(url)
         self.closed = False
-        self._user, self._password, self._token = url.user, url.password, ""
-        self._process = os.getpid()
         self.streams: set[Stream] = set()
-        # A watch holds its connection for good, so there is no bound on them; HTTP proxies are for the web.
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=None)
-        self._client = httpx.AsyncClient(verify=tls(url), trust_env=False, limits=limits, timeout=BUDGET_SECONDS)
+
+    @property
+    def connects(self) -> int:
+        """How often the connection of commits and scans was opened."""
+        return self.wire.commits.connects
 
     async def ask(self, path: str, body: Mapping[str, object] | bytes) -> Reply:
         """Ask what may be asked twice, of one server after another; `StoreUnavailable` when none answers."""
-        return json_of(await self.ask_lines(path, body))
+        return json_of(await self.ask_lines(path, body, self.wire.commits))
 
-    async def ask_lines(self, path: str, body: Mapping[str, object] | bytes) -> bytes:
-        """As `ask`, but return what came as it came."""
+    async def ask_first(self, path: str, body: Mapping[str, object] | bytes) -> Reply:
+        """As `ask`, in the lane of renewals: no commit and no scan stands before it."""
+        return json_of(await self.ask_lines(path, body, self.wire.renewals))
+
+    async def ask_lines(self, path: str, body: Mapping[str, object] | bytes, lane: Lane) -> bytes:
+        """Ask in a lane, and return the answer as it came."""
         self.alive()
-        attempt = max(_SHORTEST_ATTEMPT_SECONDS, BUDGET_SECONDS / len(self.endpoints))
+        servers = len(self.wire.endpoints)
         failed = 0
         try:
             async with asyncio.timeout(BUDGET_SECONDS):
                 while True:
                     try:
-                        return await self._authenticated(path, body, attempt)
+                        return await self._authenticated(path, body, lane)
                     except (Unreached, NoReply) as error:
                         failed, problem = failed + 1, error
-                    if failed >= len(self.endpoints) and isinstance(problem, Distrusted):
+                    if failed >= servers and isinstance(problem, Distrusted):
                         raise StoreDenied(self.name, str(problem), "Look at ca, cert and key of the URL.") from problem
-                    if failed >= len(self.endpoints) and isinstance(problem, Unreached):
+                    if failed >= servers and isinstance(problem, Unreached):
                         raise StoreUnavailable(self.name, str(problem)) from problem
-                    await asyncio.sleep(pause_seconds(failed // len(self.endpoints)))
+                    await asyncio.sleep(pause_seconds(failed // servers))
         except TimeoutError as error:
             raise StoreUnavailable(self.name, f"no answer within {BUDGET_SECONDS:g} s") from error
 
-    async def tell(self, path: str, body: Mapping[str, object]) -> Reply:
-        """Send at most once. `Unreached` when no connection was open; `NoReply` when it may have happened."""
-        return json_of(await self._authenticated(path, body, BUDGET_SECONDS, may_connect=False))
+    async def tell(self, path: str, body: Mapping[str, object], *, on: int) -> Reply:
+        """Send at most once, on one connection: `Unreached` when it is gone, `NoReply` when it may have happened."""
+        return json_of(await self._authenticated(path, body, self.wire.commits, on=on))
 
     async def open(self, path: str, body: bytes) -> "Stream":
         """Open a stream at the current server."""
-        await self._identified()
-        at = self.current
-        extensions = {"trace": self._traced(True), "timeout": {"connect": BUDGET_SECONDS, "write": BUDGET_SECONDS}}
-        request = self._request(path, body, extensions)
-        try:
-            async with asyncio.timeout(BUDGET_SECONDS):
-                response = await self._client.send(request, stream=True)
-                content = b"" if response.status_code == 200 else await response.aread()
-        except _LOST as error:
-            self.leave(at)
-            raise NoReply(_said(error)) from error
+        await self._identified(self.wire.commits)
+        at = self.wire.current
+        response = await self.wire.stream(path, body, at)
         if response.status_code == 200:
             return Stream(response, at, self)
-        refusal = self._refusal(response.status_code, content, at)
+        try:
+            async with asyncio.timeout(BUDGET_SECONDS):
+                refusal = self.wire.refusal(response.status_code, await response.aread(), at)
+        except LOST as error:
+            raise NoReply(said(error)) from error
         self.expire_token()
         raise NoReply(str(refusal)) from refusal
 
     def expire_token(self) -> None:
         """Authenticate anew before the next request."""
-        self._token = ""
+        self.wire.token = ""
 
     async def visit(self, path: str, body: Mapping[str, object] | None, at: int) -> Reply:
         """Ask one certain server once; nothing is repeated."""
-        await self._identified()
-        return json_of(
-            await self._attempt(path, body if body is None else encoded(body), _SHORTEST_ATTEMPT_SECONDS, at)
-        )
-
-    def forked(self) -> bool:
-        """Say whether this is a child of the process whose connections these are: it must not touch them."""
-        return os.getpid() != self._process
+        await self._identified(self.wire.commits)
+        self.alive()
+        return json_of(await self.wire.commits.send(path, body if body is None else encoded(body), at))
 
     def alive(self) -> None:
         """Raise `StoreClosed` for a handle that was closed or crossed a fork."""
-        if self.forked():
+        if self.wire.forked():
             raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
         if self.closed:
             raise StoreClosed(self.name)
 
     async def close(self) -> None:
-        """Close all connections; in a forked child nothing is done."""
-        if self.forked() or self.closed:
+        """Close the streams of this handle, and the wire with its last handle; in a forked child nothing is done."""
+        if self.wire.forked() or self.closed:
             return
         self.closed = True
         for stream in tuple(self.streams):
             await stream.close()
-        await self._client.aclose()
+        await self.wire.let_go()
 
     async def _authenticated(
-        self, path: str, body: Mapping[str, object] | bytes, seconds: float, *, may_connect: bool = True
+        self, path: str, body: Mapping[str, object] | bytes, lane: Lane, *, on: int | None = None
     ) -> bytes:
         content = body if isinstance(body, bytes) else encoded(body)
-        await self._identified()
+        await self._identified(lane)
         try:
-            return await self._attempt(path, content, seconds, self.current, may_connect=may_connect)
+            return await self._sent(path, content, lane, on)
         except Rejected as error:
-            if not self._user or not any(sign in str(error) for sign in _TOKEN_IS_OLD):
+            if not self.wire.user or not any(sign in str(error) for sign in _TOKEN_IS_OLD):
                 raise
-            self._token = ""
-        await self._identified()
-        return await self._attempt(path, content, seconds, self.current, may_connect=may_connect)
+            self.expire_token()
+        await self._identified(lane)
+        return await self._sent(path, content, lane, on)
 
-    async def _identified(self) -> None:
+    async def _sent(self, path: str, content: bytes, lane: Lane, on: int | None) -> bytes:
         self.alive()
-        if self._user and not self._token:
-            words = encoded({"name": self._user, "password": self._password})
+        try:
+            return await lane.send(path, content, self.wire.current, on=on)
+        except NoReply:
+            self.alive()
+            raise
+
+    async def _identified(self, lane: Lane) -> None:
+        self.alive()
+        if self.wire.user and not self.wire.token:
+            words = encoded({"name": self.wire.user, "password": self.wire.password})
             try:
-                answer = await self._attempt("/v3/auth/authenticate", words, BUDGET_SECONDS, self.current)
+                answer = await lane.send("/v3/auth/authenticate", words, self.wire.current)
             except Rejected as error:
-                if error.code == _EXHAUSTED:
+                if error.code == EXHAUSTED:
                     raise StoreUnavailable(self.name, str(error)) from error
                 hint = "Check user and password of the URL: etcdctl user get USER"
                 raise StoreDenied(self.name, f"it refuses the user of the URL: {error}", hint) from error
             except NoReply as error:
-                raise Unreached(str(error)) from error  # nothing of what we came for was sent
-            self._token = json_of(answer).get("token", "")
-
-    async def _attempt(
-        self, path: str, content: bytes | None, seconds: float, at: int, *, may_connect: bool = True
-    ) -> bytes:
-        """Send one request to one server, and say what is known of its outcome."""
-        self.alive()
-        timeout = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
-        extensions = {"trace": self._traced(may_connect), "timeout": timeout}
-        try:
-            async with asyncio.timeout(seconds):
-                response = await self._client.send(self._request(path, content, extensions, at))
-        except _UNSENT as error:
-            self.leave(at)
-            kind = Distrusted if "certificate verify failed" in str(error) else Unreached
-            raise kind(_said(error)) from error
-        except _LOST as error:
-            self.leave(at)
-            self.alive()
-            if isinstance(error, ssl.SSLError) and may_connect:  # it refuses our certificate, and will again
-                raise Distrusted(_said(error)) from error
-            raise NoReply(_said(error)) from error
-        if response.status_code == 200:
-            return response.content
-        raise self._refusal(response.status_code, response.content, at)
-
-    def _refusal(self, status: int, content: bytes, at: int) -> Exception:
-        code, message = _problem(content)
-        if not message and status < 500:
-            return StoreUnavailable(self.name, f"HTTP {status} is no answer of etcd 3.4 or later")
-        if code in _NOT_DONE:
-            return Rejected(code, message)
-        self.leave(at)
-        return Unreached(message) if message == _NO_LEADER else NoReply(message or f"HTTP {status} of what is between")
-
-    def _request(
-        self, path: str, content: bytes | None, extensions: dict[str, object], at: int | None = None
-    ) -> httpx.Request:
-        endpoint = self.endpoints[self.current if at is None else at]
-        headers = {"Grpc-Metadata-hasleader": "true"}
-        if self._token:
-            headers["Authorization"] = self._token
-        method = "GET" if content is None else "POST"
-        return httpx.Request(
-            method, endpoint.copy_with(path=path), content=content, headers=headers, extensions=extensions
-        )
-
-    def _traced(self, may_connect: bool) -> object:
-        async def _notice(event: str, _: object) -> None:
-            if event == "connection.connect_tcp.started":
-                self.connects += 1
-                if not may_connect:
-                    raise Unreached("the connection was lost")
-
-        return _notice
-
-    def leave(self, at: int) -> None:
-        """Ask another server from now on, if this one is still the one that is asked."""
-        if at == self.current:
-            self.current = (at + 1) % len(self.endpoints)
+                raise Unreached(str(error)) from error  # of the request itself, nothing was sent
+            self.wire.token = json_of(answer).get("token", "")
 
 
 class Stream:
@@ -249,6 +170,7 @@ class Stream:
         self._pending: asyncio.Task[bytes] | None = None
         self._gateway = gateway
         gateway.streams.add(self)
+        gateway.wire.streams += 1
 
     async def next(self, *, timeout_seconds: float) -> Message | None:
         """Return the next message, or None when none came in time; `NoReply` when the stream has ended."""
@@ -275,9 +197,11 @@ class Stream:
 
     async def close(self) -> None:
         """End the stream with its connection; in a forked child nothing is done."""
-        if self._gateway.forked():
+        if self._gateway.wire.forked():
             return
-        self._gateway.streams.discard(self)
+        if self in self._gateway.streams:
+            self._gateway.streams.discard(self)
+            self._gateway.wire.streams -= 1
         if self._pending is not None:
             self._pending.cancel()
             await asyncio.gather(self._pending, return_exceptions=True)
@@ -300,33 +224,10 @@ def message_of(line: bytes) -> Message:
     return message
 
 
-def json_of(content: bytes) -> Reply:
-    """Return an answer as data; empty for what is no JSON object."""
-    try:
-        reply: Reply = json.loads(content)
-    except ValueError:
-        return {}
-    return reply if isinstance(reply, dict) else {}
-
-
-def _problem(content: bytes) -> tuple[int, str]:
-    """Return code and message of an error, which a stream puts one level deeper; no message for a foreign one."""
-    answer = json_of(content)
-    error = answer.get("error", "")
-    if isinstance(error, str):
-        return answer.get("code", _UNKNOWN), answer.get("message", error)
-    return error.get("grpc_code", _UNKNOWN), error.get("message", "")
-
-
 async def _chunk(chunks: AsyncIterator[bytes]) -> bytes:
     try:
         return await anext(chunks)
     except StopAsyncIteration as error:
         raise NoReply("the stream has ended") from error
-    except _LOST as error:
-        raise NoReply(_said(error)) from error
-
-
-def _said(error: Exception) -> str:
-    """Say what went wrong without what was sent: a request's text holds no secret, its headers and body do."""
-    return str(error) or f"no answer in time ({type(error).__name__})"
+    except LOST as error:
+        raise NoReply(said(error)) from error

@@ -1,18 +1,29 @@
 """Which life of an etcd cluster this is: read it, hold answers against it, begin another.
 
 A life is an incarnation in a cluster, kept under one key outside all namespaces. It is another when the number differs,
-when another cluster answers, or when the cluster shows an older revision than it showed before.
+when another cluster answers, when the cluster shows an older revision than it showed before, or when its log has fewer
+entries than its revision explains.
+Each revision is one entry of the cluster's log, and other entries come on top. So entries less revisions, the surplus,
+never fall in a cluster, whichever of its servers answers. A snapshot keeps the revision and not the log: after its
+restore the surplus has fallen by as many entries as the snapshot had. That shows although `etcdctl snapshot restore`
+keeps the cluster's id; the term of the log does not show it, for it is 2 in a new cluster and in a restored one.
+Cannot see: a snapshot with fewer than 32 revisions since the life began, and a data directory that was copied back.
 """
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.stores.etcd.gateway import Gateway, NoReply, Rejected, Unreached
+from apportion.stores.etcd.gateway import Gateway
 from apportion.stores.etcd.messages import INCARNATION_KEY, Life, RangeReply, Reply, Result, range_of, rebirth_of
+from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
 
 GRANTS = "Run the commands of: apportion store grants URL --user NAME"
 _TRIES = 5
+# A server reads its revision and its log's length one after the other: some entries may come between.
+_RACE_ENTRIES = 32
+_MEASUREMENTS = 3
 
 
 class Origin:
@@ -20,9 +31,10 @@ class Origin:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self.life = Life.of(0, "")
+        self.life = Life.of(0, "", None)
         self.seen = 0
-        self._looked_at = -1
+        self.looked_at = -1  # the number of the connection over which the store was looked at last
+        self._proven_on = -1
 
     async def learn(self) -> None:
         """Accept what is found; begin a life where there is none, or where it is that of another cluster."""
@@ -30,15 +42,21 @@ class Origin:
             connects = self._gateway.connects
             reply = await ask(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
             life, cluster = self.read(reply), reply.get("header", {}).get("cluster_id", "")
-            if life is not None and life.cluster == cluster:
+            if await self.stands(life, cluster) and life is not None:
                 self.accept(life, revision_of(reply))
-                self._looked_at = connects
+                self.looked_at = connects
                 return
-            await begin(self._gateway, life, cluster)
         raise StoreUnavailable(self._gateway.name, "its incarnation is changed by others all the time")
 
+    async def stands(self, life: Life | None, cluster: str) -> bool:
+        """Say whether a life that was read is the present one; begin another where it is not."""
+        if life is not None and life.cluster == cluster and not await self._is_copy(life):
+            return True
+        await begin(self._gateway, life, cluster)
+        return False
+
     def read(self, reply: RangeReply) -> Life | None:
-        """Return what the key of the incarnation holds."""
+        """Return the life that the key of the incarnation holds."""
         try:
             return Life.read(reply)
         except ValueError as error:
@@ -46,7 +64,7 @@ class Origin:
             raise StoreUnavailable(self._gateway.name, reason, "Nothing was changed. Delete that key.") from error
 
     def accept(self, life: Life, revision: int) -> None:
-        """Hold what comes against this life from now on."""
+        """Hold all answers against this life from now on."""
         self.life, self.seen = life, revision
 
     async def look(self, known: Life | None = None) -> int:
@@ -55,16 +73,39 @@ class Origin:
         `known` is the life that the caller knew when it asked; meanwhile a scan may have accepted another.
         """
         known, floor, connects = known or self.life, self.seen, self._gateway.connects
+        began = asyncio.get_running_loop().time()
         reply = await ask(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
-        revision = self.same(reply, floor)
-        self.same_life(self.read(reply), known)
-        self._looked_at = connects
+        self._gateway.wire.looked = began, reply
+        revision = self._same(reply, floor, known)
+        if not await self.stands(known, known.cluster):
+            raise StoreWentBack(self._gateway.name, f"incarnation {known.incarnation}", "it is a snapshot of that")
+        self.looked_at = connects
         return revision
 
-    async def look_at_new(self, known: Life) -> None:
-        """Look at the store if a connection was opened since it was last looked at."""
-        while self._looked_at != self._gateway.connects:
+    async def look_first(self, known: Life) -> None:
+        """As `look`, in the lane of renewals."""
+        floor, began = self.seen, asyncio.get_running_loop().time()
+        reply = await ask_first(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
+        self._gateway.wire.looked = began, reply
+        self._same(reply, floor, known)
+
+    async def look_since(self, since: float, known: Life) -> int:
+        """As `look`, or take the answer to a look that another handle of this process began after `since`."""
+        began, reply = self._gateway.wire.looked
+        if began < since or revision_of(reply) < self.seen:
+            return await self.look(known)
+        return self._same(reply, self.seen, known)
+
+    async def look_at_new(self, known: Life) -> int:
+        """Look at the store if a connection was opened since the last look; return the number of the connection."""
+        while self.looked_at != self._gateway.connects:
             await self.look(known)
+        return self.looked_at
+
+    def _same(self, reply: Reply, floor: int, known: Life) -> int:
+        revision = self.same(reply, floor)
+        self.same_life(self.read(reply), known)
+        return revision
 
     def same_cluster(self, reply: Reply | Result) -> None:
         """Raise `StoreWentBack` when another cluster has answered."""
@@ -87,13 +128,38 @@ class Origin:
             found = "it has no incarnation" if life is None else f"its incarnation is {life.incarnation}"
             raise StoreWentBack(self._gateway.name, f"incarnation {known.incarnation}", found)
 
+    async def _is_copy(self, life: Life) -> bool:
+        """Say whether the log is too short for a cluster that had this life; asked once on each connection."""
+        if self._proven_on == self._gateway.connects or life.surplus is None:
+            return False
+        for _ in range(_MEASUREMENTS):
+            connects = self._gateway.connects
+            surplus = await surplus_of(self._gateway)
+            if surplus is None or surplus >= life.surplus - _RACE_ENTRIES:
+                self._proven_on = connects
+                return False
+        return True
+
 
 async def begin(gateway: Gateway, before: Life | None, cluster: str) -> None:
     """Begin another life of this cluster, unless somebody else has."""
     milliseconds = time.time_ns() // 1_000_000
-    after = Life.of(milliseconds if before is None else max(before.incarnation + 1, milliseconds), cluster)
+    incarnation = milliseconds if before is None else max(before.incarnation + 1, milliseconds)
+    after = Life.of(incarnation, cluster, await surplus_of(gateway))
     # It compares what was before, so that asking twice begins one life.
     await ask(gateway, "/v3/kv/txn", rebirth_of(before, after))
+
+
+async def surplus_of(gateway: Gateway) -> int | None:
+    """Return how many entries the log has beyond its revision, by the server that is asked; None if it does not say."""
+    try:
+        status = await gateway.visit("/v3/maintenance/status", {}, gateway.wire.current)
+    except Rejected:
+        return None
+    except (Unreached, NoReply) as error:
+        raise unavailable(gateway, error) from error
+    entries = int(status.get("raftAppliedIndex", "0"))
+    return entries - revision_of(status) if entries else None
 
 
 def revision_of(reply: Reply) -> int:
@@ -103,8 +169,17 @@ def revision_of(reply: Reply) -> int:
 
 async def ask(gateway: Gateway, path: str, body: Mapping[str, object]) -> Reply:
     """Ask what may be asked twice; a refusal is `StoreDenied` or `StoreUnavailable`."""
+    return await _answered(gateway, gateway.ask(path, body))
+
+
+async def ask_first(gateway: Gateway, path: str, body: Mapping[str, object]) -> Reply:
+    """As `ask`, in the lane of renewals."""
+    return await _answered(gateway, gateway.ask_first(path, body))
+
+
+async def _answered(gateway: Gateway, asked: Awaitable[Reply]) -> Reply:
     try:
-        reply = await gateway.ask(path, body)
+        reply = await asked
     except Rejected as error:
         raise unavailable(gateway, error) from error
     if "header" not in reply:

@@ -15,6 +15,8 @@ from apportion.stores.requests import Request, Space
 
 # Outside all namespaces: a namespace begins with a letter or a digit.
 INCARNATION_KEY = b"!apportion/incarnation"
+NO_LEADER = "etcdserver: no leader"  # said before a request is taken up
+_UNKNOWN_CODE = 2  # of gRPC
 
 
 class Header(TypedDict, total=False):
@@ -106,6 +108,7 @@ class Reply(RangeReply, total=False):
     token: str
     leader: str
     dbSize: str
+    raftAppliedIndex: str
     members: list[Member]
     alarms: list[Alarm]
     code: int
@@ -115,24 +118,29 @@ class Reply(RangeReply, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Which life of the store this is: its incarnation, the cluster that has it, and the bytes that say so."""
+    """Which life of the store this is: its incarnation, the cluster that has it, and the bytes that say so.
+
+    `surplus` is the number of entries of the cluster's log less its revision, when this life began; None: not known.
+    """
 
     incarnation: int
     cluster: str
+    surplus: int | None
     written: bytes
 
     @classmethod
-    def of(cls, incarnation: int, cluster: str) -> "Life":
+    def of(cls, incarnation: int, cluster: str, surplus: int | None) -> "Life":
         """Return the life of an incarnation in a cluster."""
-        return cls(incarnation, cluster, f"{incarnation} {cluster}".encode())
+        written = f"{incarnation} {cluster} {'unknown' if surplus is None else surplus}".encode()
+        return cls(incarnation, cluster, surplus, written)
 
     @classmethod
     def read(cls, reply: RangeReply) -> "Life | None":
-        """Return what the incarnation's key holds; None without one, ValueError for what we did not write."""
+        """Return the life that the incarnation's key holds; None without one, ValueError for a value of others."""
         for found in reply.get("kvs", ()):
             written = b64decode(found.get("value", ""))
-            incarnation, cluster = written.decode().split(" ")
-            return cls(int(incarnation), cluster, written)
+            incarnation, cluster, surplus = written.decode().split(" ")
+            return cls(int(incarnation), cluster, None if surplus == "unknown" else int(surplus), written)
         return None
 
 
@@ -194,6 +202,24 @@ def event_of(event: WatchEvent, space: Space) -> Event:
     deleted = event.get("type") == "DELETE"
     value = None if deleted else b64decode(kv.get("value", ""))
     return Event(key=space.text(b64decode(kv["key"])), value=value, lease=None if deleted else _lease_of(kv))
+
+
+def json_of(content: bytes) -> Reply:
+    """Return an answer as data; empty for what is no JSON object."""
+    try:
+        reply: Reply = json.loads(content)
+    except ValueError:
+        return {}
+    return reply if isinstance(reply, dict) else {}
+
+
+def problem_of(content: bytes) -> tuple[int, str]:
+    """Return code and message of an error, which a stream puts one level deeper; no message for a foreign one."""
+    answer = json_of(content)
+    error = answer.get("error", "")
+    if isinstance(error, str):
+        return answer.get("code", _UNKNOWN_CODE), answer.get("message", error)
+    return error.get("grpc_code", _UNKNOWN_CODE), error.get("message", "")
 
 
 def _lease_of(kv: KeyValue) -> int | None:

@@ -28,10 +28,11 @@ from apportion.stores.api import (
     Scan,
     Unknown,
 )
-from apportion.stores.etcd.gateway import Gateway, NoReply, Rejected, Unreached, message_of, pause_seconds
-from apportion.stores.etcd.life import Origin, ask, begin, revision_of, unavailable
+from apportion.stores.etcd.gateway import Gateway, message_of, pause_seconds
+from apportion.stores.etcd.life import Origin, ask, revision_of, unavailable
 from apportion.stores.etcd.messages import READ_LIFE, Life, Message, Reply, encoded, items_of, range_of, transaction_of
 from apportion.stores.etcd.watch import Feed
+from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
 from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.url import StoreUrl
 
@@ -52,10 +53,10 @@ _FIRST_PAGE = 1_000
 # A server counts all that is left of a range for each page of it, so pages are as large as can be sent in a moment.
 _LARGEST_PAGE = 50_000
 _PAGE_BYTES = 8_000_000
+_PATIENCE_PER_PAGE = 0.25
 _TRIES = 8
 # The gateway reads the first 512 bytes of a request; once it has begun to answer, what follows is lost now and then.
 _RENEWALS_PER_REQUEST = 16
-_REQUESTS_AT_ONCE = 8  # of commits and of renewals each, so that they do not take each other's connections
 
 
 class EtcdStore:
@@ -67,8 +68,6 @@ class EtcdStore:
         self._space = Space(namespace)
         self._clock = clock
         self._limits = CAPABILITIES
-        self._commits = asyncio.Semaphore(_REQUESTS_AT_ONCE)
-        self._renewals = asyncio.Semaphore(_REQUESTS_AT_ONCE)
 
     @classmethod
     async def connected(cls, url: StoreUrl, clock: Clock) -> "EtcdStore":
@@ -83,7 +82,7 @@ class EtcdStore:
         return store
 
     async def scan(self, prefix: str) -> Scan:
-        """See `CoordinationStore`. A request for each 50 000 keys or 8 MB, all at one revision."""
+        """See `CoordinationStore`. In pages of at most 50 000 keys or 8 MB, all at one revision."""
         start, end = self._space.span(prefix)
         for _ in range(_TRIES):
             body = {"success": [READ_LIFE, {"request_range": range_of(start, end, limit=_FIRST_PAGE)}]}
@@ -91,8 +90,7 @@ class EtcdStore:
             about, found = (each["response_range"] for each in reply["responses"])
             revision, cluster = revision_of(reply), reply["header"]["cluster_id"]
             life = self._origin.read(about)
-            if life is None or life.cluster != cluster:
-                await begin(self._gateway, life, cluster)
+            if life is None or not await self._origin.stands(life, cluster):
                 continue
             items = list(items_of(found.get("kvs", ()), self._space))
             if found.get("more") and not await self._add_pages(items, end, revision):
@@ -102,10 +100,14 @@ class EtcdStore:
         raise StoreUnavailable(self._gateway.name, "it was compacted faster than it could be read")
 
     async def _add_pages(self, items: list[Item], end: bytes, revision: int) -> bool:
-        """Add the rest of a range as it was at a revision; say whether that was still there."""
-        more = True
+        """Add the rest of a range as it was at a revision; say whether that was still there.
+
+        A page is no larger than the server can send in a part of the patience, as the page before it shows.
+        """
+        more, limit = True, _FIRST_PAGE
+        clock = asyncio.get_running_loop().time
         while more:
-            start, limit = self._space.key(items[-1].key) + b"\0", _page(items)
+            start, began = self._space.key(items[-1].key) + b"\0", clock()
             try:
                 page = await self._gateway.ask("/v3/kv/range", range_of(start, end, limit=limit, revision=revision))
             except Rejected as error:
@@ -114,6 +116,8 @@ class EtcdStore:
                 raise unavailable(self._gateway, error) from error
             items += items_of(page.get("kvs", ()), self._space)
             more = page.get("more", False)
+            in_time = limit * self._gateway.wire.patience_seconds * _PATIENCE_PER_PAGE / (clock() - began)
+            limit = max(1, min(_page(items), int(in_time)))
         return True
 
     async def commit(
@@ -122,16 +126,12 @@ class EtcdStore:
         """See `CoordinationStore`. One request."""
         request = self._space.request(when, puts, deletes, self._limits)
         life = self._origin.life  # as the caller knows it: while this waits, a scan may accept another
-        async with self._commits:
-            return await self._committed(request, life)
-
-    async def _committed(self, request: Request, life: Life) -> Outcome:
         failed: Unreached | None = None
         for count in range(_TRIES):
-            await self._origin.look_at_new(life)
+            looked_at = await self._origin.look_at_new(life)
             floor = self._origin.seen
             try:
-                reply = await self._gateway.tell("/v3/kv/txn", transaction_of(request, life))
+                reply = await self._gateway.tell("/v3/kv/txn", transaction_of(request, life), on=looked_at)
             except Unreached as error:
                 failed = error
                 await asyncio.sleep(0 if count < 2 else pause_seconds(count))
@@ -189,44 +189,44 @@ class EtcdStore:
             await self.revoke(lease)
             self._limits = replace(self._limits, min_ttl_seconds=float(granted))
             checked_ttl(ttl_seconds, self._limits)
+        self._gateway.wire.granted(granted)
         await self._origin.look(life)
         return Lease(id=lease, ttl_seconds=float(granted))
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """See `CoordinationStore`. 16 leases a request, some requests at a time, and one more to look at the store."""
+        """See `CoordinationStore`. One request for 16 leases, and one more to look at the store."""
         wanted, life = checked_leases(leases), self._origin.life
         self._gateway.alive()
         parts = (wanted[at : at + _RENEWALS_PER_REQUEST] for at in range(0, len(wanted), _RENEWALS_PER_REQUEST))
-        alive = await asyncio.gather(*map(self._renewed, parts))
-        await self._origin.look(life)
+        alive = [await self._renewed(part) for part in parts]
+        await self._origin.look_first(life)
         return frozenset().union(*alive)
 
     async def _renewed(self, leases: Iterable[int]) -> set[int]:
         """Return those that live, after the server has answered for each."""
         left, alive, problem = set(leases), set[int](), "no answer"
-        async with self._renewals:
-            for count in range(_TRIES):
-                at = self._gateway.current
-                for message in await self._kept_alive(sorted(left)):
-                    result = message.get("result", {})
-                    if "ID" not in result:
-                        problem = message.get("error", {}).get("message", problem)
-                        self._gateway.expire_token()
-                        self._gateway.leave(at)
-                        continue
-                    self._origin.same_cluster(result)
-                    left.discard(int(result["ID"]))
-                    if int(result.get("TTL", "0")) > 0:
-                        alive.add(int(result["ID"]))
-                if not left:
-                    return alive
-                await asyncio.sleep(pause_seconds(count))
+        for count in range(_TRIES):
+            at = self._gateway.wire.current
+            for message in await self._kept_alive(sorted(left)):
+                result = message.get("result", {})
+                if "ID" not in result:
+                    problem = message.get("error", {}).get("message", problem)
+                    self._gateway.expire_token()
+                    self._gateway.wire.leave(at)
+                    continue
+                self._origin.same_cluster(result)
+                left.discard(int(result["ID"]))
+                if int(result.get("TTL", "0")) > 0:
+                    alive.add(int(result["ID"]))
+            if not left:
+                return alive
+            await asyncio.sleep(pause_seconds(count))
         raise StoreUnavailable(self._gateway.name, f"it did not answer for {len(left)} leases: {problem}")
 
     async def _kept_alive(self, leases: Iterable[int]) -> list[Message]:
         body = b"".join(encoded({"ID": str(lease)}) for lease in leases)
         try:
-            lines = await self._gateway.ask_lines("/v3/lease/keepalive", body)
+            lines = await self._gateway.ask_lines("/v3/lease/keepalive", body, self._gateway.wire.renewals)
             return [message_of(line) for line in lines.splitlines()]
         except Rejected as error:
             raise unavailable(self._gateway, error) from error

@@ -2,7 +2,8 @@
 
 Promises: one `Change` for a revision, whole, each once; the position moves on only with what was handed out, or when
 the server says that it has sent all up to a revision. A stream that is silent is checked by a read, and opened anew at
-another server when the read fails, or when the store went on and the stream does not say so.
+another server when the read fails, or when the store went on and the stream does not say so. A stream that is silent
+for a quarter of the shortest lease is looked after. A watch that is refused says so in the log and waits for its right.
 Refuses: to be gapless where the server is not. One without etcd-io/etcd#18274 (of 2024) leaves out, in silence, the
 deletes of the very revision that it was compacted at. So a stream that has something to catch up with is opened one
 revision early, and ended by the server when that is gone; a stream whose consumer lags behind while the server is
@@ -11,20 +12,24 @@ sends that at once, and what is to be caught up with only in its next round of 1
 """
 
 import asyncio
+import logging
 from collections import deque
 from operator import attrgetter
 
 from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.api import Change, Event
-from apportion.stores.etcd.gateway import Gateway, NoReply, Stream, Unreached, pause_seconds
+from apportion.stores.etcd.gateway import Gateway, Stream, pause_seconds
 from apportion.stores.etcd.life import GRANTS, Origin
 from apportion.stores.etcd.messages import Message, Result, event_of, watch_of
+from apportion.stores.etcd.wire import NoReply, Unreached
 from apportion.stores.requests import Space
 
-_SILENT_SECONDS = 3.0
-# A prefix may be quiet while others change: each time that opening anew brings nothing, the next is put off.
-_LONGEST_PATIENCE_SECONDS = 60.0
+# A prefix may be quiet while others change: each time that opening anew brings nothing, the next is put off, up to a
+# time to live, or longer where a process has very many streams.
+_LONGEST_PER_PATIENCE = 4.0
+_OPENED_PER_SECOND = 20.0
+_log = logging.getLogger("apportion.stores")
 
 
 class Feed:
@@ -50,9 +55,11 @@ class Feed:
         # Where the stream was opened as one that missed nothing, until the server has shown that; what came meanwhile.
         self._caught_up_at: int | None = None
         self._held: list[Result] = []
-        self._patience_seconds = _SILENT_SECONDS
+        self._wire = gateway.wire
+        self._patience_seconds = self._wire.patience_seconds
+        self._heard_at = 0.0
         self._failed = 0
-        self._denied = 0
+        self._is_denied = False
         self._part: list[Event] = []
         self._part_revision = 0
         self._ready: deque[Change] = deque()
@@ -65,9 +72,10 @@ class Feed:
             try:
                 await self._advance()
             except (NoReply, Unreached, StoreUnavailable):
-                await self.aclose()
-                await asyncio.sleep(pause_seconds(self._failed))
-                self._failed += 1
+                await self._pause()
+            except StoreDenied as error:
+                self._deny(error)
+                await self._pause()
             except StoreClosed:
                 if not self._gateway.closed:
                     raise
@@ -80,11 +88,17 @@ class Feed:
             stream, self._stream = self._stream, None
             await stream.close()
 
+    async def _pause(self) -> None:
+        await self.aclose()
+        await asyncio.sleep(pause_seconds(self._failed))
+        self._failed += 1
+
     async def _advance(self) -> None:
         self._gateway.alive()
         if self._stream is None:
             self._stream = await self._opened()
-        message = await self._stream.next(timeout_seconds=_SILENT_SECONDS)
+        self._heard_at = asyncio.get_running_loop().time()
+        message = await self._stream.next(timeout_seconds=self._wire.patience_seconds)
         if message is None:
             await self._check(self._stream)
         else:
@@ -102,23 +116,24 @@ class Feed:
 
     async def _check(self, stream: Stream) -> None:
         """Nothing came for a while: see whether that is because nothing happened."""
-        revision = await self._origin.look(self._life)
+        revision = await self._origin.look_since(self._heard_at, self._life)
         waited = self._clock.elapsed() - self._opened_at
         behind = revision > self._after and waited >= self._patience_seconds
         if behind:
-            self._patience_seconds = min(2 * self._patience_seconds, _LONGEST_PATIENCE_SECONDS)
-        if behind or stream.endpoint != self._gateway.current:
+            longest = max(_LONGEST_PER_PATIENCE * self._wire.patience_seconds, self._wire.streams / _OPENED_PER_SECOND)
+            self._patience_seconds = min(2 * self._patience_seconds, longest)
+        if behind or stream.endpoint != self._wire.current:
             await self.aclose()
 
     async def _take(self, message: Message, stream: Stream) -> None:
         if "result" not in message:
-            self._gateway.leave(stream.endpoint)
+            self._wire.leave(stream.endpoint)
             raise NoReply(message.get("error", {}).get("message", "a message that is none of etcd"))
         result = message["result"]
         self._origin.same_cluster(result)
         if result.get("canceled"):
             self._ended(result)
-        self._failed = self._denied = 0
+        self._failed, self._is_denied = 0, False
         if result.get("watch_id"):  # the incarnation: number 0 is left out on the wire
             if result.get("events"):
                 await self._origin.look(self._life)
@@ -143,11 +158,16 @@ class Feed:
             raise Compacted(self._after, int(result["compact_revision"]))
         reason = result.get("cancel_reason", "the server ended the watch")
         if "permission denied" in reason:  # said of an expired token too
-            self._denied += 1
             self._gateway.expire_token()
-            if self._denied > 1:
+            if self._failed:
                 raise StoreDenied(self._gateway.name, reason, GRANTS)
         raise NoReply(reason)
+
+    def _deny(self, error: StoreDenied) -> None:
+        """Say once that the watch is refused: the right may come back, and then the watch goes on."""
+        if not self._is_denied:
+            _log.warning("A watch waits, and asks again: %s", error)
+        self._is_denied = True
 
     def _collect(self, result: Result) -> None:
         events = result.get("events", [])
@@ -168,7 +188,7 @@ class Feed:
         if self._part:
             self._ready.append(Change(revision=self._part_revision, events=tuple(sorted(self._part, key=_KEY))))
             self._after, self._part = self._part_revision, []
-            self._patience_seconds = _SILENT_SECONDS
+            self._patience_seconds = self._wire.patience_seconds
 
 
 _KEY = attrgetter("key")  # the order of text is that of its UTF-8

@@ -1,0 +1,215 @@
+"""The connections of a process to one etcd cluster: two lanes for requests, and a connection for each stream.
+
+A lane is one connection that carries one request at a time: one lane for commits and scans, one for renewals, so that
+no scan stands before a renewal. The lane of commits closes its connection after a minute of rest.
+Promises: all handles of a process and event loop that name one cluster share one wire. No request waits for its next
+byte longer than a quarter of the shortest lease granted over the wire; a connection that was silent for so long is
+closed, and the next request opens another one. A server that fails is left for the next one.
+Refuses: to say that a request had no effect when it was sent and no answer came (`NoReply`).
+"""
+
+import asyncio
+import os
+import random
+import ssl
+from dataclasses import replace
+from typing import Self
+
+import httpx
+
+from apportion.errors import StoreUnavailable
+from apportion.stores.etcd.address import endpoints, tls
+from apportion.stores.etcd.messages import NO_LEADER, Reply, problem_of
+from apportion.stores.url import DEFAULT_NAMESPACE, StoreUrl
+
+BUDGET_SECONDS = 5.0
+USUAL_PATIENCE_SECONDS = 2.5  # a quarter of the usual lease of 10 s, until a lease says more
+_PATIENCE_PER_TTL = 0.25
+_REST_SECONDS = 60.0
+_NOT_THAT = "the connection was lost"
+# Codes of gRPC that mean not done: invalid, not found, denied, exhausted, not as it must be, out of range, no such
+# call, not authenticated.
+EXHAUSTED = 8
+_NOT_DONE = frozenset({3, 5, 7, EXHAUSTED, 9, 11, 12, 16})
+# UnicodeError: a host that can be no name. OSError: a time-out, and the errors of TLS that httpx passes on.
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, UnicodeError)
+LOST = (httpx.HTTPError, OSError)
+
+
+class Unreached(Exception):
+    """The request was not sent, or certainly not taken up."""
+
+
+class Distrusted(Unreached):
+    """One of the two does not trust the other's certificate."""
+
+
+class NoReply(Exception):
+    """The request was sent, and no answer tells its outcome."""
+
+
+class Rejected(Exception):
+    """The server answered that it did not do it."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Wire:
+    """The servers of one cluster, one of which is asked until it fails; see `taken`."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self.name = str(url)
+        self.endpoints = endpoints(url)
+        self.current = random.randrange(len(self.endpoints))  # noqa: S311 - so that not all ask the same server
+        self.user, self.password, self.token = url.user, url.password, ""
+        self.patience_seconds = USUAL_PATIENCE_SECONDS
+        self.streams = 0  # that are open, of all handles
+        # When the last look at the store began, and its answer: one look serves the watches of all handles.
+        self.looked: tuple[float, Reply] = (float("-inf"), {})
+        trust = tls(url)
+        self.commits, self.renewals = (
+            Lane(self, trust, rest_seconds=_REST_SECONDS),
+            Lane(self, trust, rest_seconds=None),
+        )
+        # Each watch holds its connection for good, so there is no bound on them.
+        self._streaming = _client(trust, httpx.Limits(max_keepalive_connections=0))
+        self._process = os.getpid()
+        self._key = _key(url)
+        self._users = 0
+
+    @classmethod
+    def taken(cls, url: StoreUrl) -> Self:
+        """Return the wire that this process and event loop have to the cluster of a URL; `let_go` it in the end."""
+        for key in [key for key in _shared if key[1].is_closed()]:
+            del _shared[key]
+        wire = _shared.get(_key(url))
+        if not isinstance(wire, cls):
+            wire = cls(url)
+            _shared[wire._key] = wire
+        wire._users += 1
+        return wire
+
+    async def let_go(self) -> None:
+        """Use it no more; the last user closes the connections."""
+        self._users -= 1
+        if self._users == 0:
+            _shared.pop(self._key, None)
+            for each in (self.commits, self.renewals):
+                await each.close()
+            await self._streaming.aclose()
+
+    def granted(self, ttl_seconds: float) -> None:
+        """Note the time to live of a lease: silence must be noticed within a quarter of it."""
+        self.patience_seconds = min(self.patience_seconds, ttl_seconds * _PATIENCE_PER_TTL)
+
+    def forked(self) -> bool:
+        """Say whether this is a child of the process whose connections these are: it must not touch them."""
+        return os.getpid() != self._process
+
+    def leave(self, at: int) -> None:
+        """Ask another server from now on, if this one is still the one that is asked."""
+        if at == self.current:
+            self.current = (at + 1) % len(self.endpoints)
+
+    def request(self, path: str, content: bytes | None, at: int, extensions: dict[str, object]) -> httpx.Request:
+        """Return a request to one server, which must have a leader."""
+        headers = {"Grpc-Metadata-hasleader": "true"}
+        if self.token:
+            headers["Authorization"] = self.token
+        target = self.endpoints[at].copy_with(path=path)
+        return httpx.Request(
+            "GET" if content is None else "POST", target, content=content, headers=headers, extensions=extensions
+        )
+
+    def refusal(self, status: int, content: bytes, at: int) -> Exception:
+        """Return the error that an answer other than 200 means."""
+        code, message = problem_of(content)
+        if not message and status < 500:
+            return StoreUnavailable(self.name, f"HTTP {status} is no answer of etcd 3.4 or later")
+        if code in _NOT_DONE:
+            return Rejected(code, message)
+        self.leave(at)
+        return Unreached(message) if message == NO_LEADER else NoReply(message or f"HTTP {status} of what is between")
+
+    async def stream(self, path: str, body: bytes, at: int) -> httpx.Response:
+        """Open a stream on a connection of its own; its status may be a refusal, whose content is not read yet."""
+        request = self.request(path, body, at, {"timeout": dict.fromkeys(("connect", "write"), self.patience_seconds)})
+        try:
+            async with asyncio.timeout(self.patience_seconds):
+                return await self._streaming.send(request, stream=True)
+        except LOST as error:
+            self.leave(at)
+            raise NoReply(said(error)) from error
+
+
+class Lane:
+    """One connection that carries one request at a time; `connects` counts how often it was opened."""
+
+    def __init__(self, wire: Wire, trust: ssl.SSLContext | bool, *, rest_seconds: float | None) -> None:
+        self.connects = 0
+        self.turn = asyncio.Lock()
+        self._wire = wire
+        self._client = _client(trust, httpx.Limits(max_connections=1, keepalive_expiry=rest_seconds))
+
+    async def send(self, path: str, content: bytes | None, at: int, *, on: int | None = None) -> bytes:
+        """Send one request to one server, and say what is known of its outcome.
+
+        `on` is the number of the connection that it may go out on; without one, a new connection may be opened.
+        """
+        async with self.turn:
+            if on not in (None, self.connects):
+                raise Unreached(_NOT_THAT)
+            patience = self._wire.patience_seconds
+            timeout = dict.fromkeys(("connect", "read", "write", "pool"), patience)
+            request = self._wire.request(
+                path, content, at, {"trace": self._traced(may_connect=on is None), "timeout": timeout}
+            )
+            try:
+                async with asyncio.timeout(BUDGET_SECONDS):
+                    response = await self._client.send(request)
+            except _UNSENT as error:
+                self._wire.leave(at)
+                kind = Distrusted if "certificate verify failed" in str(error) else Unreached
+                raise kind(said(error)) from error
+            except LOST as error:
+                self._wire.leave(at)
+                if isinstance(error, ssl.SSLError) and on is None:  # it refuses our certificate, and will again
+                    raise Distrusted(said(error)) from error
+                raise NoReply(said(error)) from error
+        if response.status_code == 200:
+            return response.content
+        raise self._wire.refusal(response.status_code, response.content, at)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.aclose()
+
+    def _traced(self, *, may_connect: bool) -> object:
+        async def _notice(event: str, _: object) -> None:
+            if event == "connection.connect_tcp.started":
+                self.connects += 1
+                if not may_connect:
+                    raise Unreached(_NOT_THAT)
+
+        return _notice
+
+
+def said(error: Exception) -> str:
+    """Say what went wrong without the request: its text holds no secret, its headers and body do."""
+    return str(error) or f"no answer in time ({type(error).__name__})"
+
+
+def _client(trust: ssl.SSLContext | bool, limits: httpx.Limits) -> httpx.AsyncClient:
+    # HTTP proxies are for the web: the environment's are not used.
+    return httpx.AsyncClient(verify=trust, trust_env=False, limits=limits, timeout=BUDGET_SECONDS)
+
+
+def _key(url: StoreUrl) -> tuple[int, asyncio.AbstractEventLoop, StoreUrl]:
+    """Return what tells wires apart: a forked child and another loop have their own, namespaces share."""
+    return os.getpid(), asyncio.get_running_loop(), replace(url.canonical(), namespace=DEFAULT_NAMESPACE)
+
+
+# Those of a parent process stay here in a forked child, so that nothing closes its connections.
+_shared: dict[tuple[int, asyncio.AbstractEventLoop, StoreUrl], Wire] = {}
