@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-ENGINES := chromium gcc g++ libmemcached11 libhashkit2 nginx-light redis-server postgresql pgbouncer etcd-server faketime openjdk-17-jdk-headless maven
+ENGINES := chromium gcc g++ libmemcached11 libhashkit2 nginx-light redis-server postgresql pgbouncer etcd-server etcd-client faketime openjdk-17-jdk-headless maven
 SOAK_MINUTES ?= 5
 SOAK_SEED ?=
 NATIVE := native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/src/*/*.rs)

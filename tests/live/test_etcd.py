@@ -219,7 +219,7 @@ def test_a_server_that_stands_still_is_left_by_the_watch_and_by_renewals():
             tape = Tape(store, "", after=(await store.scan("")).revision)
             await put(other, "before", b"1")
             await until(lambda: b"1" in tape.values(), "the first change")
-            with Pause(rig.servers[store._gateway.current]):
+            with Pause(rig.servers[store._gateway.wire.current]):
                 await put(other, "during", b"2")
                 assert frozenset({lease.id}) == await store.renew([lease.id])
                 await until(lambda: b"2" in tape.values(), "the change from another server")
@@ -355,7 +355,9 @@ def test_another_cluster_at_the_same_address_is_another_life():
 
 
 def test_a_watch_is_told_when_an_operator_begins_another_life(monkeypatch):
-    monkeypatch.setattr("apportion.stores.etcd.watch._SILENT_SECONDS", 1_000)  # so that no check by a read finds it
+    monkeypatch.setattr(
+        "apportion.stores.etcd.wire.USUAL_PATIENCE_SECONDS", 1_000
+    )  # so that no check by a read finds it
 
     async def run():
         async with cluster() as rig, connected(rig.url("crawl")) as store:
@@ -411,12 +413,12 @@ def test_a_token_that_expired_is_renewed_without_the_caller_seeing_it():
         async with cluster("--auth-token-ttl=2") as rig, connected(with_password(rig)) as store:
             tape = Tape(store, "", after=(await store.scan("")).revision)
             lease = await store.grant(ttl_seconds=60)
-            first = store._gateway._token
+            first = store._gateway.wire.token
             for number in range(2):
                 assert 0 == await put(store, f"key/{number}", b"%d" % number, lease=lease.id)
                 await idle_until_refused(rig, store)
             assert frozenset({lease.id}) == await store.renew([lease.id])
-            assert first != store._gateway._token
+            assert first != store._gateway.wire.token
             await until(lambda: len(tape.values()) == 2, "two changes")
             await rig.kill()  # which forgets all tokens
             await rig.start()
@@ -429,7 +431,7 @@ def test_a_token_that_expired_is_renewed_without_the_caller_seeing_it():
 
 async def idle_until_refused(rig, store):
     """Wait until the server no longer knows the token of a handle, without using the handle."""
-    token = store._gateway._token
+    token = store._gateway.wire.token
     deadline = time.monotonic() + PATIENCE_SECONDS
     # Asking keeps a token alive: only one that was not used for its time to live expires.
     seconds = 2.5

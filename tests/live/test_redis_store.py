@@ -166,7 +166,7 @@ async def test_a_full_server_refuses_commits_whole_and_loses_no_member(make):
 async def test_a_lease_ends_though_the_consumer_of_the_only_watch_is_busy(make):
     rig = make()
     store = await rig.connect("crawl")
-    lease = await store.grant(ttl_seconds=0.5)
+    lease = await store.grant(ttl_seconds=1)
     await put(store, "member", lease=lease.id)
     watch = store.watch("", after=0)
     assert 1 == (await anext(watch)).revision
@@ -229,7 +229,7 @@ async def test_the_grants_are_all_that_a_member_needs_and_no_more(make):
         client.execute_command(*grant.split(), ">secret")
         client.set("other", "1")
     store = await stores.connect(f"redis://member:secret@127.0.0.1:{rig.port}/0")
-    lease = await store.grant(ttl_seconds=0.5)
+    lease = await store.grant(ttl_seconds=1)
     await put(store, "a", lease=lease.id)
     assert {lease.id} == await store.renew([lease.id])
     watch = store.watch("", after=0)

@@ -18,7 +18,9 @@ from apportion.errors import (
     StoreWentBack,
     UnknownOption,
 )
+from apportion.sim.conformance.proxy import Proxy
 from apportion.stores import Absent, Put, Unknown
+from apportion.stores.etcd import wire
 
 CLUSTER = "7"
 PUT = {"when": [Absent(key="a")], "puts": [Put(key="a", value=b"1")]}
@@ -45,9 +47,10 @@ class Server:
 
     def __init__(self, answers):
         usual = {"/v3/kv/range": [LOOK], "/v3/maintenance/status": [STATUS]}
-        self.answers, self.asked = {**usual, **answers}, []
+        self.answers, self.asked, self.open = {**usual, **answers}, [], 0
 
     async def serve(self, reader, writer):
+        self.open += 1
         try:
             while head := (await reader.readuntil(b"\r\n\r\n")).decode():
                 size = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("Content-Length"))
@@ -66,6 +69,7 @@ class Server:
         except asyncio.IncompleteReadError:
             pass  # the client has hung up
         finally:
+            self.open -= 1
             writer.close()
 
     @staticmethod
@@ -411,3 +415,144 @@ def test_a_watch_that_is_denied_says_so_once_and_goes_on_when_it_is_allowed(capl
     (record,) = caplog.records
     assert "permission denied" in record.getMessage()
     assert "A watch waits" in record.getMessage()
+
+
+COPIED = {"header": header(60), "raftAppliedIndex": "5"}
+
+
+def begun(server):
+    """Return the lives that were begun: incarnation, cluster and surplus of each."""
+    asked = [json.loads(body) for path, body, _ in server.asked if path == "/v3/kv/txn"]
+    puts = [
+        each["success"][0]["request_put"] for each in asked if each["success"] and "request_put" in each["success"][0]
+    ]
+    lives = [put["value"] for put in puts if put["key"] == LIFE["kvs"][0]["key"]]
+    return [base64.b64decode(life).decode().split(" ")[1:] for life in lives]
+
+
+def test_a_cluster_whose_log_is_too_short_for_its_revision_was_restored_and_begins_another_life():
+    lives = [LOOK]
+
+    def reborn(body):
+        lives[0] = {"header": header(61), "kvs": [{**LIFE["kvs"][0], "value": text(b"2 7 -55")}]}
+        return [{"header": header(61), "succeeded": True}]
+
+    async def run():
+        answers = {"maintenance_status": [COPIED], "kv_txn": reborn, "kv_range": lambda body: lives}
+        async with connected(**answers) as (server, _):
+            return begun(server)
+
+    assert [["7", "-55"]] == asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        [{"header": header(60), "raftAppliedIndex": "31"}],
+        [{"header": header(60)}],
+        failing(7, "permission denied", 403),
+    ],
+    ids=["between two entries", "it does not say", "it may not say"],
+)
+def test_a_log_that_may_explain_its_revision_begins_no_other_life(status):
+    async def run():
+        async with connected(maintenance_status=status) as (server, _):
+            return begun(server)
+
+    assert [] == asyncio.run(run())
+
+
+GRANTED = [{"header": header(), "ID": "1", "TTL": "2"}]
+KEPT = [{"result": {"header": header(), "ID": "1", "TTL": "2"}}]
+
+
+@asynccontextmanager
+async def behind_a_proxy(**answers):
+    """Within: a proxy before a server, and a handle that goes through it."""
+    async with serving(**answers) as (server, url):
+        proxy = Proxy(("127.0.0.1", int(url.split(":")[2].split("?")[0])))
+        await proxy.open()
+        store = await stores.connect(f"etcd://127.0.0.1:{proxy.address[1]}?namespace=crawl")
+        try:
+            yield server, proxy, store
+        finally:
+            await store.close()
+            await proxy.close()
+
+
+async def twice(store):
+    for _ in range(2):
+        await store.commit(**PUT)
+
+
+def test_an_old_handle_does_not_commit_to_a_snapshot_that_was_restored_behind_its_back():
+    committed = [{"header": header(61), "succeeded": True}]
+
+    async def run():
+        async with behind_a_proxy(kv_txn=committed) as (server, proxy, store):
+            await store.commit(**PUT)
+            server.answers["/v3/maintenance/status"] = [{"header": header(70), "raftAppliedIndex": "5"}]
+            server.answers["/v3/kv/range"] = [{"header": header(70), **LIFE}]  # others have written since
+            proxy.cut()
+            with pytest.raises(StoreWentBack, match="snapshot"):
+                await twice(store)  # the first may find its connection gone
+            return begun(server)
+
+    assert [["7", "-65"]] == asyncio.run(run())
+
+
+def test_silence_is_noticed_within_a_quarter_of_the_shortest_lease():
+    async def run():
+        async with behind_a_proxy(lease_grant=GRANTED, lease_keepalive=KEPT) as (_, proxy, store):
+            await store.grant(ttl_seconds=2)
+            await store.renew([1])
+            proxy.half_open()
+            async with asyncio.timeout(2):  # a fixed time-out of 5 s would cost a lease of 2 s
+                assert frozenset({1}) == await store.renew([1])
+
+    asyncio.run(run())
+
+
+def test_handles_of_a_process_share_two_connections_and_leave_none_behind():
+    async def run():
+        async with serving(lease_grant=GRANTED, lease_keepalive=KEPT) as (server, url):
+            handles = [await stores.connect(url.replace("crawl", f"n{number}")) for number in range(30)]
+            await asyncio.gather(*(handle.renew([1]) for handle in handles))
+            await asyncio.gather(*(handle.grant(ttl_seconds=2) for handle in handles))
+            assert 2 == server.open
+            for handle in handles[1:]:
+                await handle.close()
+            assert frozenset({1}) == await handles[0].renew([1])
+            await handles[0].close()
+            async with asyncio.timeout(5):
+                while server.open:
+                    await asyncio.sleep(0.001)
+            assert {} == wire._shared
+
+    asyncio.run(run())
+    asyncio.run(run())  # another loop has connections of its own
+
+
+def test_one_look_serves_the_silent_watches_of_all_handles(monkeypatch):
+    monkeypatch.setattr(wire, "USUAL_PATIENCE_SECONDS", 0.2)
+    opened = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def run():
+        async with serving(watch=lambda body: opened) as (server, url):
+            handles = [await stores.connect(url) for _ in range(20)]
+            watches = [handle.watch("", after=5) for handle in handles]
+            waiting = [asyncio.ensure_future(anext(watch)) for watch in watches]
+            async with asyncio.timeout(10):
+                while server.count("/v3/watch") < len(handles):
+                    await asyncio.sleep(0.001)
+            before = server.count("/v3/kv/range")
+            await asyncio.sleep(1.0)  # five times the patience; a look of each would be 100
+            asked = server.count("/v3/kv/range") - before
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            for handle in handles:
+                await handle.close()
+            return asked
+
+    assert 2 <= asyncio.run(run()) <= 12

@@ -127,6 +127,8 @@ class Capabilities:
     fencing           no revision is ever given twice, so that one can be a fencing token
     gapless_watch     no change is missed, also through restarts
     multi_host        members may run on several hosts
+    restore_seen      an older copy that is restored under the same identity (the id of a cluster or system, a file) is
+                      seen without a word; elsewhere by handles that saw more, and by all after `store restored`
     watch_delay_seconds   how late a change may be seen when nothing was pending
     lease_end         who decides that a lease has ended: the store itself, or a reaper that watches renewals
     max_operations    of compares, and of puts and deletes together, in one commit
@@ -141,6 +143,7 @@ class Capabilities:
     watch_delay_seconds: float
     lease_end: Literal["store", "reaper"]
     min_ttl_seconds: float
+    restore_seen: bool = False
     max_ttl_seconds: float = 86_400.0 * 7
     max_operations: int = 1_000
     max_value_bytes: int = 1_000_000
@@ -190,9 +193,9 @@ class CoordinationStore(Protocol):
     def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """Yield every change under `prefix` with a revision above `after`, in order, each once, until closed.
 
-        It goes on by itself when the store was away. A consumer that is cancelled while it waits ends it, as any
-        generator, and watches anew from the last revision it took. Raises `Compacted` when the history is gone: scan
-        and watch anew.
+        It goes on by itself when the store was away, or refused for a while. A consumer that is cancelled while it
+        waits ends it, as any generator, and watches anew from the last revision it took. Raises `Compacted` when the
+        history is gone: scan and watch anew.
         The consumer's pace is the pace: nothing is buffered without bound.
         """
         ...

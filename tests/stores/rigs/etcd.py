@@ -4,6 +4,7 @@ Their files are in a temporary directory, and every write is synced. Every serve
 """
 
 import base64
+import os
 import shutil
 import signal
 import socket
@@ -68,8 +69,9 @@ class EtcdRig(Rig):
     name = "etcd"
 
     def __init__(self, *options, servers=1, scheme="http", client=None):
-        if shutil.which("etcd") is None:
-            raise FileNotFoundError("etcd: install the Debian package etcd-server")
+        for program, package in (("etcd", "etcd-server"), ("etcdctl", "etcd-client")):
+            if shutil.which(program) is None:
+                raise FileNotFoundError(f"{program}: install the Debian package {package}")
         self.folder = Path(tempfile.mkdtemp(prefix="etcd-"))
         self.options, self.scheme = options, scheme
         self.client = client or httpx.Client(timeout=5, trust_env=False)
@@ -100,6 +102,34 @@ class EtcdRig(Rig):
 
     async def restore(self):
         await self._copied([(self._kept(server), server.data) for server in self.servers])
+
+    async def restore_in_place(self):
+        """Restore a snapshot as `etcdctl` does: the cluster keeps its id, for its servers and token are the same."""
+        await self.kill()
+        for server in self.servers:
+            shutil.rmtree(server.data)
+            snapshot = self._kept(server) / "member/snap/db"
+            command = [
+                "etcdctl", "snapshot", "restore", snapshot, "--skip-hash-check", f"--name={server.name}",
+                f"--data-dir={server.data}", f"--initial-cluster={self._cluster()}",
+                f"--initial-advertise-peer-urls={server.peer}",
+            ]  # fmt: skip
+            environment = {**os.environ, "ETCDCTL_API": "3"}
+            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._run_all()
+
+    async def deny(self):
+        """Ask from now on who is there; the URL has no user."""
+        self.ask("/v3/auth/user/add", {"name": "root", "password": "root"}, accepted=(200, 400, 412))
+        self.ask("/v3/auth/role/add", {"name": "root"}, accepted=(200, 400, 412))
+        self.ask("/v3/auth/user/grant", {"user": "root", "role": "root"})
+        self.ask("/v3/auth/enable", {})
+
+    async def allow(self):
+        token = self.ask("/v3/auth/authenticate", {"name": "root", "password": "root"})["token"]
+        self.client.headers["Authorization"] = token
+        self.ask("/v3/auth/disable", {})
+        del self.client.headers["Authorization"]
 
     async def fill(self):
         """Do what a server does once its quota is used up; that it does is tested in `test_etcd.py`."""
@@ -143,8 +173,10 @@ class EtcdRig(Rig):
 
     def start_server(self, server):
         """Run one server that was killed."""
-        cluster = ",".join(f"{each.name}={each.peer}" for each in self.servers)
-        server.run(cluster, self.options)
+        server.run(self._cluster(), self.options)
+
+    def _cluster(self):
+        return ",".join(f"{each.name}={each.peer}" for each in self.servers)
 
     def _run_all(self):
         for _ in range(TRIES_TO_START):

@@ -48,6 +48,15 @@ class MemoryRig(Rig):
         self.memory.ledger.next_lease = next_lease
         self.memory.changed()
 
+    async def restore_in_place(self):
+        raise Impossible("durable", "it ends with its process")
+
+    async def deny(self):
+        raise Impossible("durable", "it has no users")
+
+    async def allow(self):
+        raise Impossible("durable", "it has no users")
+
     async def fill(self):
         raise Impossible("durable", "it has no disk")
 

@@ -115,6 +115,16 @@ class PostgresRig(Rig):
             subprocess.run(["cp", "-a", f"{_kept(place)}/.", place], check=True)
         self.launch()
 
+    async def restore_in_place(self):
+        await self.restore()  # the copy of the files keeps the system's identifier and its timeline
+
+    async def deny(self):
+        self.sql(f"ALTER ROLE {USER} PASSWORD 'another'")
+        self.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{USER}'")
+
+    async def allow(self):
+        self.sql(f"ALTER ROLE {USER} PASSWORD {psycopg.sql.quote(SECRET)}")
+
     async def fill(self):
         if not self._mounted:
             raise Impossible("durable", "only root can mount a file system to be filled")

@@ -102,6 +102,18 @@ class RedisRig(Rig):
             client.config_set("appendonly", "yes")
             self._wait(lambda: not client.info("persistence")["aof_rewrite_in_progress"], "its append-only file")
 
+    async def restore_in_place(self):
+        raise Impossible("durable", "what it acknowledged may be gone anyway")
+
+    async def deny(self):
+        with self.client() as client:
+            client.execute_command("ACL", "SETUSER", "keeper", "on", "nopass", "+@all", "allkeys")
+            client.execute_command("ACL", "SETUSER", "default", "-@all", "+auth", "+hello")
+
+    async def allow(self):
+        with redis.Redis(port=self.port, username="keeper", password="any") as client:
+            client.execute_command("ACL", "SETUSER", "default", "+@all")
+
     async def fill(self):
         with self.client() as client:
             client.config_set("maxmemory", 1)

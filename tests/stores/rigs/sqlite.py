@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from apportion.sim.conformance.rig import Impossible, Rig
-from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite import file, ledger
 from tests.stores.rigs import wall
 
 DISK_BYTES = 256 * 2**20
@@ -65,6 +65,18 @@ class SqliteRig(Rig):
             Path(f"{self._path}{end}").unlink(missing_ok=True)
         fresh.replace(self._path)
 
+    async def restore_in_place(self) -> None:
+        """Write the copy over the file, as `sqlite3 store.db ".restore copy.db"` does."""
+        with closing(sqlite3.connect(self._copy)) as copy, closing(sqlite3.connect(self._path)) as target:
+            copy.backup(target)
+
+    async def deny(self) -> None:
+        """Let SQLite refuse each write of this process, as to a file that became read-only; root is denied nothing."""
+        _query_only(on=True)
+
+    async def allow(self) -> None:
+        _query_only(on=False)
+
     async def fill(self) -> None:
         if not self._is_mounted:
             raise Impossible("durable", "only a disk of its own can be filled, and mounting one needs root")
@@ -82,6 +94,12 @@ class SqliteRig(Rig):
         if self._is_mounted:
             subprocess.run(["umount", "--lazy", self._folder], check=True)
         shutil.rmtree(self._root)
+
+
+def _query_only(*, on: bool) -> None:
+    for opened in list(file._files):
+        if opened._connection is not None:
+            opened._connection.execute(f"PRAGMA query_only={int(on)}")
 
 
 def _no_server() -> Impossible:

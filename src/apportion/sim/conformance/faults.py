@@ -1,6 +1,7 @@
 """Faults: lost replies, repeated requests, silence, cut connections, a full disk, a clock that steps."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from secrets import token_bytes, token_hex
 
 from apportion.errors import StoreUnavailable
@@ -15,6 +16,7 @@ _BOUND_SECONDS = 20.0
 _SOON_SECONDS = 30.0
 _MOST_REQUESTS = 20  # of one commit, with a new connection before it
 _SWEEPS = 3  # a first commit may ask other things than a later one
+_HALF_OPEN_TTL_SECONDS = 4.0
 _LARGE_BYTES = 256 * 1024
 _MOST_LARGE = 40
 
@@ -152,6 +154,41 @@ async def _unavailable(asked: object) -> None:
     except StoreUnavailable:
         return
     raise AssertionError(f"a silent server was said to answer {answer}")
+
+
+@case("multi_host")
+async def connections_that_answer_no_more_are_given_up_within_a_quarter_of_a_lease(stage: Stage) -> None:
+    """With connections that are open and silent, while new ones work, calls and a watch work again in time."""
+    proxy = await stage.proxy()
+    store = await stage.connect(address=proxy.address)
+    lease = await store.grant(ttl_seconds=max(_HALF_OPEN_TTL_SECONDS, stage.able.min_ttl_seconds))
+    tape = await stage.watch(after=await make(store, "before"), store=store)
+    await tape.shows(await make(stage.store, "shown"))
+    await asyncio.gather(store.scan(""), store.renew([lease.id]))
+    proxy.half_open()
+    within = lease.ttl_seconds / 4 + LATENESS_SECONDS
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "a renewal": lambda: store.renew([lease.id]),
+        "a scan": lambda: store.scan(""),
+        "a commit": lambda: _Told().make(store, f"own/{token_hex(4)}", b""),
+    }
+    renewed, *_ = await asyncio.gather(*(_answered(stage, *each, within=within) for each in calls.items()))
+    same({lease.id}, renewed, "the leases that are alive")
+    await tape.shows(await make(stage.store, "after"), within=lease.ttl_seconds + LATENESS_SECONDS)
+
+
+async def _answered(stage: Stage, name: str, ask: Callable[[], Awaitable[object]], *, within: float) -> object:
+    """Ask until an answer comes; fail when it comes too late."""
+    began = stage.clock.elapsed()
+    while True:
+        try:
+            answer = await ask()
+        except StoreUnavailable:
+            answer = None
+        waited = stage.clock.elapsed() - began
+        holds(waited < within, f"{name} is answered within {within:g} s: {waited:.1f} s")
+        if answer is not None and not isinstance(answer, StoreUnavailable | Unknown):
+            return answer
 
 
 @case("multi_host")

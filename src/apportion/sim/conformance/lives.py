@@ -11,6 +11,7 @@ from apportion.sim.conformance.stage import Stage
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, Unknown, administration
 
 _BUSY_KEYS = 25
+_KEPT = 50  # a copy of an all but empty store may not be told apart
 _PAUSE_SECONDS = 0.005  # of a writer; a commit of an embedded store may not pause by itself
 
 
@@ -110,6 +111,46 @@ async def a_restore_that_is_told_begins_a_new_incarnation(stage: Stage) -> None:
     await _went_back(stage, lambda: stage.store.commit(when=[Absent(key="new")], puts=put), "a commit")
     same(now, (await stage.store.scan("")).incarnation, "the incarnation that the old handle sees at last")
     await make(fresh, "new")
+
+
+async def _restored_in_place(stage: Stage) -> list[tuple[int, int]]:
+    """Give tokens, and put an older copy in place that is taken for the store itself; return those that it lacks."""
+    await make(stage.store, "kept")
+    incarnation = (await stage.store.scan("")).incarnation
+    for number in range(_KEPT):
+        await make(stage.store, f"kept/{number:02}")
+    await stage.rig.save()
+    given = [(incarnation, await make(stage.store, f"token/{number}")) for number in range(5)]
+    await stage.rig.restore_in_place()
+    return given
+
+
+async def _tokens(store: CoordinationStore) -> list[tuple[int, int]]:
+    incarnation = (await store.scan("")).incarnation
+    return [(incarnation, await make(store, f"token/{number}")) for number in range(5)]
+
+
+@case("durable", "fencing", "restore_seen")
+async def a_copy_that_keeps_the_identity_of_its_store_is_seen_without_a_word(stage: Stage) -> None:
+    """A process that comes after the restore of such a copy is given no token that was given before."""
+    given = await _restored_in_place(stage)
+    fresh = await stage.connect()
+    again = await stage.available(lambda: _tokens(fresh))
+    holds(max(given) < min(again), f"tokens grow: {given}, {again}")
+    put = [Put(key="new", value=b"")]
+    await _went_back(stage, lambda: stage.store.commit(when=[Absent(key="new")], puts=put), "a commit")
+
+
+@case("durable", "fencing")
+async def a_copy_that_keeps_the_identity_of_its_store_gives_no_token_twice_once_it_is_told(stage: Stage) -> None:
+    """After `apportion store restored`, each process is given later tokens, and a handle that saw more says so."""
+    given = await _restored_in_place(stage)
+    await administration(stage.rig.url(stage.namespace)).restored()
+    fresh = await stage.connect()
+    again = await stage.available(lambda: _tokens(fresh))
+    holds(max(given) < min(again), f"tokens grow: {given}, {again}")
+    put = [Put(key="new", value=b"")]
+    await _went_back(stage, lambda: stage.store.commit(when=[Absent(key="new")], puts=put), "a commit")
 
 
 @case("durable")

@@ -1,4 +1,4 @@
-"""A proxy between a handle and its server that does what networks do: lose replies, go silent, cut, and repeat.
+"""A proxy between a handle and its server that does as networks do: lose replies, go silent, cut, and repeat.
 
 It knows no protocol. A request is what a client sends at once; its reply is what the server sends next on that
 connection. Promises: a reply that is lost was made, so the server has done what it was asked.
@@ -13,10 +13,14 @@ _REPLAY_SECONDS = 2.0
 
 @dataclass(eq=False, slots=True)
 class _Link:
-    """One connection through the proxy: its two ends, the requests so far, and whether the next reply is lost."""
+    """One connection through the proxy: its two ends, the requests so far, and whether the next reply is lost.
+
+    Nothing passes while `passes` is not set.
+    """
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
+    passes: asyncio.Event = field(default_factory=asyncio.Event)
     requests: list[bytes] = field(default_factory=list)
     answered: bool = True
     loses: bool = False
@@ -36,8 +40,7 @@ class Proxy:
         self._until_loss: int | None = None
         self._links: list[_Link] = []
         self._pumps: set[asyncio.Task[None]] = set()
-        self._passes = asyncio.Event()
-        self._passes.set()
+        self._is_silent = False
         self._server: asyncio.Server
 
     async def open(self) -> None:
@@ -56,11 +59,19 @@ class Proxy:
 
     def silence(self) -> None:
         """Pass nothing more, and tell nobody: a black hole."""
-        self._passes.clear()
+        self._is_silent = True
+        self.half_open()
+
+    def half_open(self) -> None:
+        """Pass nothing more on the connections that are open, and tell nobody; new ones work."""
+        for link in self._links:
+            link.passes.clear()
 
     def heal(self) -> None:
         """Pass everything again, also what was sent meanwhile."""
-        self._passes.set()
+        self._is_silent = False
+        for link in self._links:
+            link.passes.set()
 
     def cut(self) -> None:
         """Reset every connection."""
@@ -96,6 +107,8 @@ class Proxy:
             client.transport.abort()
             return
         link = _Link(client, server)
+        if not self._is_silent:
+            link.passes.set()
         self._links.append(link)
         for pump in (self._requests(link, client_reader), self._replies(link, server_reader)):
             task = asyncio.create_task(pump)
@@ -105,7 +118,7 @@ class Proxy:
     async def _requests(self, link: _Link, reader: asyncio.StreamReader) -> None:
         try:
             while data := await reader.read(_CHUNK_BYTES):
-                await self._passes.wait()
+                await link.passes.wait()
                 self._note(link, data)
                 link.server.write(data)
                 await link.server.drain()
@@ -128,7 +141,7 @@ class Proxy:
     async def _replies(self, link: _Link, reader: asyncio.StreamReader) -> None:
         try:
             while data := await reader.read(_CHUNK_BYTES):
-                await self._passes.wait()
+                await link.passes.wait()
                 link.answered = True
                 if link.loses:
                     self.lost += 1

@@ -63,6 +63,18 @@ class Rig(ABC):
         """Put the kept copy in the place of the data, as an operator restores a backup; the server runs again."""
 
     @abstractmethod
+    async def restore_in_place(self) -> None:
+        """Put the kept copy back so that the store keeps its identity: the id of its cluster or system, or its file."""
+
+    @abstractmethod
+    async def deny(self) -> None:
+        """Take from the user of the URL the right to change anything, as a wrong grant or a rotated password does."""
+
+    @abstractmethod
+    async def allow(self) -> None:
+        """Give the right back."""
+
+    @abstractmethod
     async def fill(self) -> None:
         """Leave no room on the store's disk (or in its quota), so that 10 MB more, in values of 256 KiB, do not fit."""
 

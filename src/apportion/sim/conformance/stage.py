@@ -138,6 +138,15 @@ class Stage:
             await self.rig.relieve()
 
     @asynccontextmanager
+    async def denied(self) -> AsyncIterator[None]:
+        """Within: the user of the URL has no right to change anything."""
+        await self.rig.deny()
+        try:
+            yield
+        finally:
+            await self.rig.allow()
+
+    @asynccontextmanager
     async def stepped(self, seconds: float) -> AsyncIterator[None]:
         """Within: the server's wall clock was stepped."""
         await self.rig.step_clock(seconds)

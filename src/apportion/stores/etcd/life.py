@@ -91,9 +91,11 @@ class Origin:
 
     async def look_since(self, since: float, known: Life) -> int:
         """As `look`, or take the answer to a look that another handle of this process began after `since`."""
-        began, reply = self._gateway.wire.looked
-        if began < since or revision_of(reply) < self.seen:
-            return await self.look(known)
+        wire = self._gateway.wire
+        async with wire.looking:
+            began, reply = wire.looked
+            if began < since or revision_of(reply) < self.seen:
+                return await self.look(known)
         return self._same(reply, self.seen, known)
 
     async def look_at_new(self, known: Life) -> int:

@@ -42,6 +42,7 @@ CAPABILITIES = Capabilities(
     fencing=True,
     gapless_watch=True,
     multi_host=True,
+    restore_seen=True,  # of a snapshot; not of a data directory that is copied back
     watch_delay_seconds=0.1,  # how often the server looks after a watch that was opened in the past
     lease_end="store",
     min_ttl_seconds=2.0,  # one and a half election time-outs of 1 s, in whole seconds; a server may have longer ones
@@ -90,7 +91,7 @@ class EtcdStore:
             about, found = (each["response_range"] for each in reply["responses"])
             revision, cluster = revision_of(reply), reply["header"]["cluster_id"]
             life = self._origin.read(about)
-            if life is None or not await self._origin.stands(life, cluster):
+            if not await self._origin.stands(life, cluster) or life is None:
                 continue
             items = list(items_of(found.get("kvs", ()), self._space))
             if found.get("more") and not await self._add_pages(items, end, revision):

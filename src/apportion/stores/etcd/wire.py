@@ -67,6 +67,7 @@ class Wire:
         self.patience_seconds = USUAL_PATIENCE_SECONDS
         self.streams = 0  # that are open, of all handles
         # When the last look at the store began, and its answer: one look serves the watches of all handles.
+        self.looking = asyncio.Lock()
         self.looked: tuple[float, Reply] = (float("-inf"), {})
         trust = tls(url)
         self.commits, self.renewals = (

@@ -204,7 +204,7 @@ class PostgresStore:
             return await self._link.ask(
                 sql.HISTORY, {"after": after, "start": start, "end": end, "most": _EVENTS_AT_A_TIME}
             )
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreDenied):  # a right that was taken may come back
             await asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         except StoreClosed:
             if not self._link.closed:

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 OLDEST = (6, 2)
 CONNECT_SECONDS = 4.0
-REPLY_SECONDS = 5.0
+USUAL_PATIENCE_SECONDS = 2.5  # a quarter of the usual lease of 10 s, until a lease says more
+_PATIENCE_PER_TTL = 0.25
 _DATABASES = 16_384
 _REFUSALS = (OutOfMemoryError, ReadOnlyError)
 _CODES_OF_REFUSALS = ("OOM", "MISCONF", "NOREPLICAS", "BUSY")
@@ -78,6 +79,7 @@ class Link:
         self.closed = False
         self._greets = greets
         self._fingerprint = ""
+        self._patience_seconds = USUAL_PATIENCE_SECONDS
         self._pid = os.getpid()
         self._pool = ConnectionPool(
             connection_class=SSLConnection if url.scheme == "rediss" else Connection,
@@ -90,20 +92,27 @@ class Link:
         )
         _links.add(self)
 
-    async def ask(self, *words: str | bytes | int, seconds: float = REPLY_SECONDS) -> Any:  # noqa: ANN401 - a reply
-        """Send a command and return its reply. `StoreUnavailable`: no effect; `Unanswered`: that is open."""
-        async with self._connection() as connection:
-            return await self._exchange(connection, words, seconds)
+    def granted(self, ttl_seconds: float) -> None:
+        """Note the time to live of a lease: silence must be noticed within a quarter of it."""
+        self._patience_seconds = min(self._patience_seconds, ttl_seconds * _PATIENCE_PER_TTL)
 
-    async def run(self, script: str, *arguments: str | bytes | int, seconds: float = REPLY_SECONDS) -> Reply:
+    async def ask(self, *words: str | bytes | int, within: float = 0.0) -> Any:  # noqa: ANN401 - a reply
+        """Send a command and return its reply. `StoreUnavailable`: no effect; `Unanswered`: that is open.
+
+        `within`: the server may wait for so many seconds before it answers.
+        """
+        async with self._connection() as connection:
+            return await self._exchange(connection, words, within)
+
+    async def run(self, script: str, *arguments: str | bytes | int) -> Reply:
         """Run a script on the server, after telling it who it is; the first word of the reply says how it went."""
         digest = sha1(script.encode(), usedforsecurity=False).hexdigest()
         async with self._connection() as connection:
             words = (len(scripts.NAMES), *scripts.NAMES, self._fingerprint, *arguments)
             try:
-                reply = await self._exchange(connection, ("EVALSHA", digest, *words), seconds)
+                reply = await self._exchange(connection, ("EVALSHA", digest, *words))
             except NoScriptError:  # a server forgets them when it restarts
-                reply = await self._exchange(connection, ("EVAL", script, *words), seconds)
+                reply = await self._exchange(connection, ("EVAL", script, *words))
         return self._known(reply)
 
     async def close(self) -> None:
@@ -133,12 +142,15 @@ class Link:
             await self._pool.release(connection)
 
     async def _exchange(
-        self, connection: "AbstractConnection", words: Sequence[str | bytes | int], seconds: float
+        self, connection: "AbstractConnection", words: Sequence[str | bytes | int], within: float = 0.0
     ) -> Any:  # noqa: ANN401
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._patience_seconds + within):
                 await connection.send_command(*words)
                 return await connection.read_response()
+        except TimeoutError as error:
+            await self._pool.disconnect(inuse_connections=False)  # those at rest may be as silent
+            raise self._lost(error) from error
         except NoScriptError:
             raise
         except ResponseError as error:

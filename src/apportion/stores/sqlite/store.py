@@ -200,7 +200,7 @@ class SqliteStore:
 
         try:
             return await self._file.read(_work)
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreDenied):
             await asyncio.sleep(LONGEST_PAUSE_SECONDS)
         except StoreClosed:
             if not self._file.closed:
