@@ -191,7 +191,7 @@ def test_the_third_death_buries_a_partition_and_nobody_claims_it():
 def test_of_two_that_may_be_deadly_and_of_whom_nobody_said_among_how_many_a_member_takes_one():
     stage = Stage(partitions=3)
     for partition in range(2):
-        stage.put(KEYS.own(partition), Ownership(epoch=3, deaths=2))
+        stage.put(KEYS.own(partition), Ownership(epoch=1, deaths=2))
     [commit] = stage.want(*"aaa")
     assert [(Act.CLAIM, 0), (Act.CLAIM, 2)] == moves(commit)
 
@@ -199,13 +199,13 @@ def test_of_two_that_may_be_deadly_and_of_whom_nobody_said_among_how_many_a_memb
 def test_a_partition_that_is_served_for_long_is_absolved_and_the_next_suspect_taken():
     stage = Stage(partitions=2)
     for partition in range(2):
-        stage.put(KEYS.own(partition), Ownership(epoch=3, deaths=2))
+        stage.put(KEYS.own(partition), Ownership(epoch=1, deaths=2))
     [commit] = stage.want("a", "a")
     stage.done(commit)
     assert SUSPECT_SECONDS == stage.share.wakes_at()
     [commit] = stage.step(Tick(), HEALTHY_SECONDS)
     assert [(Act.ABSOLVE, 0)] == moves(commit)
-    assert Ownership(owner="a", session=1, epoch=4, deaths=0) == decoded(Ownership, commit.puts[0].value)
+    assert Ownership(owner="a", session=1, epoch=2, deaths=0) == decoded(Ownership, commit.puts[0].value)
     stage.done(commit, HEALTHY_SECONDS)
     [commit] = stage.step(Tick(), HEALTHY_SECONDS + SUSPECT_SECONDS)
     assert [(Act.CLAIM, 1)] == moves(commit)
@@ -215,7 +215,7 @@ def test_a_partition_that_is_served_for_long_is_absolved_and_the_next_suspect_ta
 @example(4.07)  # 60 s later, 60 s less than that are past
 def test_what_is_served_for_long_enough_is_absolved_when_it_is_waited_for_to_the_last_bit(since):
     stage = Stage(partitions=1)
-    stage.put(KEYS.own(0), Ownership(epoch=3, deaths=2), since)
+    stage.put(KEYS.own(0), Ownership(epoch=1, deaths=2), since)
     [commit] = stage.want("a", now=since)
     stage.done(commit, since)
     [commit] = stage.step(Tick(), stage.share.wakes_at())

@@ -91,7 +91,9 @@ def found(*, partitions=4, there=(), statics=(), drains=(), own=(), target=None,
 
 
 def _item(key, value, revision):
-    return Item(key=key, value=value, revision=revision)
+    kind = key.split("/")[2]
+    lease = 1 if kind in ("member", "drain", "controller") else None
+    return Item(key=key, value=value, revision=revision, lease=lease)
 
 
 def _record(weight):

@@ -544,7 +544,7 @@ def test_12_a_poison_in_a_crash_loop_is_quarantined_while_half_of_all_members_le
 def test_12_what_two_have_died_of_is_served_one_at_a_time():
     view = View(KEYS, 2)
     target = encoded_target(Target(generation=1, digest="d", owners=("a", "a")))
-    died = encoded(Ownership(owner="z", session=9, epoch=3, deaths=1))
+    died = encoded(Ownership(owner="z", session=3, epoch=3, deaths=1))
     held = {
         KEYS.member("a"): encoded(MemberRecord(nonce="x")),
         KEYS.target: target,

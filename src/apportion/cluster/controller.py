@@ -9,7 +9,7 @@ import json
 import logging
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apportion.balance import catalog
 from apportion.balance.api import GroupView, Owners
@@ -21,10 +21,11 @@ from apportion.model.assignment import Assignment
 from apportion.model.epoch import content_digest
 from apportion.model.rows import NOBODY, Rows
 from apportion.model.topology import Node, Topology
-from apportion.stores.api import Absent, Compare, Put, Unchanged
+from apportion.stores.api import Compare, Put, Unchanged
 
 logger = logging.getLogger("apportion.group")
 TURN_SECONDS = 0.1
+GHOST_SECONDS = 2.0
 AGAIN_SECONDS = 0.25
 
 
@@ -88,22 +89,26 @@ class Controller:
         view, keys = self._view, self._view.keys
         self._gone.clear()
         self._planned = None
-        if view.leading is not None:
+        if view.is_led:
             self._vacant_since = None
             return None
         self._vacant_since = now if self._vacant_since is None else self._vacant_since
-        turn = self._vacant_since + TURN_SECONDS * sorted(view.members).index(self._id)
+        # A record of nobody who is there is of one that leaves, as a rule, and about to go.
+        turn = self._vacant_since + (0.0 if view.leading is None else GHOST_SECONDS)
+        turn += TURN_SECONDS * sorted(view.members).index(self._id)
         if now < turn:
             self._wakes_at = turn
             return None
         me = view.members[self._id]
-        when = (Absent(key=keys.controller), Unchanged(key=keys.member(self._id), revision=me.session))
+        when = (view.as_seen(keys.controller), Unchanged(key=keys.member(self._id), revision=me.session))
         return Write(when=when, put=Put(key=keys.controller, value=self._mark.encode(), lease=me.lease))
 
     def _decide(self, term: int, now: float) -> Write | None:
         nodes = self._nodes(now)
         digest = self._digest(nodes)
         before = self._view.target
+        if before is not None and self._is_target_damaged:
+            return self._written(term, replace(before, generation=before.generation + 1))
         if (before is not None and before.digest == digest) or self._refused == digest:
             return None
         former = before if self._group.mode == "eager" and self._is_owned() else None
@@ -124,9 +129,23 @@ class Controller:
     def _plan(self, digest: str, nodes: tuple[Node, ...]) -> Owners:
         """Return who should own what, decided once for what a digest stands for: steps towards it are many."""
         if self._planned is None or self._planned[0] != digest:
-            owners = assigned(self._view.keys.group, self._group, nodes, self._view.target)
+            before = self._view.target
+            if before is None and self._is_target_damaged:
+                before = self._as_owned()
+            owners = assigned(self._view.keys.group, self._group, nodes, before)
             self._planned = digest, spread(owners, self._view)
         return self._planned[1]
+
+    @property
+    def _is_target_damaged(self) -> bool:
+        return self._view.keys.target in self._view.damaged
+
+    def _as_owned(self) -> Target:
+        """Return who owns what as a target, in the place of one that cannot be read: what is served stays."""
+        view = self._view
+        records = [view.owned(partition).ownership for partition in range(self._group.partitions)]
+        owners = tuple(each.owner if view.is_live(each) else None for each in records)
+        return Target(generation=0, digest="", owners=owners)
 
     def _nodes(self, now: float) -> tuple[Node, ...]:
         """Return who may own: members that are there, and static ones that are away for less than their grace."""
@@ -172,13 +191,17 @@ class Controller:
     def _write(
         self, term: int, digest: str, owners: Owners, nodes: Iterable[Node], *, is_paused: bool = False
     ) -> Write:
-        """Return the commit of a target; one without a digest is not the last."""
-        keys, revision, before = self._view.keys, self._view.target_revision, self._view.target
-        generation = 1 if before is None else before.generation + 1
+        """Return the commit of the next target; one without a digest is not the last."""
+        before = self._view.target
+        # Where the target before is unknown: its generation was at most the revision that wrote it.
+        generation = (self._view.target_revision if before is None else before.generation) + 1
         idle = tuple(sorted({node.id for node in nodes if node.weight}.difference(owners)))
         target = Target(generation=generation, digest=digest, owners=owners, is_paused=is_paused, idle=idle)
-        at_target: Compare = Unchanged(key=keys.target, revision=revision) if revision else Absent(key=keys.target)
-        when = (Unchanged(key=keys.controller, revision=term), at_target)
+        return self._written(term, target)
+
+    def _written(self, term: int, target: Target) -> Write:
+        keys = self._view.keys
+        when = (Unchanged(key=keys.controller, revision=term), self._view.as_seen(keys.target))
         return Write(when=when, put=Put(key=keys.target, value=encoded_target(target)), target=target)
 
 

@@ -12,16 +12,18 @@ from contextlib import suppress
 from typing import Any
 
 from apportion.cluster.controller import Controller, Write
+from apportion.cluster.damage import log_damage
 from apportion.cluster.holdings import Holdings
+from apportion.cluster.lacking import known, lacking_in
 from apportion.cluster.options import Options
 from apportion.cluster.patience import Patience
 from apportion.cluster.publication import publish_owners
-from apportion.cluster.records import Keys
-from apportion.cluster.seat import LEAVES, Seat, agree, ask_to_leave
+from apportion.cluster.records import LEAVES, Keys
+from apportion.cluster.seat import Seat, agree, ask_to_leave
 from apportion.cluster.session import Part, Sessions
 from apportion.cluster.share import Answered, Commit, Drain, Ended, Joined, Quiet, Seen, Serve, Share, Stop, Tick
 from apportion.cluster.statistics import Statistics
-from apportion.cluster.view import View, known, lacking_in
+from apportion.cluster.view import View
 from apportion.errors import Compacted, LeaseLost, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
@@ -81,6 +83,8 @@ class Driver:
         """Say why a partition is not ours now."""
         if not self.holdings.is_current:
             return "the store has not confirmed our session in time"
+        if self.view.is_damaged(partition):
+            return f"its record is damaged; mend it with: apportion group repair URL {self.options.group}"
         owner = self.view.owned(partition).ownership.owner
         return "nobody owns it" if owner is None else f"{owner} owns it"
 
@@ -186,6 +190,8 @@ class Driver:
 
     def _step(self, event: Joined | Seen | Answered | Quiet | Ended | Tick) -> None:
         """Ask the machine, and do what it says."""
+        if isinstance(event, Seen):
+            log_damage(self.options.group, event.touched.damaged)
         now = self._clock.elapsed()
         gained: dict[int, FencingToken] = {}
         lost: list[Drain | Stop] = []

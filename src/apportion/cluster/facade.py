@@ -19,11 +19,11 @@ from apportion.cluster.blocks import block
 from apportion.cluster.calls import Handler, PlainHandler, awaited, threaded
 from apportion.cluster.handlers import Handlers
 from apportion.cluster.holdings import GroupChange, Holding
+from apportion.cluster.intake import Present
 from apportion.cluster.membership import Membership
 from apportion.cluster.options import Opening
 from apportion.cluster.signals import leaving_on_sigterm
 from apportion.cluster.statistics import Sight, Statistics, sight
-from apportion.cluster.view import Present
 from apportion.model.epoch import FencingToken
 from apportion.stores.handle import Handle
 from apportion.stores.io_thread import io_thread

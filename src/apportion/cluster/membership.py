@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, contextmanager
 
 from apportion.cluster.driver import Driver
 from apportion.cluster.holdings import GroupChange
+from apportion.cluster.intake import Present
 from apportion.cluster.options import Options
 from apportion.cluster.sharing import SharedSessions
-from apportion.cluster.view import Present
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.epoch import FencingToken
 from apportion.stores.api import CoordinationStore, Need

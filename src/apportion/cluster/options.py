@@ -7,7 +7,15 @@ from datetime import timedelta
 
 from apportion.cluster import environment
 from apportion.cluster.controller import checked_balancer
-from apportion.cluster.records import GroupRecord, MemberRecord, Mode, checked_group, checked_id, checked_partitions
+from apportion.cluster.records import (
+    MAX_LABELS,
+    GroupRecord,
+    MemberRecord,
+    Mode,
+    checked_group,
+    checked_id,
+    checked_partitions,
+)
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import Node
 
@@ -131,7 +139,9 @@ def _checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
     expected, hint = "a mapping of str to str", 'Write labels={"tier": "batch"}.'
     if not isinstance(labels, Mapping):
         raise InvalidInput("labels", labels, expected, hint)
-    for name, value in labels.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidInput("labels", value, expected, hint)
+    if len(labels) > MAX_LABELS:
+        raise InvalidInput("labels", len(labels), f"at most {MAX_LABELS} of them", "Keep long lists elsewhere.")
+    for each in (*labels, *labels.values()):
+        if not isinstance(each, str) or each != each.encode(errors="replace").decode():
+            raise InvalidInput("labels", each, expected, hint)
     return dict(labels)

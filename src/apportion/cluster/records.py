@@ -10,27 +10,36 @@
 
 All that changes lies under `live/<name>/`, so that one watch shows it in the order in which it happened.
 Values are JSON, so that `apportion group show` is not the only way to read them; a target adds packed owners.
+
+Promises: a record is read field by field, each with its type and range. What is read is a value, or `BadSnapshot`.
+Fields and keys that this release does not know are passed over.
 """
 
 import json
 import sys
 import zlib
 from array import array
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar
 
+from apportion.cluster import fields
+from apportion.cluster.fields import HINT, Reader
 from apportion.cluster.tables import MAX_NAME_BYTES
 from apportion.errors import BadSnapshot, InvalidInput
-from apportion.model.topology import Node, check_name
+from apportion.model.topology import MAX_ZONE_LEVELS, Node, check_name
 
 Mode = Literal["cooperative", "eager"]
 FORMAT = 1
-FORMATS = (FORMAT,)
 MAX_PARTITIONS = 2**18
+MAX_LABELS = 1_000
+MAX_GRACE_SECONDS = 7 * 86_400.0
 QUARANTINE_DEATHS = 3
 NOBODY = 0xFFFF
 MAX_MEMBERS = NOBODY
+LEAVES, REPLACED, DRAINED = REQUESTS = (b"leaves", b"replaced", b"drained")
 Value = TypeVar("Value", "GroupRecord", "MemberRecord", "Ownership")
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +108,6 @@ class MemberRecord:
     labels: dict[str, str] = field(default_factory=dict)
     grace_seconds: float = 0.0
     left_session: int = 0
-    formats: tuple[int, ...] = FORMATS
 
     def node(self, member_id: str, *, drains: bool = False) -> Node:
         """Return the member as balancers see it: one that drains gets nothing more."""
@@ -147,13 +155,24 @@ def encoded(value: GroupRecord | MemberRecord | Ownership) -> bytes:
 
 def decoded(kind: type[Value], value: bytes) -> Value:
     """Read a record; `BadSnapshot` when it is none. Fields that this release does not know are passed over."""
+    readers, required = _READERS[kind]
+    said = fields.parsed(value)
+    known: dict[str, Any] = {}
+    for each, reader in readers.items():
+        if each in said:
+            known[each] = _read(f"{each} of {kind.__name__}", reader, said[each])
+        elif each in required:
+            raise BadSnapshot(f"{each} of {kind.__name__}", None, "a record that has it", HINT)
+    return kind(**known)
+
+
+def later_format(value: bytes) -> int | None:
+    """Return the format of a group's record that a later release wrote, None of any other: it is not damaged."""
     try:
-        said: dict[str, Any] = json.loads(value)
-        known: dict[str, Any] = {each.name: said[each.name] for each in fields(kind) if each.name in said}
-        known |= {name: tuple(each) for name, each in known.items() if isinstance(each, list)}
-        return kind(**known)
-    except (ValueError, TypeError, KeyError) as error:
-        raise _damaged(kind.__name__, value) from error
+        found = fields.parsed(value).get("format")
+    except BadSnapshot:
+        return None
+    return found if type(found) is int and found > FORMAT else None
 
 
 def encoded_target(target: Target) -> bytes:
@@ -173,24 +192,55 @@ def encoded_target(target: Target) -> bytes:
 def decoded_target(value: bytes) -> Target:
     """Read a target; `BadSnapshot` when it is none."""
     head, _, packed = value.partition(b"\n")
+    said: dict[str, Any] = dict.fromkeys(_TARGET_READERS) | {"idle": []} | fields.parsed(head)
+    known: dict[str, Any] = {each: _read(f"{each} of a target", of, said[each]) for each, of in _TARGET_READERS.items()}
+    ids: dict[int, str | None] = {**dict(enumerate(known["ids"])), NOBODY: None}
     try:
-        said = json.loads(head)
-        owners = array("H", zlib.decompressobj().decompress(packed, 2 * MAX_PARTITIONS))
-        if sys.byteorder == "big":
-            owners.byteswap()
-        ids: dict[int, str | None] = {**dict(enumerate(said["ids"])), NOBODY: None}
-        named = tuple(map(ids.__getitem__, owners))
-        return Target(
-            generation=said["generation"], digest=said["digest"], owners=named, is_paused=bool(said["paused"]),
-            idle=tuple(said.get("idle", ())),
-        )  # fmt: skip
-    except (ValueError, TypeError, KeyError, IndexError, zlib.error) as error:
-        raise _damaged("target", value) from error
+        owners = tuple(map(ids.__getitem__, _unpacked(packed)))
+    except KeyError as error:
+        raise BadSnapshot("owners of a target", error.args[0], f"places below {len(ids) - 1}", HINT) from error
+    return Target(
+        generation=known["generation"], digest=known["digest"], owners=owners, is_paused=known["paused"],
+        idle=known["idle"],
+    )  # fmt: skip
+
+
+def _unpacked(packed: bytes) -> "array[int]":
+    """Return the places of the owners of a target; memory is bounded before it is taken."""
+    expander = zlib.decompressobj()
+    try:
+        raw = expander.decompress(packed, 2 * MAX_PARTITIONS + 1)
+    except zlib.error as error:
+        raise BadSnapshot("owners of a target", packed, "what zlib compressed", HINT) from error
+    if not expander.eof or expander.unused_data or len(raw) % 2 or len(raw) > 2 * MAX_PARTITIONS:
+        raise BadSnapshot("owners of a target", len(raw), f"two bytes each, at most {2 * MAX_PARTITIONS} in all", HINT)
+    owners = array("H", raw)
+    if sys.byteorder == "big":
+        owners.byteswap()
+    return owners
 
 
 def led_by(member_id: str, session: int | None) -> str:
     """Return what the controller's key says while a session is the controller."""
     return f"{member_id} {session}"
+
+
+def checked_controller(value: bytes) -> str:
+    """Read what `led_by` returns; `BadSnapshot` when it is none."""
+    try:
+        member_id, _, session = value.decode().rpartition(" ")
+    except UnicodeDecodeError as error:
+        raise BadSnapshot("controller", value, "text of UTF-8", HINT) from error
+    if not (session.isascii() and session.isdecimal() and len(session) < len(str(fields.MOST))):
+        raise BadSnapshot("controller", value, "an id and a session", HINT)
+    return led_by(_read("id of the controller", fields.member_id, member_id), int(session))
+
+
+def checked_drain(value: bytes) -> bytes:
+    """Return a request to leave; `BadSnapshot` when it is none."""
+    if value not in REQUESTS:
+        raise BadSnapshot("request to leave", value, "one of " + ", ".join(map(bytes.decode, REQUESTS)), HINT)
+    return value
 
 
 def checked_partitions(partitions: int) -> int:
@@ -218,11 +268,73 @@ def checked_id(what: str, name: str) -> str:
     return name
 
 
-def partition_of(keys: Keys, key: str) -> int:
-    """Return which partition an ownership record is about."""
-    return int(key.removeprefix(keys.own(0)[:-1]))
+def is_id(name: str) -> bool:
+    """Whether a name can be that of a group or a member."""
+    try:
+        checked_id("name", name)
+    except InvalidInput:
+        return False
+    return True
 
 
-def _damaged(what: str, value: bytes) -> BadSnapshot:
-    hint = "The store holds what no release wrote. Look at it with: apportion group show"
-    return BadSnapshot(f"{what} in the store", value, "one that apportion wrote", hint)
+def partition_of(key_part: str, partitions: int) -> int | None:
+    """Return which partition `own/<key_part>` is about, None when a group of so many has none of that number.
+
+    >>> partition_of("17", 32), partition_of("017", 32), partition_of("-1", 32), partition_of("32", 32)
+    (17, None, None, None)
+    """
+    if not (key_part.isascii() and key_part.isdecimal() and len(key_part) <= len(str(MAX_PARTITIONS))):
+        return None
+    partition = int(key_part)
+    return partition if partition < partitions and str(partition) == key_part else None
+
+
+def _read(what: str, reader: Reader[Part], said: object) -> Part:
+    """Return a field; `BadSnapshot` names it."""
+    try:
+        return reader(said)
+    except BadSnapshot as error:
+        error.problem = error.problem.replace("record", what, 1)
+        raise
+
+
+_EPOCH = fields.whole(0)
+_READERS: dict[type, tuple[Mapping[str, Reader[object]], frozenset[str]]] = {
+    GroupRecord: (
+        {
+            "partitions": fields.whole(1, MAX_PARTITIONS),
+            "mode": fields.choice("cooperative", "eager"),
+            "balancer": fields.name,
+            "format": fields.whole(1),
+        },
+        frozenset({"partitions"}),
+    ),
+    MemberRecord: (
+        {
+            "nonce": fields.text,
+            "weight": fields.weight,
+            "zone": fields.listed(fields.name, MAX_ZONE_LEVELS),
+            "labels": fields.mapped(fields.text, MAX_LABELS),
+            "grace_seconds": fields.real(0, MAX_GRACE_SECONDS),
+            "left_session": _EPOCH,
+        },
+        frozenset({"nonce"}),
+    ),
+    Ownership: (
+        {
+            "owner": fields.optional(fields.member_id),
+            "session": _EPOCH,
+            "epoch": _EPOCH,
+            "deaths": _EPOCH,
+            "among": _EPOCH,
+        },
+        frozenset({"owner", "session", "epoch"}),
+    ),
+}
+_TARGET_READERS: Mapping[str, Reader[object]] = {
+    "generation": _EPOCH,
+    "digest": fields.text,
+    "ids": fields.listed(fields.member_id, MAX_MEMBERS),
+    "paused": fields.flag,
+    "idle": fields.listed(fields.member_id, MAX_MEMBERS),
+}

@@ -10,12 +10,19 @@ from dataclasses import replace
 from uuid import uuid4
 
 from apportion.cluster.options import Options
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord, decoded, encoded, led_by
+from apportion.cluster.records import (
+    REPLACED,
+    GroupRecord,
+    Keys,
+    MemberRecord,
+    decoded,
+    encoded,
+    later_format,
+    led_by,
+)
 from apportion.cluster.view import View
-from apportion.errors import DuplicateMember, InvalidInput, LeaseLost, StoreUnavailable, StoreWentBack
+from apportion.errors import BadSnapshot, DuplicateMember, InvalidInput, LeaseLost, StoreUnavailable, StoreWentBack
 from apportion.stores.api import Absent, Committed, Compare, CoordinationStore, Item, Outcome, Put, Unchanged, Unknown
-
-LEAVES, REPLACED, DRAINED = b"leaves", b"replaced", b"drained"
 
 
 class Seat:
@@ -41,20 +48,19 @@ class Seat:
         return self.session is not None and drain is not None and drain.value == REPLACED
 
     async def try_to_join(self, *, is_patient: bool) -> None:
-        """Write our record if nobody of our id is there; the view shows whether it happened.
+        """Write our record if nobody of our id is there, or in the place of one that is damaged; the view shows it.
 
         `DuplicateMember` when somebody is, and patience has an end.
         """
         member_id, options = self._options.member_id, self._options
         there = self._view.members.get(member_id)
-        if there is None:
+        if there is None or self._keys.member(member_id) in self._view.damaged:
             record = encoded(replace(options.member, nonce=self._nonce))
             member, static = self._keys.member(member_id), self._keys.static(member_id)
-            when: list[Compare] = [Absent(key=member), Unchanged(key=self._keys.record, revision=self._agreed)]
+            when = [self._view.as_seen(member), Unchanged(key=self._keys.record, revision=self._agreed)]
             puts = [Put(key=member, value=record, lease=self._lease)]
             if options.is_static:
-                known = self._view.statics.get(member_id)
-                when.append(Absent(key=static) if known is None else Unchanged(key=static, revision=known[1]))
+                when.append(self._view.as_seen(static))
                 puts.append(Put(key=static, value=record))
             self._is_certain, was_certain = False, self._is_certain
             outcome = await self._store.commit(when=when, puts=puts)
@@ -97,7 +103,7 @@ class Seat:
             return (
                 await self._is_gone(keys.member(member_id), self._is_our_record)
                 and await self._is_gone(
-                    keys.controller, lambda item: item.value.decode() == led_by(member_id, self._left)
+                    keys.controller, lambda item: item.value == led_by(member_id, self._left).encode()
                 )
                 and await self._is_gone(keys.drain(member_id), lambda item: item.lease == self._lease)
             )
@@ -124,7 +130,10 @@ class Seat:
 
     def _is_our_record(self, item: Item) -> bool:
         """Whether this is our member record, and not that of another life of our id; from then on we have left."""
-        is_ours = decoded(MemberRecord, item.value).nonce == self._nonce
+        try:
+            is_ours = decoded(MemberRecord, item.value).nonce == self._nonce
+        except BadSnapshot:
+            return False
         self._left = item.revision if is_ours else self._left
         return is_ours
 
@@ -140,23 +149,50 @@ def request_to_leave(view: View, member_id: str, how: bytes) -> tuple[list[Compa
     there, key = view.members.get(member_id), view.keys.drain(member_id)
     if there is None or member_id in view.drains:
         return None
-    when: list[Compare] = [Absent(key=key), Unchanged(key=view.keys.member(member_id), revision=there.session)]
+    when = [view.as_seen(key), Unchanged(key=view.keys.member(member_id), revision=there.session)]
     return when, Put(key=key, value=how, lease=there.lease)
 
 
 async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> int:
-    """Make the group, or find that it is as we say; return the revision of its record. `InvalidInput` if it is not."""
-    key = Keys(group=group).record
+    """Make the group, or find that it is as we say; return the revision of its record. `InvalidInput` if it is not.
+
+    A record that is damaged is made anew; then the target says how many partitions there are.
+    """
+    keys = Keys(group=group)
     while True:
-        found = {item.key: item for item in (await store.scan(key)).items}.get(key)
-        if found is not None:
-            break
-        await store.commit(when=[Absent(key=key)], puts=[Put(key=key, value=encoded(record))])
+        found = {item.key: item for item in (await store.scan(keys.record)).items}.get(keys.record)
+        there = None if found is None else _agreed(found.value)
+        if found is not None and there is not None:
+            _check_same(group, record, there)
+            return found.revision
+        await _check_target(store, keys, record)
+        when = Absent(key=keys.record) if found is None else Unchanged(key=keys.record, revision=found.revision)
+        await store.commit(when=[when], puts=[Put(key=keys.record, value=encoded(record))])
         await asyncio.sleep(0)
-    there = decoded(GroupRecord, found.value)
+
+
+def _agreed(value: bytes) -> GroupRecord | None:
+    """Return what a group is, None where its record is damaged."""
+    later = later_format(value)
+    if later is not None:
+        return GroupRecord(partitions=1, format=later)
+    try:
+        return decoded(GroupRecord, value)
+    except BadSnapshot:
+        return None
+
+
+def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
     for what in ("format", "partitions", "mode", "balancer"):
         said, is_so = getattr(record, what), getattr(there, what)
         if said != is_so:
             hint = "All members of a group say the same; apportion group resize changes the partitions of an empty one."
             raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
-    return found.revision
+
+
+async def _check_target(store: CoordinationStore, keys: Keys, record: GroupRecord) -> None:
+    """Refuse to make a group of another number of partitions than its target names owners for, if there is one."""
+    view = View(keys)
+    view.load(await store.scan(keys.target), 0.0)
+    if view.target is not None:
+        _check_same(keys.group, record, replace(record, partitions=len(view.target.owners)))

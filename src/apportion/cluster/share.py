@@ -22,8 +22,9 @@ from apportion.cluster.handover import (
     outcome,
     request,
 )
+from apportion.cluster.intake import Touched
 from apportion.cluster.poison import SUSPECT_DEATHS, room, tried_next
-from apportion.cluster.view import Touched, View
+from apportion.cluster.view import View
 from apportion.stores.api import Compare, Put
 
 AGAIN_SECONDS = 0.1
@@ -215,7 +216,7 @@ class Share:
             record=record,
             revision=owned.revision,
             session=view.session(record.owner),
-            is_wanted=wanted == self.me.id,
+            is_wanted=wanted == self.me.id and not view.is_damaged(partition),
             receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
             is_deadly=lasted >= DEADLY_SECONDS and not view.has_left(record),
             is_proven=record.deaths > 0 and now >= owned.since + HEALTHY_SECONDS,  # as it is waited for, to the bit

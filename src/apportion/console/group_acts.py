@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
-from apportion.cluster.records import Keys, Ownership, Target, checked_partitions, encoded, encoded_target
-from apportion.cluster.seat import DRAINED, ask_to_leave, request_to_leave
+from apportion.cluster.records import DRAINED, Keys, Ownership, Target, checked_partitions, encoded, encoded_target
+from apportion.cluster.seat import ask_to_leave, request_to_leave
 from apportion.cluster.view import View
 from apportion.console.group_state import Found, happened, read
 from apportion.console.group_story import Line, Story
@@ -153,7 +153,7 @@ async def told(store: CoordinationStore, name: str) -> AsyncIterator[Line]:
     keys = (await read(store, name)).view.keys
     while True:
         scan = await store.scan(keys.live)
-        view = View(keys, 0)
+        view = View(keys)
         view.load(scan, 0.0)
         story = Story.begin(view, scan.items)
         yield Line(revision=scan.revision, kind="begin", text=f"watching {name} from here; Ctrl-C ends it")
@@ -185,7 +185,7 @@ async def history(store: CoordinationStore, found: Found, partition: int) -> tup
 
 
 async def _replayed(store: CoordinationStore, keys: Keys, *, after: int, last: int) -> AsyncIterator[Line]:
-    story = Story(View(keys, 0), unknown_until=after)
+    story = Story(View(keys), unknown_until=after)
     async with aclosing(store.watch(keys.live, after=after)) as changes:
         async for change in changes:
             for line in story.tell(change):

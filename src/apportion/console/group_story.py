@@ -6,8 +6,7 @@ in one commit share a line. Refuses: to guess. What was before the history that 
 
 from dataclasses import dataclass, field
 
-from apportion.cluster.records import Ownership, decoded, decoded_target, partition_of
-from apportion.cluster.seat import DRAINED, LEAVES, REPLACED
+from apportion.cluster.records import DRAINED, LEAVES, REPLACED, Ownership, decoded, decoded_target, partition_of
 from apportion.cluster.view import View
 from apportion.stores.api import Change, Event, Item
 
@@ -69,8 +68,8 @@ class Story:
         ways: dict[_Way, list[int]] = {}
         for event in change.events:
             kind, _, name = event.key.removeprefix(self.view.keys.live).partition("/")
-            if kind == "own" and event.value is not None:
-                partition = partition_of(self.view.keys, event.key)
+            partition = partition_of(name, self.view.partitions) if kind == "own" else None
+            if partition is not None and event.value is not None:
                 ways.setdefault(self._way(partition, decoded(Ownership, event.value)), []).append(partition)
             elif text := self._text(kind, name, event, change):
                 lines.append(Line(revision=change.revision, kind=kind, text=text))

@@ -107,7 +107,7 @@ _ON_SHARE = (
     Bug(
         "who is asked to drain gives all away at once",
         "cluster/share.py",
-        "            is_wanted=wanted == self.me.id,",
+        "            is_wanted=wanted == self.me.id and not view.is_damaged(partition),",
         "            is_wanted=wanted == self.me.id and self.me.id not in view.drains,",
     ),
     Bug(
@@ -127,16 +127,16 @@ _ON_SHARE = (
 _ON_VIEW = (
     Bug(
         "what another life of the store held is kept (it was there)",
-        "cluster/view.py",
+        "cluster/intake.py",
         "        if scan.incarnation != self.incarnation:",
         "        if scan.incarnation < self.incarnation:",
         seeds=200,
     ),
     Bug(
         "a scan leaves what is gone",
-        "cluster/view.py",
-        "            self._take(gone, None, now, touched)",
-        "            gone.strip()",
+        "cluster/intake.py",
+        "                self._take(gone, None, scan.revision, now, touched)",
+        "                gone.strip()",
         seeds=400,
     ),
 )
@@ -145,8 +145,8 @@ _ON_CONTROLLER = (
     Bug(
         "a target is written without a look at the term",
         "cluster/controller.py",
-        "        when = (Unchanged(key=keys.controller, revision=term), at_target)",
-        "        when = (at_target,)",
+        "        when = (Unchanged(key=keys.controller, revision=term), self._view.as_seen(keys.target))",
+        "        when = (self._view.as_seen(keys.target),)",
         seeds=200,
     ),
     Bug(
@@ -172,8 +172,8 @@ _ON_CONTROLLER = (
     Bug(
         "a candidate waits for his place for ever so long",
         "cluster/controller.py",
-        "self._vacant_since + TURN_SECONDS *",
-        "self._vacant_since + 26 + TURN_SECONDS *",
+        "        turn += TURN_SECONDS *",
+        "        turn += 26 + TURN_SECONDS *",
     ),
 )
 
@@ -208,27 +208,15 @@ _ON_SESSION = (
     Bug(
         "a member of the same id joins over the one that is there",
         "cluster/seat.py",
-        "        if there is None:\n            record = encoded(replace(options.member, nonce=self._nonce))\n"
-        "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
-        "            when: list[Compare] = [Absent(key=member), ",
-        "        if there is None or not is_patient:\n"
-        "            record = encoded(replace(options.member, nonce=self._nonce))\n"
-        "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
-        "            when: list[Compare] = [Unchanged(key=member, revision=there.session) if there else"
-        " Absent(key=member), ",
+        "        if there is None or self._keys.member(member_id) in self._view.damaged:",
+        "        if there is None or not is_patient:",
         seeds=200,
     ),
     Bug(
         "a static member joins without a wait for its predecessor",
         "cluster/seat.py",
-        "        if there is None:\n            record = encoded(replace(options.member, nonce=self._nonce))\n"
-        "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
-        "            when: list[Compare] = [Absent(key=member), ",
-        "        if there is None or options.is_static:\n"
-        "            record = encoded(replace(options.member, nonce=self._nonce))\n"
-        "            member, static = self._keys.member(member_id), self._keys.static(member_id)\n"
-        "            when: list[Compare] = [Unchanged(key=member, revision=there.session) if there else"
-        " Absent(key=member), ",
+        "        if there is None or self._keys.member(member_id) in self._view.damaged:",
+        "        if there is None or options.is_static:",
         seeds=200,
     ),
     Bug(

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from apportion import sync
-from apportion.cluster.records import Keys
-from apportion.cluster.seat import DRAINED
+from apportion.cluster.records import DRAINED, Keys
 from apportion.cluster.view import View
 from apportion.console.demo.work import GROUP, PARTITIONS, Ledger
 from apportion.errors import StoreUnavailable

@@ -1,0 +1,229 @@
+"""Intake: a record that cannot be right is set aside, and costs nothing but itself."""
+
+import json
+import zlib
+from dataclasses import fields
+
+import pytest
+
+from apportion.cluster import records
+from apportion.cluster.intake import Touched
+from apportion.cluster.records import (
+    GroupRecord,
+    Keys,
+    MemberRecord,
+    Ownership,
+    Target,
+    encoded,
+    encoded_target,
+)
+from apportion.cluster.view import View
+from apportion.stores.api import Absent, Change, Event, Item, Scan, Unchanged
+
+KEYS = Keys(group="g")
+GOOD_OWN = Ownership(owner="a", session=4, epoch=7)
+GOOD_TARGET = Target(generation=3, digest="d", owners=("a", "b", None))
+
+
+class Shelf:
+    """A store of one group, and a view of it that hears of each write."""
+
+    def __init__(self, partitions=3):
+        self.view, self.items, self.revision = View(KEYS, partitions), {}, 10
+        self.put(KEYS.member("a"), encoded(MemberRecord(nonce="a")), lease=1)
+
+    def put(self, key, value, lease=None):
+        self.revision += 1
+        self.items[key] = Item(key=key, value=value, revision=self.revision, lease=lease)
+        event = Event(key=key, value=value, lease=lease)
+        return self.view.apply(Change(revision=self.revision, events=(event,)), float(self.revision))
+
+    def drop(self, key):
+        self.revision += 1
+        del self.items[key]
+        change = Change(revision=self.revision, events=(Event(key=key, value=None),))
+        return self.view.apply(change, float(self.revision))
+
+    def scan(self):
+        return Scan(items=tuple(self.items.values()), revision=self.revision, incarnation=self.view.incarnation)
+
+
+def changed(record, **members):
+    return json.dumps(json.loads(encoded(record)) | members).encode()
+
+
+def target_of(head=None, packed=None):
+    line, _, rest = encoded_target(GOOD_TARGET).partition(b"\n")
+    said = json.dumps(json.loads(line) | (head or {})).encode()
+    return said + b"\n" + (rest if packed is None else packed)
+
+
+BYTES = {
+    "nothing": b"", "no text": b"\xff\xfe\x00", "no JSON": b"{", "zeros": bytes(40), "a list": b"[]", "null": b"null",
+    "empty": b"{}", "other text": "{}".encode("utf-16"), "deep": b"[" * 100_000, "deeper": b'{"owner":' * 100_000,
+    "a long number": b'{"epoch":' + b"9" * 10_000 + b"}",
+}  # fmt: skip
+OWN = BYTES | {
+    f"{name} {value!r:.20}": changed(GOOD_OWN, **{name: value})
+    for name, values in {
+        "owner": [7, [], {}, True, "", "a/b", "x" * 256, "\ud800", " a", "a\n"],
+        "session": [None, "4", 4.0, True, -1, 2**63, 10**40, [4], 10_000],
+        "epoch": [None, "7", 7.5, False, -1, 2**63, 10**40, {}, 10_000, float("nan"), float("inf")],
+        "deaths": [None, "0", -1, 2**63],
+    }.items()
+    for value in values
+}
+MEMBER = BYTES | {
+    f"{name} {value!r:.20}": changed(MemberRecord(nonce="a"), **{name: value})
+    for name, values in {
+        "nonce": [None, 7, [], "\ud800"],
+        "weight": [None, "1", -1, 1e-9, 1e10, float("nan"), float("inf"), True, [], 10**400],
+        "zone": [None, "eu", [1], ["a"] * 9, [""], {"a": 1}, [["eu"]]],
+        "labels": [None, [], {"a": 1}, {"a": None}, {"a": {"b": "c"}}, {"\ud800": ""}],
+        "grace_seconds": [None, "1", -1, 1e9, float("nan")],
+        "left_session": [None, "1", -1, 2**63],
+    }.items()
+    for value in values
+}
+TARGET = BYTES | {
+    f"{name} {value!r:.20}": target_of({name: value})
+    for name, values in {
+        "generation": [None, "3", -1, 2**63, 1.5],
+        "digest": [None, 5, []],
+        "ids": [None, "ab", ["a"], [1, 2], ["a", "b/c"], ["a", ""], {"a": 1}],
+        "paused": [None, 0, "no"],
+        "idle": [None, "a", [1], ["/"]],
+    }.items()
+    for value in values
+}
+TARGET |= {
+    "not packed": target_of(packed=b"abcdef"), "cut": target_of(packed=zlib.compress(bytes(6))[:-3]),
+    "too few": target_of(packed=zlib.compress(bytes(4))), "too many": target_of(packed=zlib.compress(bytes(8))),
+    "odd": target_of(packed=zlib.compress(bytes(5))), "a bomb": target_of(packed=zlib.compress(bytes(2**25))),
+    "more": target_of(packed=zlib.compress(bytes(6)) + b"x"),
+    "out of range": target_of(packed=zlib.compress(b"\x09" * 6)),
+}  # fmt: skip
+CONTROLLER = {
+    "nothing": b"", "no text": b"\xff 4", "an id alone": b"a", "no number": b"a b", "below 0": b"a -4", "no id": b" 4",
+    "a slash": b"a/b 4", "signs": "a \u0664".encode(), "huge": b"a " + b"9" * 5_000,
+}  # fmt: skip
+DRAIN = {"nothing": b"", "no text": b"\xff", "another word": b"drain", "a record": b"{}"}
+
+
+@pytest.mark.parametrize("value", OWN.values(), ids=OWN)
+def test_a_damaged_partition_has_no_owner_and_gets_none(value):
+    shelf = Shelf()
+    shelf.put(KEYS.own(1), encoded(GOOD_OWN))
+    shelf.put(KEYS.own(2), encoded(GOOD_OWN))
+    touched = shelf.put(KEYS.own(1), value)
+    assert ({1}, [KEYS.own(1)]) == (touched.partitions, [each.key for each in touched.damaged])
+    assert Ownership(epoch=7) == shelf.view.owned(1).ownership
+    assert shelf.view.is_damaged(1)
+    assert GOOD_OWN == shelf.view.owned(2).ownership
+    assert Touched() == shelf.view.load(shelf.scan(), 99.0), "it is told once"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [Ownership(epoch=6), Ownership(owner="b", session=4, epoch=7), Ownership(owner="a", session=3, epoch=7)],
+)
+def test_an_epoch_that_was_given_before_is_damage_in_a_newer_record(after):
+    shelf = Shelf()
+    shelf.put(KEYS.own(1), encoded(GOOD_OWN))
+    shelf.put(KEYS.own(1), encoded(after))
+    assert "which was seen before" in shelf.view.damaged[KEYS.own(1)].problem
+    shelf.put(KEYS.own(1), encoded(Ownership(epoch=shelf.revision)))
+    assert {} == shelf.view.damaged, "a repair writes the revision of the store"
+
+
+def test_the_good_record_that_is_put_back_is_taken():
+    shelf = Shelf()
+    for value in (encoded(GOOD_OWN), b"?", encoded(GOOD_OWN)):
+        shelf.put(KEYS.own(1), value)
+    assert ({}, GOOD_OWN) == (shelf.view.damaged, shelf.view.owned(1).ownership)
+
+
+def test_an_ownership_record_that_was_deleted_is_damage_to_those_who_saw_it():
+    shelf = Shelf()
+    shelf.put(KEYS.own(1), encoded(GOOD_OWN))
+    assert [KEYS.own(1)] == [each.key for each in shelf.drop(KEYS.own(1)).damaged]
+    assert Touched() == shelf.view.load(shelf.scan(), 99.0)
+    shelf.put(KEYS.own(1), encoded(Ownership(owner="b", session=4, epoch=1)))
+    assert shelf.view.is_damaged(1), "its epochs begin anew"
+
+
+@pytest.mark.parametrize("value", MEMBER.values(), ids=MEMBER)
+def test_a_damaged_member_owns_nothing_and_its_session_is_over(value):
+    shelf = Shelf()
+    session = shelf.view.session("a")
+    shelf.put(KEYS.member("a"), value, lease=1)
+    assert {KEYS.member("a")} == set(shelf.view.damaged)
+    assert (0, session + 1) == (shelf.view.members["a"].record.weight, shelf.view.session("a"))
+    assert Unchanged(key=KEYS.member("a"), revision=shelf.revision) == shelf.view.as_seen(KEYS.member("a"))
+    shelf.put(KEYS.static("a"), value)
+    assert {} == shelf.view.statics
+    assert Unchanged(key=KEYS.static("a"), revision=shelf.revision) == shelf.view.as_seen(KEYS.static("a"))
+    for key in (KEYS.member("a"), KEYS.static("a")):
+        shelf.drop(key)
+        assert Absent(key=key) == shelf.view.as_seen(key)
+    assert ({}, {}) == (shelf.view.damaged, shelf.view.members)
+
+
+@pytest.mark.parametrize("value", TARGET.values(), ids=TARGET)
+def test_in_the_place_of_a_damaged_target_the_one_before_stays(value):
+    shelf = Shelf()
+    shelf.put(KEYS.target, encoded_target(GOOD_TARGET))
+    shelf.put(KEYS.target, value)
+    assert ({KEYS.target}, GOOD_TARGET) == (set(shelf.view.damaged), shelf.view.target)
+    assert Unchanged(key=KEYS.target, revision=shelf.revision) == shelf.view.as_seen(KEYS.target)
+    assert not shelf.view.is_at_rest
+    shelf.drop(KEYS.target)
+    assert (Absent(key=KEYS.target), GOOD_TARGET) == (shelf.view.as_seen(KEYS.target), shelf.view.target)
+
+
+@pytest.mark.parametrize("value", CONTROLLER.values(), ids=CONTROLLER)
+def test_a_damaged_controller_is_none_and_may_be_followed(value):
+    shelf = Shelf()
+    shelf.put(KEYS.controller, b"a 11", lease=1)
+    assert shelf.view.is_led
+    shelf.put(KEYS.controller, value, lease=1)
+    assert (None, False) == (shelf.view.leading, shelf.view.is_led)
+    assert Unchanged(key=KEYS.controller, revision=shelf.revision) == shelf.view.as_seen(KEYS.controller)
+
+
+@pytest.mark.parametrize("value", DRAIN.values(), ids=DRAIN)
+def test_a_damaged_request_to_leave_is_not_heard(value):
+    shelf = Shelf()
+    shelf.put(KEYS.drain("a"), b"drained", lease=1)
+    assert {"a"} == set(shelf.view.drains)
+    shelf.put(KEYS.drain("a"), value, lease=1)
+    assert ({}, {KEYS.drain("a")}) == (shelf.view.drains, set(shelf.view.damaged))
+    assert Unchanged(key=KEYS.drain("a"), revision=shelf.revision) == shelf.view.as_seen(KEYS.drain("a"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (KEYS.member("b"), encoded(MemberRecord(nonce="b"))),
+        (KEYS.controller, b"a 11"),
+        (KEYS.drain("a"), b"drained"),
+    ],
+)
+def test_what_would_never_go_without_a_lease_is_damaged(key, value):
+    shelf = Shelf()
+    shelf.put(key, value)
+    assert {key} == set(shelf.view.damaged)
+    shelf.put(key, value, lease=1)
+    assert {} == shelf.view.damaged
+
+
+@pytest.mark.parametrize("name", ["own/abc", "own/-1", "own/3", "own/01", "own/", "member/", "member/a/b", "static/\n"])
+def test_a_key_that_no_release_writes_is_passed_over(name):
+    shelf = Shelf()
+    assert Touched() == shelf.put(KEYS.live + name, b"\xff", lease=1)
+    assert ({}, {}, {"a"}) == (shelf.view.damaged, shelf.view.own, set(shelf.view.members))
+
+
+def test_each_field_of_a_record_has_a_reader():
+    for kind in (GroupRecord, MemberRecord, Ownership):
+        assert {each.name for each in fields(kind)} == set(records._READERS[kind][0])
