@@ -55,6 +55,8 @@ class FaultyStore:
         self._scanned_life = self._heard_life = troubles.life
         self._seen_revision = 0
         self._connected_at = now
+        self._is_closed = False
+        troubles.open_handles[process] += 1
 
     async def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`."""
@@ -190,6 +192,8 @@ class FaultyStore:
 
     async def close(self) -> None:
         """See `CoordinationStore`."""
+        self._troubles.open_handles[self._process] -= not self._is_closed
+        self._is_closed = True
         await self._inner.close()
 
     def _now(self) -> float:

@@ -18,6 +18,10 @@ class Holders:
         self._of: dict[int, str] = {}
         self._with_keys: set[int | None] = set()
 
+    def held_by(self, process: str) -> list[int]:
+        """Return the leases of a process that were not given back, and are not known to have ended."""
+        return [lease for lease, holder in self._of.items() if holder == process]
+
     def lapses(self, fact: Fact) -> Iterator[Lapsed]:
         """Yield the lapses that a fact shows."""
         match fact:

@@ -12,7 +12,7 @@ Idea: the simulation of FoundationDB (C++), in the small.
 import asyncio
 from asyncio import base_events, events
 from collections.abc import Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, copy_context
 from heapq import heappop
 from random import Random
 from typing import Any, NoReturn
@@ -35,9 +35,13 @@ class Deadlock(ApportionError):
 
 
 class SeededTask(asyncio.Task[Any]):
-    """A task whose place in a set does not hang on its address, so that `asyncio.wait` and task groups repeat."""
+    """A task whose place in a set does not hang on its address, so that `asyncio.wait` and task groups repeat.
+
+    `made_in` is the context that it runs in.
+    """
 
     _number = 0
+    made_in: Context
 
     def __hash__(self) -> int:
         if not self._number:
@@ -153,7 +157,10 @@ setattr(VirtualLoop, "add_signal_handler", _refusal("add_signal_handler", "World
 
 
 def _task(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:  # noqa: ANN401
-    return SeededTask(coroutine, loop=loop, **options)
+    context: Context = options.pop("context", None) or copy_context()
+    task = SeededTask(coroutine, loop=loop, context=context, **options)
+    task.made_in = context
+    return task
 
 
 def _told(task: asyncio.Task[Any]) -> str:

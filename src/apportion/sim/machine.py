@@ -7,6 +7,7 @@ Promises: when work begins and ends on what a group holds is told to the world, 
 of groups. Refuses: calls of `apportion.sync`, which wait in a thread, a second store, and calls outside of a process.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -77,8 +78,12 @@ class _Machine:
         self._numbers: dict[object, int] = {}
 
     async def hop(self, work: Coroutine[object, object, Result]) -> Result:
-        """See `Runner`: there are no threads, and all of a process stands still together."""
-        return await work
+        """See `Runner`: as by a thread, whose work goes on for a turn or two when its caller was cancelled."""
+        loop = asyncio._get_running_loop()
+        if loop is None:  # a `finally` at the end of the world
+            work.close()
+            _refuse()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
     def wait(self, work: Coroutine[object, object, Result]) -> Result:
         """Refuse: whoever waits without a loop would keep the whole world waiting."""

@@ -1,7 +1,7 @@
 """Troubles: what is wrong with a world's store now, for all of its handles."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -51,6 +51,7 @@ class Troubles:
         self.away_until = 0.0
         self.full_until = 0.0
         self.calls = 0
+        self.open_handles: Counter[str] = Counter()
         self._denied_until: dict[str | None, float] = {}
         self._silences: dict[str, Silence] = {}
         self._ttl_seconds: dict[str, float] = {}

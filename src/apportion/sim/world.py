@@ -77,7 +77,7 @@ class World(AbstractContextManager["World", None]):
         )
         self.troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
         self.checker = Checker(invariants)
-        self._holders = Holders(self.checker.history)
+        self.holders = Holders(self.checker.history)
         self.backing = store(TrueClock(self.loop), self.loop.time)
         self.machines = Machines(self, number=self.troubles.number, held=INVARIANTS if invariants is None else ())
         self._senses = Senses(self.loop, self.draws("bytes"))
@@ -134,6 +134,7 @@ class World(AbstractContextManager["World", None]):
         """End a process at its next await, for good: nothing of it runs again, not even a `finally`."""
         if self.processes.known(name).lives:
             self.processes.kill(name)
+            del self.troubles.open_handles[name]
             self.trace.say(f"{name} is killed")
             self.record(Died(at=self.now, process=name))
 
@@ -180,7 +181,7 @@ class World(AbstractContextManager["World", None]):
         if not self._closed:
             self.trace.tell(fact)
             self.checker.add(fact)
-            for lapsed in self._holders.lapses(fact):
+            for lapsed in self.holders.lapses(fact):
                 self.record(lapsed)
 
     def close(self) -> None:

@@ -1,0 +1,30 @@
+"""Remains: what of `apportion` goes on in a process of a world, so that a test can say that nothing does.
+
+Whatever was opened must be closed again, also when its caller was cancelled at the worst moment: its tasks, its handles
+of the store, its leases, what its groups have in common, and what a SIGTERM would call.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+from apportion.sim.loop import SeededTask
+from apportion.sim.process import CURRENT
+from apportion.sim.world import World
+
+
+def remains(world: World, name: str) -> list[str]:
+    """Return what is left in a process, a line for each, sorted. Nothing of it may run now: ask between two runs."""
+    return sorted(_remains(world, name))
+
+
+def _remains(world: World, name: str) -> Iterator[str]:
+    process, leases = world.processes.known(name), world.checker.history.leases
+    for task in asyncio.all_tasks(world.loop):
+        if isinstance(task, SeededTask) and task.made_in.get(CURRENT) is process:
+            yield f"task {getattr(task.get_coro(), '__qualname__', task)}"
+    yield from ["an open handle of the store"] * world.troubles.open_handles[name]
+    for lease in world.holders.held_by(name):
+        if lease in leases and world.now < leases[lease].renewed_at + leases[lease].ttl_seconds:
+            yield f"lease {lease}"
+    yield from ["a session for groups to share"] * len(process.machine.shared)
+    yield from ["a group that a SIGTERM calls"] * len(process.machine.leaving)
