@@ -286,7 +286,8 @@ def test_transactions_that_overlap_lose_no_event(rig, schema):
     writers, each = 6, 40
 
     async def write(index):
-        async with opened(rig.url("overlap", options=schema)) as store:
+        own = f"{schema}&application_name=writer{index}"  # so that each has a connection of its own
+        async with opened(rig.url("overlap", options=own)) as store:
             return [(await put(store, f"{index}/{number}")).revision for number in range(each)]
 
     async def main():
@@ -604,7 +605,7 @@ def test_no_secret_is_in_any_message_log_or_repr(rig, caplog):
 
     async def main():
         async with opened(rig.url("secret")) as store:
-            said.extend([repr(store), repr(vars(store)), repr(vars(store._link)["_connection"])])
+            said.extend([repr(store), repr(vars(store)), repr(vars(store._links.committing)["_connection"])])
             said.extend(map(repr, await administration(rig.url("secret")).inspect()))
             await rig.kill()
             with pytest.raises(StoreUnavailable) as caught:

@@ -42,6 +42,8 @@ class Polling:
         self._watchers = 0
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._is_nudged = False
+        self._resting: asyncio.Future[None] | None = None
         self._changed_at = clock.elapsed()
 
     def join(self) -> None:
@@ -68,6 +70,12 @@ class Polling:
         self._changed_at = self._clock.elapsed()
         self._wake()
 
+    def nudge(self) -> None:
+        """Look once more at once: there is a hint of news."""
+        self._is_nudged = True
+        if self._resting is not None and not self._resting.done():
+            self._resting.set_result(None)
+
     def next_change(self) -> asyncio.Event:
         """Return what is set at the next change: to be taken before one reads, and then waited for."""
         if self._task is not None and self._task.done():
@@ -81,7 +89,22 @@ class Polling:
     async def _run(self) -> None:
         try:
             while True:
+                self._is_nudged = False
                 await self._look()
-                await asyncio.sleep(self._pause(self._clock.elapsed() - self._changed_at))
+                await self._rest(self._pause(self._clock.elapsed() - self._changed_at))
         finally:
             self._wake()
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait so long, or until a nudge comes."""
+        if seconds <= 0 or self._is_nudged:
+            await asyncio.sleep(0)
+            return
+        loop = asyncio.get_running_loop()
+        resting = self._resting = loop.create_future()
+        timer = loop.call_later(seconds, self.nudge)
+        try:
+            await resting
+        finally:
+            timer.cancel()
+            self._resting = None

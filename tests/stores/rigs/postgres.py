@@ -19,6 +19,7 @@ from urllib.parse import quote
 import psycopg
 
 from apportion.sim.conformance.rig import Impossible, Rig
+from apportion.stores import connect
 
 SECRET = "cAnAry@s:e/c r%e't\"\\t"
 USER, DATABASE = "member", "store"
@@ -53,6 +54,7 @@ class PostgresRig(Rig):
         self.folder = Path(tempfile.mkdtemp(prefix="apportion-postgres-"))
         self.port = free_port()
         self.server = None
+        self._handles = 0
         self.data, self.log = self.folder / "data", self.folder / "wal"
         self._clock = self.folder / "clock"
         self._clock.write_text("+0s\n")
@@ -71,6 +73,12 @@ class PostgresRig(Rig):
 
     def address(self):
         return ("127.0.0.1", self.port)
+
+    async def connect(self, namespace, *, address=None, clock=None):
+        """Every second handle has connections of its own, as one of another process has."""
+        self._handles += 1
+        options = "&application_name=other" if self._handles % 2 else ""
+        return await connect(self.url(namespace, address=address, options=options), clock=clock)
 
     def sql(self, statement, *, user="postgres", database=DATABASE):
         """Run one statement as an administrator; return its rows."""

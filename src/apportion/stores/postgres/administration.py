@@ -10,10 +10,11 @@ from apportion.errors import ApportionError, StoreUnavailable
 from apportion.stores.administration import Finding
 from apportion.stores.clock import SystemClock
 from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.door import OLDEST_VERSION, Door, Server
 from apportion.stores.postgres.driver import Connection, psycopg
 from apportion.stores.postgres.errors import refusal
-from apportion.stores.postgres.link import OLDEST_VERSION, Link, NoReply, Server
 from apportion.stores.postgres.migrations import NEWEST
+from apportion.stores.postgres.wire import NoReply
 from apportion.stores.url import StoreUrl
 
 _SLOW_SECONDS = 0.05
@@ -23,8 +24,8 @@ class PostgresAdministration:
     """Looks after the store of one URL."""
 
     def __init__(self, url: StoreUrl) -> None:
-        self._link = Link(url)
-        self._schema = self._link.schema
+        self._door = Door(url)
+        self._schema = self._door.schema
 
     async def inspect(self) -> tuple[Finding, ...]:
         """See `Administration`."""
@@ -50,27 +51,27 @@ class PostgresAdministration:
     async def restored(self) -> tuple[int, int]:
         """See `Administration`. Handles that are open learn of it at their next request."""
         async with self._connected() as connection:
-            [(before, after)] = await self._link.run(connection, sql.RESTORED)
+            [(before, after)] = await self._door.run(connection, sql.RESTORED)
         return int(str(before)), int(str(after))
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Connection]:
         """Connect for one errand; say in our words what goes wrong meanwhile."""
-        connection = await self._link.connect()
+        connection = await self._door.connect()
         try:
             yield connection
         except NoReply as error:
-            raise StoreUnavailable(self._link.name, error.reason) from error
+            raise StoreUnavailable(self._door.name, error.reason) from error
         except psycopg.Error as error:
-            raise refusal(self._link.name, error.sqlstate, type(error).__name__) from error
+            raise refusal(self._door.name, error.sqlstate, type(error).__name__) from error
         finally:
             await connection.close()
 
     async def _found(self, connection: Connection) -> AsyncIterator[Finding]:
         clock = SystemClock()
-        server = await self._link.look(connection)
+        server = await self._door.look(connection)
         started = clock.elapsed()
-        await self._link.run(connection, sql.NOTHING)
+        await self._door.run(connection, sql.NOTHING)
         round_trip = clock.elapsed() - started
         for finding in (*_of_server(server), *_of_durability(server)):
             yield finding
@@ -80,8 +81,8 @@ class PostgresAdministration:
             verdict="warning" if round_trip > _SLOW_SECONDS else "ok",
             advice="Members belong near their store." if round_trip > _SLOW_SECONDS else "",
         )
-        [(exists,)] = await self._link.run(connection, sql.HAS_SCHEMA)
-        lacking = str((await self._link.run(connection, sql.LACKING))[0][0]) if exists else ""
+        [(exists,)] = await self._door.run(connection, sql.HAS_SCHEMA)
+        lacking = str((await self._door.run(connection, sql.LACKING))[0][0]) if exists else ""
         if lacking:
             advice = "Run the statements of: apportion store grants URL --user NAME"
             yield Finding(subject="rights", found=f"lacking on {lacking}", verdict="error", advice=advice)
@@ -90,7 +91,7 @@ class PostgresAdministration:
         yield self._of_schema(version)
         if version == NEWEST:
             yield Finding(subject="rights", found="all that a member needs")
-            [state] = await self._link.run(connection, sql.WHOLE_STATE)
+            [state] = await self._door.run(connection, sql.WHOLE_STATE)
             yield Finding(
                 subject="state", found="incarnation {}, revision {}, history after {}".format(*map(str, state))
             )

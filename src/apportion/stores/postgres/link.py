@@ -1,325 +1,216 @@
-"""One connection to a PostgreSQL server that comes back by itself.
+"""One connection to a PostgreSQL server that comes back by itself, shared by all handles of a process in one store.
 
-Promises: each statement is a transaction of its own, bounded in time, and it is told apart what surely had no effect
-(`StoreUnavailable`) and what may have had one (`NoReply`). Every connect looks at the server anew: a standby and an
-old version are refused, and another cluster or timeline than the schema remembers begins another incarnation.
-Refuses: to rely on anything that a session keeps, so that a transaction pooler may stand between.
+Promises: every connect looks at the server anew; so does a link behind a pooler every few seconds, and any link that
+was told of another life. A link that rests gives its connection back. A request that waits for its turn is asked
+again whether its handle is still open before it is sent.
+Refuses: several statements at a time.
 """
 
 import asyncio
 import os
-import select
-import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
-from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable
-from apportion.stores.postgres import statements as sql
+from apportion.errors import ApportionError, StoreClosed, StoreUnavailable
+from apportion.stores.postgres.door import REQUEST_SECONDS, Door, Server
 from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
-from apportion.stores.postgres.errors import MAKE_SCHEMA, refusal, unreachable
-from apportion.stores.postgres.migrations import NEWEST
-from apportion.stores.postgres.schema import SCHEMA, Schema
-from apportion.stores.url import StoreUrl
+from apportion.stores.postgres.ear import Ear
+from apportion.stores.postgres.wire import NoReply, cut, is_lost
 
-REQUEST_SECONDS = 5.0
-_CONNECT_SECONDS = 5.0  # for all hosts together
-_HOST_SECONDS = 3
-_HOST_OF_MANY_SECONDS = 2
-OLDEST_VERSION = 12
-_TRIES = 3
-_ROWS_AT_A_TIME = 1_000
-_TLS_OPTIONS = ("sslcert", "sslkey", "sslmode", "sslrootcert")
-OPTIONS = ("application_name", "host", "schema", *_TLS_OPTIONS)
-
-
-class NoReply(Exception):
-    """A statement was sent and its connection broke: it may have happened. Never leaves the store."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """What a connection found at its other end."""
-
-    version: int
-    pooled: bool
-    standby: bool
-    fsync: bool
-    full_page_writes: bool
-    synchronous_commit: str
-    synchronous_standby_names: str
-    fingerprint: str
-    encrypted: bool
-    local: bool
-
-    @property
-    def durable(self) -> bool:
-        """Whether what was acknowledged survives a power cut."""
-        return self.fsync and self.full_page_writes
+LOOK_SECONDS = 2.0
+_QUICK_SECONDS = 0.005
+_MEASUREMENTS = 8
 
 
 class Link:
-    """A connection that is opened when it is needed, looked at, and opened again when it was lost."""
+    """A connection that is opened when it is needed, looked at, and opened again when it was lost.
 
-    def __init__(self, url: StoreUrl) -> None:
-        url.expect(options=OPTIONS, parts=("user", "password", "host", "port", "path"))
-        if not url.path:
-            example = "Write for example postgresql://user@host:5432/database"
-            raise InvalidInput("path of the store URL", "", "the name of a database", example)
-        self.name = str(url)
-        self.schema = Schema(url.option("schema", SCHEMA))
-        self._target = _target(url)
+    `patience` returns how long a statement may take at this moment. `rest_seconds`: the connection is closed after so
+    much rest. `ear` hears hints while no statement is under way.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        *,
+        patience: Callable[[], float] = lambda: REQUEST_SECONDS,
+        rest_seconds: float | None = None,
+        ear: Ear | None = None,
+    ) -> None:
+        self.server: Server | None = None
+        self._door = door
+        self._patience = patience
+        self._rest_seconds = rest_seconds
+        self._ear = ear
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
         self._pid = os.getpid()
         self._closed = False
-
-    def require_open(self) -> None:
-        """Raise `StoreClosed` for a link that was closed or that crossed a fork."""
-        if not self.ours:
-            raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
-        if self._closed:
-            raise StoreClosed(self.name)
+        self._looked_at = self._used_at = float("-inf")
+        self._resting: asyncio.TimerHandle | None = None
 
     @property
     def ours(self) -> bool:
         """Whether this process opened it, and did not only inherit it in a fork."""
         return os.getpid() == self._pid
 
-    @property
-    def closed(self) -> bool:
-        """Whether the owner closed it."""
-        return self._closed
-
-    async def ask(self, statement: str, parameters: Parameters = (), *, seconds: float = REQUEST_SECONDS) -> list[Row]:
+    async def ask(
+        self, statement: str, parameters: Parameters = (), *, allowed: Callable[[], None] | None = None
+    ) -> list[Row]:
         """Run a statement that does no harm when done twice: once more if its connection broke meanwhile."""
         with suppress(NoReply):
-            return await self.send(statement, parameters, seconds=seconds)
+            return await self.send(statement, parameters, allowed=allowed)
         try:
-            return await self.send(statement, parameters, seconds=seconds)
+            return await self.send(statement, parameters, allowed=allowed)
         except NoReply as error:
-            raise StoreUnavailable(self.name, error.reason) from error
+            raise StoreUnavailable(self._door.name, error.reason) from error
 
-    async def send(self, statement: str, parameters: Parameters = (), *, seconds: float = REQUEST_SECONDS) -> list[Row]:
+    async def send(
+        self, statement: str, parameters: Parameters = (), *, allowed: Callable[[], None] | None = None
+    ) -> list[Row]:
         """Run a statement once. `NoReply` when nobody knows whether it happened.
 
-        A caller that is cancelled leaves it running: to interrupt it costs one more connection, or this one.
+        `allowed` raises when the statement must not be sent any more. A caller that is cancelled leaves a statement
+        running: to interrupt it costs one more connection, or this one.
         """
-        self.require_open()
-        sending = asyncio.get_running_loop().create_task(self._send(statement, parameters, seconds))
+        sending = asyncio.get_running_loop().create_task(self._send(statement, parameters, allowed))
         sending.add_done_callback(_heard)
         return await asyncio.shield(sending)
 
     async def open(self) -> Server:
-        """Connect, look at the server, make the schema where there is none, and refuse what cannot be worked with."""
-        async with self._taken(REQUEST_SECONDS):
-            server, _ = await self._reconnect()
-            return server
+        """Connect if need be, look at the server, and measure how far it is; make the schema where there is none."""
+        async with self._taken():
+            connection = await self._connected()
+            server = await self._look(connection)
+            self.server = await self._measured(connection, server)
+            return self.server
 
-    async def connect(self) -> Connection:
-        """Return one more connection, which nobody has looked at and which belongs to the caller."""
-        self.require_open()
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                return await psycopg.AsyncConnection.connect(self._target, autocommit=True)
-        except TimeoutError as error:
-            raise unreachable(self.name, "timeout", type(error).__name__) from error
-        except psycopg.Error as error:
-            raise unreachable(self.name, str(error), type(error).__name__) from error
-
-    async def run(
-        self, connection: Connection, statement: str, parameters: Parameters = (), *, seconds: float = REQUEST_SECONDS
-    ) -> list[Row]:
-        """Run a statement on a connection, bounded in time; again where the server asks for that."""
-        try:
-            with _bounded(connection, seconds):
-                return await self._retried(connection, statement, parameters)
-        except psycopg.Error as error:
-            # A server that ends a connection may do so after the commit.
-            if connection.closed or error.sqlstate == "40003":
-                raise NoReply(f"the connection broke, or no reply came within {seconds:g} s") from error
-            raise refusal(self.name, error.sqlstate, type(error).__name__) from error
-
-    async def look(self, connection: Connection) -> Server:
-        """Ask what is at the other end of a connection, changing nothing."""
-        try:
-            [(pid, standby, fsync, pages, commits, standbys, fingerprint)] = await self.run(connection, sql.PROBE)
-        except NoReply as error:
-            raise StoreUnavailable(self.name, error.reason) from error
-        return Server(
-            version=connection.info.server_version // 10_000,
-            # A pooler makes up the process that it names at connect, for it does not know yet who will answer.
-            pooled=pid != connection.info.backend_pid,
-            standby=bool(standby),
-            fsync=fsync == "on",
-            full_page_writes=pages == "on",
-            synchronous_commit=str(commits),
-            synchronous_standby_names=str(standbys),
-            fingerprint=str(fingerprint),
-            encrypted=bool(connection.pgconn.ssl_in_use),
-            local=connection.info.hostaddr in ("", "127.0.0.1", "::1"),
-        )
-
-    def shut(self) -> None:
-        """Begin to close for good: who waits for an answer gets none."""
-        self._closed = True
-        if self._connection is not None and self._turn.locked():
-            _cut(self._connection)
+    def doubt(self) -> None:
+        """Look at the server before the next statement: it may be another."""
+        self._looked_at = float("-inf")
 
     async def close(self) -> None:
         """Close for good."""
-        self.shut()
+        self._closed = True
+        if self._connection is not None and self._turn.locked():
+            cut(self._connection)
         async with self._turn:
             await self._let_go()
+        if self._resting is not None:
+            self._resting.cancel()
 
-    async def _send(self, statement: str, parameters: Parameters, seconds: float) -> list[Row]:
-        async with self._taken(seconds):
-            connection = self._connection
-            if connection is None or _is_lost(connection):
-                _, connection = await self._reconnect()
-            return await self.run(connection, statement, parameters, seconds=seconds)
-
-    async def _retried(self, connection: Connection, statement: str, parameters: Parameters) -> list[Row]:
-        for _ in range(_TRIES - 1):
-            with suppress(psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
-                return await _rows(connection, self.schema.fill(statement), parameters)
-        return await _rows(connection, self.schema.fill(statement), parameters)
+    async def _send(self, statement: str, parameters: Parameters, allowed: Callable[[], None] | None) -> list[Row]:
+        async with self._taken():
+            if allowed is not None:
+                allowed()
+            connection = await self._connected()
+            if self._is_doubtful:
+                await self._look(connection)
+            return await self._door.run(connection, statement, parameters, seconds=self._patience())
 
     @asynccontextmanager
-    async def _taken(self, seconds: float) -> AsyncIterator[None]:
+    async def _taken(self) -> AsyncIterator[None]:
         """Wait for our turn, as long as a request may take: a connection answers one question at a time."""
-        self.require_open()
+        self._require_open()
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(REQUEST_SECONDS):
                 await self._turn.acquire()
         except TimeoutError as error:
-            raise StoreUnavailable(self.name, f"requests before this one took {seconds:g} s") from error
+            raise StoreUnavailable(self._door.name, f"requests before this one took {REQUEST_SECONDS:g} s") from error
         try:
-            self.require_open()
+            self._require_open()
             yield
         finally:
+            self._used_at = time.monotonic()
+            if self._ear is not None and self._connection is not None:
+                self._ear.listen(self._connection)
+            if self._rest_seconds is not None and self._resting is None and self._connection is not None:
+                self._resting = asyncio.get_running_loop().call_later(self._rest_seconds, self._rested)
             self._turn.release()
 
-    async def _reconnect(self) -> tuple[Server, Connection]:
+    def _require_open(self) -> None:
+        if not self.ours:
+            raise StoreClosed(self._door.name, "it belongs to the process that this one was forked from")
+        if self._closed:
+            raise StoreClosed(self._door.name)
+
+    async def _connected(self) -> Connection:
+        """Return the connection if it is whole, else a new one that was admitted."""
+        connection = self._connection
+        if connection is not None and self._ear is not None:
+            self._ear.rest(connection)
+        if connection is not None and not is_lost(connection):
+            return connection
         await self._let_go()
-        connection = await self.connect()
+        seconds = self._patience()
+        connection = await self._door.connect(seconds=seconds)
         try:
-            server = await self.look(connection)
-            await self._settle(connection, server)
-            self._connection = connection
+            server = await self._door.look(connection, seconds=seconds)
+            await self._door.admit(connection, server, seconds=seconds)
+            if self._ear is not None and not server.pooled:
+                await self._ear.begin(connection)
+            self._connection, self.server = connection, server
+            self._looked_at = time.monotonic()
+        except NoReply as error:
+            raise StoreUnavailable(self._door.name, error.reason) from error
         finally:
             if self._connection is not connection:
                 await connection.close()
-        return server, connection
+        return connection
 
-    async def _settle(self, connection: Connection, server: Server) -> None:
-        """Refuse what cannot be worked with; see to the schema and its incarnation."""
-        if server.version < OLDEST_VERSION:
-            hint = f"Run PostgreSQL {OLDEST_VERSION} or newer."
-            raise InvalidInput("version of the server", server.version, f"{OLDEST_VERSION} or more", hint)
-        if server.standby:
-            hint = "Name the primary, or all hosts: postgresql://user@host1,host2/database"
-            raise StoreUnavailable(self.name, "the server is a standby, which takes no writes", hint)
-        if server.pooled:
-            connection.prepare_threshold = None  # what is prepared stays with a process that others get next
-        version = await self._schema_version(connection)
-        self.schema.require_known(version)
-        if version < NEWEST:
-            raise StoreUnavailable(self.name, f"its schema is of version {version}, {NEWEST} is needed", MAKE_SCHEMA)
-        try:
-            await self.run(connection, sql.ADOPT, {"fingerprint": server.fingerprint})
-        except NoReply as error:
-            raise StoreUnavailable(self.name, error.reason) from error
+    @property
+    def _is_doubtful(self) -> bool:
+        """Whether another server may have come to stand behind this connection."""
+        since = time.monotonic() - self._looked_at
+        return since == float("inf") or (self.server is not None and self.server.pooled and since >= LOOK_SECONDS)
 
-    async def _schema_version(self, connection: Connection) -> int:
-        """Return the version of the schema, which is made where there is none."""
-        version = NEWEST
+    async def _look(self, connection: Connection) -> Server:
+        """Look at the server once more, and admit it if it is another or its state was doubted."""
         try:
-            with _bounded(connection, REQUEST_SECONDS):
-                version = await self.schema.version(connection)
-                return version or (await self.schema.upgrade(connection))[1]
-        except psycopg.Error as error:
-            if connection.closed:
-                raise StoreUnavailable(self.name, "the connection broke at once") from error
-            if version == 0 and error.sqlstate == "42501":
-                reason = "its schema is not there, and this user may not make it"
-                raise StoreDenied(self.name, reason, MAKE_SCHEMA) from error
-            raise refusal(self.name, error.sqlstate, type(error).__name__) from error
+            server = await self._door.look(connection, seconds=self._patience())
+            if self._looked_at == float("-inf") or self.server is None or server.fingerprint != self.server.fingerprint:
+                await self._door.admit(connection, server, seconds=self._patience())
+        except ApportionError:
+            await self._let_go()  # a standby must not be asked again
+            raise
+        self.server, self._looked_at = server, time.monotonic()
+        return server
+
+    async def _measured(self, connection: Connection, server: Server) -> Server:
+        """Return the server with the shortest round trip of several, where the first was not short."""
+        for _ in range(_MEASUREMENTS):
+            if server.round_trip_seconds < _QUICK_SECONDS:
+                break
+            again = await self._door.look(connection, seconds=self._patience())
+            server = min(again, server, key=lambda each: each.round_trip_seconds)
+        return server
+
+    def _rested(self) -> None:
+        """Close a connection that has rested for long enough; else look again when it may have."""
+        self._resting = None
+        left = self._used_at + (self._rest_seconds or 0.0) - time.monotonic()
+        if left > 0 or self._turn.locked():
+            self._resting = asyncio.get_running_loop().call_later(max(left, 1.0), self._rested)
+        elif self._connection is not None:
+            closing = asyncio.get_running_loop().create_task(self._close_resting())
+            closing.add_done_callback(_heard)
+
+    async def _close_resting(self) -> None:
+        async with self._turn:
+            await self._let_go()
 
     async def _let_go(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await connection.close()
+            if self._ear is not None:
+                self._ear.rest(connection)
+                self._ear.distrust()
+            with suppress(psycopg.Error):
+                await connection.close()
 
 
-def _heard(sending: asyncio.Task[list[Row]]) -> None:
-    """Take what came of it, so that nothing is said of an error whose caller is gone."""
-    if not sending.cancelled():
-        sending.exception()
-
-
-async def _rows(connection: Connection, query: bytes, parameters: Parameters) -> list[Row]:
-    """Run a statement and return its rows, letting others run while there are many."""
-    async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(query, parameters)
-        rows: list[Row] = []
-        while cursor.description is not None:
-            some = await cursor.fetchmany(_ROWS_AT_A_TIME)
-            rows += some
-            if len(some) < _ROWS_AT_A_TIME:
-                break
-            await asyncio.sleep(0)
-        return rows
-
-
-def _is_lost(connection: Connection) -> bool:
-    """Whether a connection is broken: one that was asked nothing has something to say only when it ends."""
-    if connection.closed:
-        return True
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
-
-@contextmanager
-def _bounded(connection: Connection, seconds: float) -> Iterator[None]:
-    """Within: a connection that takes longer is broken."""
-    cut = asyncio.get_running_loop().call_later(seconds, _cut, connection)
-    try:
-        yield
-    finally:
-        cut.cancel()
-
-
-def _cut(connection: Connection) -> None:
-    """Break a connection, so that whoever waits for it learns that at once, as if the network had done it."""
-    if not connection.closed:
-        with socket.socket(fileno=os.dup(connection.fileno())) as end, suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
-
-
-def _target(url: StoreUrl) -> str:
-    """Return where to connect to, as the driver writes it: it quotes a password so that it reads the same again."""
-    hosts = url.option("host") or ",".join(host for host, _ in url.hosts) or "localhost"
-    given = {
-        "host": hosts,
-        "port": ",".join(str(port or 5432) for _, port in url.hosts),
-        "user": url.user,
-        "password": url.password,
-        "dbname": url.path,
-        "application_name": url.option("application_name", "apportion"),
-        "target_session_attrs": "read-write" if "," in hosts else "",
-        **{name: url.option(name) for name in _TLS_OPTIONS},
-    }
-    return psycopg.conninfo.make_conninfo(
-        **{name: value for name, value in given.items() if value},
-        connect_timeout=_HOST_OF_MANY_SECONDS if "," in hosts else _HOST_SECONDS,
-        keepalives_idle=5,
-        keepalives_interval=2,
-        keepalives_count=3,
-        tcp_user_timeout=10_000,
-    )
+def _heard(task: "asyncio.Task[list[Row]] | asyncio.Task[None]") -> None:
+    """Take the end of a task, so that nothing is said of an error whose caller is gone."""
+    if not task.cancelled():
+        task.exception()

@@ -16,7 +16,8 @@ CREATE TABLE {schema}.meta (
     revision bigint NOT NULL,
     compacted bigint NOT NULL,
     fingerprint text NOT NULL,
-    schema_version integer NOT NULL
+    schema_version integer NOT NULL,
+    history_bytes bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 20)
 """
 
@@ -59,14 +60,37 @@ CREATE FUNCTION {schema}.compact(through bigint) RETURNS void LANGUAGE plpgsql A
 BEGIN
     UPDATE {schema}.meta SET compacted = least(through, revision) WHERE compacted < least(through, revision);
     DELETE FROM {schema}.event WHERE revision <= (SELECT compacted FROM {schema}.meta);
+    UPDATE {schema}.meta SET history_bytes = (
+        SELECT coalesce(sum(octet_length(key) + coalesce(octet_length(value), 0)), 0) FROM {schema}.event
+    );
 END $$
+"""
+
+# The last revision whose events, with all that came after it, hold more than so many bytes.
+_REVISION_BEFORE = """
+CREATE FUNCTION {schema}.revision_before(newest_bytes bigint) RETURNS bigint LANGUAGE sql AS $$
+    SELECT coalesce(max(each.revision), 0) FROM (
+        SELECT revision,
+            sum(octet_length(key) + coalesce(octet_length(value), 0)) OVER (ORDER BY revision DESC) AS newer
+        FROM {schema}.event
+    ) AS each WHERE each.newer > newest_bytes
+$$
+"""
+
+# Whether this is another server, or another timeline, than the schema remembers: behind a pooler, a connection outlives
+# a fail-over. Asked by each write that makes a revision, so that none is given twice in one incarnation.
+_HAS_MOVED = """
+CREATE FUNCTION {schema}.has_moved(remembered text) RETURNS boolean LANGUAGE sql AS $$
+    SELECT remembered <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
+        left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+$$
 """
 
 # For this transaction: wait for the flush, and rather fail for certain than leave the caller without a reply.
 _BE_SAFE = """
-CREATE FUNCTION {schema}.be_safe() RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.be_safe(lock_milliseconds integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM set_config('lock_timeout', '4s', true);
+    PERFORM set_config('lock_timeout', lock_milliseconds::text, true);
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
@@ -74,16 +98,24 @@ END $$
 """
 
 # Keys are looked up one by one: a plan that was made while the tables were empty would otherwise read them whole.
-# Each 1000th revision forgets what is more than 10000 revisions old.
+# Each 1000th revision forgets what is more than 10000 revisions old; a history of more than 64 MiB is cut to its half.
 _COMMIT = """
 CREATE FUNCTION {schema}.commit_when(
     known_incarnation bigint, known_revision bigint, compared bytea[], expected bigint[],
-    put_keys bytea[], put_values bytea[], put_leases bigint[], deleted bytea[],
+    put_keys bytea[], put_values bytea[], put_leases bigint[], deleted bytea[], lock_milliseconds integer,
     OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint, OUT lost bigint
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    remembered text;
+    held bigint;
 BEGIN
-    PERFORM {schema}.be_safe();
-    SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta FOR UPDATE;
+    PERFORM {schema}.be_safe(lock_milliseconds);
+    SELECT incarnation, revision, fingerprint INTO at_incarnation, at_revision, remembered
+        FROM {schema}.meta FOR UPDATE;
+    IF {schema}.has_moved(remembered) THEN
+        verdict := 'moved';
+        RETURN;
+    END IF;
     IF at_incarnation <> known_incarnation OR at_revision < known_revision THEN
         verdict := 'went back';
         RETURN;
@@ -101,7 +133,10 @@ BEGIN
         END IF;
     END LOOP;
     at_revision := at_revision + 1;
-    UPDATE {schema}.meta SET revision = at_revision;
+    UPDATE {schema}.meta SET revision = at_revision, history_bytes = history_bytes + (
+        SELECT coalesce(sum(octet_length(put.key) + octet_length(put.value)), 0)
+        FROM unnest(put_keys, put_values) AS put (key, value)
+    ) RETURNING history_bytes INTO held;
     INSERT INTO {schema}.item (key, value, revision, lease)
         SELECT put.key, put.value, at_revision, put.lease
         FROM unnest(put_keys, put_values, put_leases) AS put (key, value, lease)
@@ -117,6 +152,9 @@ BEGIN
     IF at_revision % 1000 = 0 THEN
         PERFORM {schema}.compact(at_revision - 10000);
     END IF;
+    IF held > 67108864 THEN
+        PERFORM {schema}.compact({schema}.revision_before(33554432));
+    END IF;
     PERFORM pg_notify({channel}, at_revision::text);
     verdict := 'committed';
 END $$
@@ -125,11 +163,17 @@ END $$
 _GRANT = """
 CREATE FUNCTION {schema}.grant_lease(
     known_incarnation bigint, known_revision bigint, granted bigint, ttl double precision,
-    OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint
+    lock_milliseconds integer, OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    remembered text;
 BEGIN
-    PERFORM {schema}.be_safe();
-    SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta;
+    PERFORM {schema}.be_safe(lock_milliseconds);
+    SELECT incarnation, revision, fingerprint INTO at_incarnation, at_revision, remembered FROM {schema}.meta;
+    IF {schema}.has_moved(remembered) THEN
+        verdict := 'moved';
+        RETURN;
+    END IF;
     IF at_incarnation <> known_incarnation OR at_revision < known_revision THEN
         verdict := 'went back';
         RETURN;
@@ -167,11 +211,18 @@ END $$
 _END = """
 CREATE FUNCTION {schema}.end_lease(
     known_incarnation bigint, known_revision bigint, ended bigint, counted bigint,
+    lock_milliseconds integer DEFAULT 4000,
     OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    remembered text;
 BEGIN
-    PERFORM {schema}.be_safe();
-    SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta;
+    PERFORM {schema}.be_safe(lock_milliseconds);
+    SELECT incarnation, revision, fingerprint INTO at_incarnation, at_revision, remembered FROM {schema}.meta;
+    IF {schema}.has_moved(remembered) THEN
+        verdict := 'moved';
+        RETURN;
+    END IF;
     IF at_incarnation <> known_incarnation OR at_revision < known_revision THEN
         verdict := 'went back';
         RETURN;
@@ -207,6 +258,8 @@ VERSIONS = (
         _LEASE,
         _FIRST_ROW,
         _BE_SAFE,
+        _HAS_MOVED,
+        _REVISION_BEFORE,
         _COMPACT,
         _COMMIT,
         _GRANT,

@@ -41,10 +41,31 @@ NOTHING = "SELECT 1"
 
 STATE = "SELECT incarnation, revision FROM {schema}.meta"
 
+# The next portion of a scan: items from `next` on, by number and by bytes, and what became of those before it since the
+# last portion. All is of one state.
 SCAN = """
-SELECT meta.incarnation, meta.revision, item.key, item.value, item.revision, item.lease
-FROM {schema}.meta LEFT JOIN {schema}.item ON item.key >= %(start)s AND item.key < %(end)s
-ORDER BY item.key
+SELECT meta.incarnation, meta.revision, meta.compacted,
+    found.is_change, found.key, found.value, found.revision, found.lease
+FROM {schema}.meta LEFT JOIN LATERAL (
+    SELECT false AS is_change, page.key, page.value, page.revision, page.lease FROM (
+        SELECT first.*, sum(octet_length(value)) OVER (ORDER BY key) - octet_length(value) AS bytes_before FROM (
+            SELECT key, value, revision, lease FROM {schema}.item WHERE key >= %(next)s AND key < %(end)s
+            ORDER BY key LIMIT %(most)s
+        ) AS first
+    ) AS page WHERE page.bytes_before < %(most_bytes)s
+    UNION ALL
+    SELECT true, key, value, revision, lease FROM {schema}.event
+    WHERE meta.revision > %(at)s AND revision > %(at)s AND key >= %(start)s AND key < %(next)s
+) AS found ON true
+"""
+
+# The keys that have changed after a revision, in no order; none where the revision is the same.
+TOUCHED = """
+SELECT meta.incarnation, meta.revision, meta.compacted, touched.key
+FROM {schema}.meta LEFT JOIN LATERAL (
+    SELECT key FROM {schema}.event WHERE meta.revision > %(after)s AND revision > %(after)s
+    ORDER BY revision LIMIT %(most)s
+) AS touched ON true
 """
 
 # Whole revisions only: as many as hold the first `most` events, and at least one.
@@ -62,17 +83,23 @@ ORDER BY found.revision, found.key
 
 COMMIT = """
 SELECT * FROM {schema}.commit_when(
-    %s, %s, %b::bytea[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[]
+    %s, %s, %b::bytea[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[], %s
 )
 """
 
-GRANT = "SELECT * FROM {schema}.grant_lease(%s, %s, %s, %s)"
+GRANT = "SELECT * FROM {schema}.grant_lease(%s, %s, %s, %s, %s)"
 
 RENEW = "SELECT * FROM {schema}.renew_leases(%s, %s, %s::bigint[])"
 
-END = "SELECT * FROM {schema}.end_lease(%s, %s, %s, %s)"
+END = "SELECT * FROM {schema}.end_lease(%s, %s, %s, %s, %s)"
 
-COUNTERS = "SELECT id, renewals, ttl_seconds FROM {schema}.lease"
+# Of the lowest leases; `most` is NULL for all.
+COUNTERS = """
+SELECT meta.incarnation, meta.revision, counted.id, counted.renewals, counted.ttl_seconds
+FROM {schema}.meta LEFT JOIN (
+    SELECT id, renewals, ttl_seconds FROM {schema}.lease ORDER BY id LIMIT %(most)s
+) AS counted ON true
+"""
 
 LISTEN = "LISTEN {schema}"
 

@@ -2,8 +2,8 @@
 
 A commit is one round trip: one function of the schema (`migrations/postgres.py`) compares and writes, under the lock
 of the one row that counts revisions. A change is told by NOTIFY, which is a hint only: what counts is the history,
-which every watch reads on from where it was. Leases are rows that a reaper ends. A handle has one connection for
-requests, and one for hints once it watches.
+which every watch reads on from where it was. Leases are rows that a reaper ends. All handles of a process share two
+connections (`links.py`).
 
 Promises: all that `CoordinationStore` says, where the server flushes (`fsync` and `full_page_writes` are on); behind a
 transaction pooler too, then without hints. On a server that does not flush it is neither `durable` nor `fencing`.
@@ -16,21 +16,13 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Collection, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import cast
 
-from apportion.errors import (
-    ApportionError,
-    Compacted,
-    InvalidInput,
-    LeaseLost,
-    StoreClosed,
-    StoreDenied,
-    StoreUnavailable,
-    StoreWentBack,
-)
+from apportion.errors import Compacted, LeaseLost, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.api import (
     Capabilities,
@@ -46,17 +38,19 @@ from apportion.stores.api import (
     Scan,
     Unknown,
 )
-from apportion.stores.polling import LONGEST_PAUSE_SECONDS, Polling
-from apportion.stores.polling import pause_seconds as poll_pause_seconds
+from apportion.stores.polling import LONGEST_PAUSE_SECONDS
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.administration import PostgresAdministration
+from apportion.stores.postgres.door import Server
 from apportion.stores.postgres.driver import Parameter, Row
-from apportion.stores.postgres.hints import Hints
-from apportion.stores.postgres.link import Link, NoReply, Server
-from apportion.stores.reaper import Counter, Reaper
+from apportion.stores.postgres.links import Links
+from apportion.stores.postgres.lookout import State, state_of
+from apportion.stores.postgres.scan import Fields, Scanning
+from apportion.stores.postgres.wire import NoReply
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl
+from apportion.stores.watchers import Watcher
 
 CAPABILITIES = Capabilities(
     linearizable=True,
@@ -70,49 +64,36 @@ CAPABILITIES = Capabilities(
 )
 _log = logging.getLogger("apportion.stores")
 _SCAN_SECONDS = 30.0
-_ITEMS_AT_A_TIME = 1_000
 _EVENTS_AT_A_TIME = 64
 _AWAY_SECONDS = 0.25
-_HINTED_PAUSE_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Which life of the store it was, and its revision then."""
-
-    incarnation: int
-    revision: int
+_ROUND_TRIPS_PER_TTL = 48  # of which a quarter must hold a fresh connection, some twelve
 
 
 class PostgresStore:
-    """One handle of a store in PostgreSQL, within a namespace."""
+    """One handle of a store in PostgreSQL, within a namespace; it shares its links with others of the process."""
 
-    def __init__(self, link: Link, server: Server, seen: State, namespace: str, clock: Clock) -> None:
-        self._link = link
+    def __init__(self, links: Links, server: Server, seen: State, namespace: str, clock: Clock) -> None:
+        self._links = links
         self._space = Space(namespace)
-        self._capabilities = replace(CAPABILITIES, durable=server.durable, fencing=server.durable)
+        self._capabilities = _capabilities(server)
         self._clock = clock
-        self._seen = self._polled = seen
-        self._polling = Polling(self._look, clock, pause=self._pause_seconds)
-        self._hints = Hints(link, self._polling.noticed, pooled=server.pooled)
-        self._reaper = Reaper()
-        self._reap_at = clock.elapsed()
+        self._seen = seen
+        self._watchers: set[Watcher] = set()
+        self._closed = False
 
     async def scan(self, prefix: str) -> Scan:
-        """See `CoordinationStore`. One round trip."""
-        start, end = self._space.span(prefix)
-        before = self._seen
-        rows = await self._link.ask(sql.SCAN, {"start": start, "end": end}, seconds=_SCAN_SECONDS)
-        seen = _state(rows[0])
-        items: list[Item] = []
-        for begin in range(0, len(rows), _ITEMS_AT_A_TIME):
-            items += map(self._item, rows[begin : begin + _ITEMS_AT_A_TIME] if rows[0][2] is not None else ())
-            if begin:
-                await asyncio.sleep(0)  # others of this loop have leases to renew
+        """See `CoordinationStore`. One round trip per portion."""
+        scanning = Scanning(*self._space.span(prefix), self._item)
+        before, ends = self._seen, self._clock.elapsed() + _SCAN_SECONDS
+        while not scanning.is_complete:
+            if self._clock.elapsed() > ends:
+                raise StoreUnavailable(self._name, f"a scan took {_SCAN_SECONDS:g} s")
+            rows = await self._links.committing.ask(sql.SCAN, scanning.wanted(), allowed=self._require_open)
+            seen = scanning.take(rows)
         # Only now, that nothing which others send meanwhile is taken by another life; and what they met may be newer.
         if self._seen is before or self._seen.incarnation != seen.incarnation or self._seen.revision < seen.revision:
             self._seen = seen
-        return Scan(items=tuple(items), revision=seen.revision, incarnation=seen.incarnation)
+        return Scan(items=scanning.items(), revision=seen.revision, incarnation=seen.incarnation)
 
     async def commit(
         self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
@@ -126,31 +107,34 @@ class PostgresStore:
             [value for _, value, _ in request.puts],
             [lease for _, _, lease in request.puts],
             list(request.deletes),
+            self._links.leases.lock_milliseconds,
         ]
+        sending = self._links.committing.send(sql.COMMIT, [*self._known(), *parameters], allowed=self._require_open)
         try:
-            [(verdict, incarnation, revision, lost)] = await self._link.send(sql.COMMIT, [*self._known(), *parameters])
+            [(verdict, incarnation, revision, lost)] = await sending
         except NoReply as error:
-            self._polling.noticed()
+            self._links.lookout.wrote()
             return Unknown(reason=error.reason)
         met = self._met(verdict, incarnation, revision)
         if verdict == "lease lost":
             raise LeaseLost(_int(lost))
         if verdict == "refused":
             return Refused(revision=met.revision)
-        self._polling.noticed()
+        self._links.lookout.wrote([*(key for key, _, _ in request.puts), *request.deletes], at=met)
         return Committed(revision=met.revision)
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """See `CoordinationStore`. One round trip for each look, and 64 events or one revision in memory."""
         start, end = self._space.span(prefix)
         checked_after(after)
+        self._require_open()
         incarnation = self._seen.incarnation
-        self._link.require_open()
-        self._hints.start()
-        self._polling.join()
+        watcher = self._links.lookout.join(start, end)
+        self._watchers.add(watcher)
         try:
-            while not self._link.closed:
-                next_change = self._polling.next_change()
+            while not self._closed:
+                self._links.lookout.require_running()
+                next_change = watcher.next_change()
                 rows = await self._history(start, end, after)
                 if not rows:
                     continue
@@ -162,29 +146,37 @@ class PostgresStore:
                     after = now.revision
                     await next_change.wait()
         finally:
-            self._polling.leave()
+            self._watchers.discard(watcher)
+            self._links.lookout.leave(watcher)
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`. A grant whose reply was lost is asked for once more, and is the same one."""
         ttl_seconds = checked_ttl(ttl_seconds, self._capabilities)
         lease = Lease(id=lease_id(), ttl_seconds=ttl_seconds)
-        [(verdict, incarnation, revision)] = await self._link.ask(sql.GRANT, [*self._known(), lease.id, ttl_seconds])
-        self._met(verdict, incarnation, revision)
+        asked = [*self._known(), lease.id, ttl_seconds, self._links.leases.lock_milliseconds]
+        [(verdict, *met)] = await self._links.committing.ask(sql.GRANT, asked, allowed=self._require_open)
+        self._met(verdict, *met)
+        self._links.leases.add(lease.id, ttl_seconds)
         return lease
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. One round trip, no flush."""
         wanted = list(checked_leases(leases))
-        [(verdict, incarnation, revision, alive)] = await self._link.ask(sql.RENEW, [*self._known(), wanted])
-        self._met(verdict, incarnation, revision)
-        return frozenset(cast("list[int]", alive or []))
+        asked: list[Parameter] = [*self._known(), wanted]
+        [(verdict, *met, found)] = await self._links.watching.ask(sql.RENEW, asked, allowed=self._require_open)
+        self._met(verdict, *met)
+        alive = frozenset(cast("list[int]", found or []))
+        self._links.leases.forget(set(wanted) - alive)
+        return alive
 
     async def revoke(self, lease: int) -> None:
         """See `CoordinationStore`."""
         [wanted] = checked_leases([lease])
-        [(verdict, incarnation, revision)] = await self._link.ask(sql.END, [*self._known(), wanted, None])
-        self._met(verdict, incarnation, revision)
-        self._polling.noticed()
+        asked: list[Parameter] = [*self._known(), wanted, None, self._links.leases.lock_milliseconds]
+        [(verdict, *met)] = await self._links.committing.ask(sql.END, asked, allowed=self._require_open)
+        self._met(verdict, *met)
+        self._links.leases.forget([wanted])
+        self._links.lookout.wrote()
 
     def capabilities(self) -> Capabilities:
         """See `CoordinationStore`."""
@@ -192,55 +184,35 @@ class PostgresStore:
 
     async def close(self) -> None:
         """See `CoordinationStore`."""
-        if self._link.ours:
-            self._link.shut()
-            self._polling.stop()
-            await self._hints.close()
-            await self._link.close()
+        if self._closed or not self._links.ours:
+            return
+        self._closed = True
+        for watcher in self._watchers:
+            watcher.wake()
+        await self._links.give_back()
+
+    @property
+    def _name(self) -> str:
+        return self._links.door.name
+
+    def _require_open(self) -> None:
+        """Raise `StoreClosed` for a handle that was closed or that crossed a fork."""
+        if not self._links.ours:
+            raise StoreClosed(self._name, "it belongs to the process that this one was forked from")
+        if self._closed:
+            raise StoreClosed(self._name)
 
     async def _history(self, start: bytes, end: bytes, after: int) -> list[Row]:
         """Return the next events, in a row of its own the state alone when there are none; nothing to ask again."""
+        asked: dict[str, Parameter] = {"after": after, "start": start, "end": end, "most": _EVENTS_AT_A_TIME}
         try:
-            return await self._link.ask(
-                sql.HISTORY, {"after": after, "start": start, "end": end, "most": _EVENTS_AT_A_TIME}
-            )
-        except (StoreUnavailable, StoreDenied):  # a right that was taken may come back
+            return await self._links.watching.ask(sql.HISTORY, asked, allowed=self._require_open)
+        except (StoreUnavailable, StoreDenied):  # a renewal is told so; a watch goes on by itself
             await asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         except StoreClosed:
-            if not self._link.closed:
+            if not self._closed:
                 raise
         return []
-
-    async def _look(self) -> None:
-        """Look once for what others did, and for leases that have ended."""
-        try:
-            polled = _state((await self._link.ask(sql.STATE))[0])
-            if polled.incarnation != self._polled.incarnation:
-                self._reaper.forget()
-            if polled != self._polled:
-                self._polled = polled
-                self._polling.noticed()
-            if self._clock.elapsed() >= self._reap_at:
-                await self._reap()
-        except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # a watch that reads says so
-            self._reaper.forget()  # while the store is away, no holder can renew
-            await asyncio.sleep(_AWAY_SECONDS)
-
-    async def _reap(self) -> None:
-        """Read all counters of leases, and end those that have not moved for their time to live."""
-        started = self._clock.elapsed()
-        rows = cast("list[tuple[int, int, float]]", await self._link.ask(sql.COUNTERS))
-        counters = [Counter(lease=lease, renewals=renewals, ttl_seconds=ttl) for lease, renewals, ttl in rows]
-        finished = self._clock.elapsed()
-        ended_leases = self._reaper.ended(counters, started=started, finished=finished)
-        self._reap_at = finished + self._reaper.pause_seconds() * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        for ended in ended_leases:
-            await self._link.ask(sql.END, [*self._known(), ended.lease, ended.renewals])
-            self._polling.noticed()
-
-    def _pause_seconds(self, quiet_seconds: float) -> float:
-        pause = _HINTED_PAUSE_SECONDS if self._hints.arrive else poll_pause_seconds(quiet_seconds)
-        return max(0.0, min(pause, self._reap_at - self._clock.elapsed()))
 
     def _known(self) -> tuple[int, int]:
         return self._seen.incarnation, self._seen.revision
@@ -248,7 +220,8 @@ class PostgresStore:
     def _met(self, verdict: object, incarnation: object, revision: object) -> State:
         """Take what a write met: `StoreWentBack` where that is not what this handle knows."""
         met = State(_int(incarnation), _int(revision))
-        if verdict == "went back":
+        if verdict in ("went back", "moved"):
+            self._links.doubt()
             raise self._went_back(self._seen, met)
         if met.incarnation == self._seen.incarnation and met.revision > self._seen.revision:
             self._seen = met
@@ -256,7 +229,7 @@ class PostgresStore:
 
     def _went_on(self, row: Row, incarnation: int, after: int) -> State:
         """Take what a look at the history met: `StoreWentBack`, or `Compacted`, where a watch cannot go on."""
-        now = _state(row)
+        now = state_of(row)
         if now.incarnation != incarnation or now.revision < after:
             raise self._went_back(State(incarnation, after), now)
         if after < _int(row[2]):
@@ -265,13 +238,13 @@ class PostgresStore:
 
     def _went_back(self, seen: State, found: State) -> StoreWentBack:
         return StoreWentBack(
-            self._link.name,
+            self._name,
             f"revision {seen.revision} of incarnation {seen.incarnation}",
             f"it is at {found.revision} of {found.incarnation}",
         )
 
-    def _item(self, row: Row) -> Item:
-        _, _, key, value, revision, lease = cast("tuple[int, int, bytes, bytes, int, int | None]", row)
+    def _item(self, row: Fields) -> Item:
+        key, value, revision, lease = row
         return Item(key=self._space.text(key), value=value, revision=revision, lease=lease)
 
     def _changes(self, rows: list[Row]) -> list[Change]:
@@ -287,29 +260,29 @@ class PostgresStore:
         ]
 
 
-def _state(row: Row) -> State:
-    return State(_int(row[0]), _int(row[1]))
-
-
 def _int(value: object) -> int:
     return cast("int", value)
 
 
+def _capabilities(server: Server) -> Capabilities:
+    """Return the promises of a store on this server, at this distance."""
+    least = max(CAPABILITIES.min_ttl_seconds, round(_ROUND_TRIPS_PER_TTL * server.round_trip_seconds, 1))
+    return replace(CAPABILITIES, durable=server.durable, fencing=server.durable, min_ttl_seconds=least)
+
+
 async def _connect(url: StoreUrl, clock: Clock) -> PostgresStore:
-    link = Link(url)
-    try:
-        server = await link.open()
-        [seen] = await link.ask(sql.STATE)
-    except ApportionError:
-        await link.close()
-        raise
-    if server.pooled:
-        _log.warning(
-            "%s: a transaction pooler stands between, so watches poll: connect directly to the server.", link.name
-        )
+    links = Links.taken(url, clock)
+    async with AsyncExitStack() as undo:
+        undo.push_async_callback(links.give_back)
+        server = await links.committing.open()
+        [seen] = await links.committing.ask(sql.STATE)
+        undo.pop_all()
+    name = links.door.name
+    if server.pooled and not links.door.is_polled:
+        _log.warning("%s: a transaction pooler stands between, so watches poll: connect directly to the server.", name)
     if not server.durable:
-        _log.warning("%s does not flush, and a power cut loses commits: turn on fsync and full_page_writes.", link.name)
-    return PostgresStore(link, server, _state(seen), url.namespace, clock)
+        _log.warning("%s does not flush, and a power cut loses commits: turn on fsync and full_page_writes.", name)
+    return PostgresStore(links, server, state_of(seen), url.namespace, clock)
 
 
 SPEC = StoreSpec(

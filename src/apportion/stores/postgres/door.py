@@ -1,0 +1,207 @@
+"""The door to a PostgreSQL server: how to connect, how to ask, and which servers are refused.
+
+Promises: each statement is a transaction of its own, bounded in time, and errors tell apart a statement that surely had
+no effect (`StoreUnavailable`) and one that may have had an effect (`NoReply`). A standby and an old version are
+refused, and another cluster or timeline than the schema remembers begins another incarnation.
+Refuses: to rely on anything that a session keeps, so that a transaction pooler may stand between.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
+from apportion.stores.postgres.errors import MAKE_SCHEMA, refusal, unreachable
+from apportion.stores.postgres.migrations import NEWEST
+from apportion.stores.postgres.schema import SCHEMA, Schema
+from apportion.stores.postgres.wire import NoReply, bounded, rows_of
+from apportion.stores.url import StoreUrl
+
+REQUEST_SECONDS = 5.0
+OLDEST_VERSION = 12
+_CONNECT_SECONDS = 5.0  # for all hosts together
+_HOST_OF_MANY_SECONDS = 2.0
+_TRIES = 3
+_TLS_OPTIONS = ("sslcert", "sslkey", "sslmode", "sslrootcert")
+WATCH = "watch"
+OPTIONS = ("application_name", "host", "schema", WATCH, *_TLS_OPTIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The answers of a connection's other end."""
+
+    version: int
+    pooled: bool
+    standby: bool
+    fsync: bool
+    full_page_writes: bool
+    synchronous_commit: str
+    synchronous_standby_names: str
+    fingerprint: str
+    encrypted: bool
+    local: bool
+    round_trip_seconds: float
+
+    @property
+    def durable(self) -> bool:
+        """Whether what was acknowledged survives a power cut."""
+        return self.fsync and self.full_page_writes
+
+
+class Door:
+    """The way into the database of one URL."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        url.expect(options=OPTIONS, parts=("user", "password", "host", "port", "path"))
+        if not url.path:
+            example = "Write for example postgresql://user@host:5432/database"
+            raise InvalidInput("path of the store URL", "", "the name of a database", example)
+        if (watch := url.option(WATCH, "hints")) not in ("hints", "poll"):
+            raise InvalidInput(
+                "watch", watch, "hints or poll", "Write ?watch=poll where many processes share a pooler."
+            )
+        self.name = str(url)
+        self.is_polled = watch == "poll"
+        self.schema = Schema(url.option("schema", SCHEMA))
+        self._targets = _targets(url)
+
+    async def connect(self, *, seconds: float = REQUEST_SECONDS) -> Connection:
+        """Return a connection, which nobody has looked at and which belongs to the caller; hosts are tried in turn.
+
+        `seconds` bounds each host, and with it the handshake of one.
+        """
+        said: list[psycopg.Error] = []
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                for target in tuple(self._targets):
+                    try:
+                        return await self._reached(target, seconds)
+                    except psycopg.Error as error:
+                        said.append(error)
+        except TimeoutError as error:
+            raise unreachable(self.name, "timeout", type(error).__name__) from error
+        every = "\n".join(map(str, said))
+        raise unreachable(self.name, every, type(said[-1]).__name__) from said[-1]
+
+    async def run(
+        self, connection: Connection, statement: str, parameters: Parameters = (), *, seconds: float = REQUEST_SECONDS
+    ) -> list[Row]:
+        """Run a statement on a connection, bounded in time; again where the server asks for that."""
+        try:
+            with bounded(connection, seconds):
+                return await self._retried(connection, statement, parameters)
+        except psycopg.Error as error:
+            # A server that ends a connection may do so after the commit.
+            if connection.closed or error.sqlstate == "40003":
+                raise NoReply(f"the connection broke, or no reply came within {seconds:g} s") from error
+            raise refusal(self.name, error.sqlstate, type(error).__name__) from error
+
+    async def look(self, connection: Connection, *, seconds: float = REQUEST_SECONDS) -> Server:
+        """Ask what is at the other end of a connection, changing nothing."""
+        started = time.monotonic()
+        try:
+            [answer] = await self.run(connection, sql.PROBE, seconds=seconds)
+        except NoReply as error:
+            raise StoreUnavailable(self.name, error.reason) from error
+        pid, standby, fsync, pages, commits, standbys, fingerprint = answer
+        return Server(
+            version=connection.info.server_version // 10_000,
+            # A pooler makes up the process that it names at connect, for it does not know yet who will answer.
+            pooled=pid != connection.info.backend_pid,
+            standby=bool(standby),
+            fsync=fsync == "on",
+            full_page_writes=pages == "on",
+            synchronous_commit=str(commits),
+            synchronous_standby_names=str(standbys),
+            fingerprint=str(fingerprint),
+            encrypted=bool(connection.pgconn.ssl_in_use),
+            local=connection.info.hostaddr in ("", "127.0.0.1", "::1"),
+            round_trip_seconds=time.monotonic() - started,
+        )
+
+    async def admit(self, connection: Connection, server: Server, *, seconds: float = REQUEST_SECONDS) -> None:
+        """Refuse what cannot be worked with; see to the schema and its incarnation."""
+        if server.version < OLDEST_VERSION:
+            hint = f"Run PostgreSQL {OLDEST_VERSION} or newer."
+            raise InvalidInput("version of the server", server.version, f"{OLDEST_VERSION} or more", hint)
+        if server.standby:
+            hint = "Name the primary, or all hosts: postgresql://user@host1,host2/database"
+            raise StoreUnavailable(self.name, "the server is a standby, which takes no writes", hint)
+        if server.pooled:
+            connection.prepare_threshold = None  # what is prepared stays with a process that others get next
+        version = await self._schema_version(connection, seconds)
+        self.schema.require_known(version)
+        if version < NEWEST:
+            raise StoreUnavailable(self.name, f"its schema is of version {version}, {NEWEST} is needed", MAKE_SCHEMA)
+        try:
+            await self.run(connection, sql.ADOPT, {"fingerprint": server.fingerprint}, seconds=seconds)
+        except NoReply as error:
+            raise StoreUnavailable(self.name, error.reason) from error
+
+    async def _reached(self, target: str, seconds: float) -> Connection:
+        limit = min(seconds, _HOST_OF_MANY_SECONDS if len(self._targets) > 1 else _CONNECT_SECONDS)
+        try:
+            async with asyncio.timeout(limit):
+                connection = await psycopg.AsyncConnection.connect(target, autocommit=True)
+        except TimeoutError as error:
+            raise psycopg.errors.ConnectionTimeout("timeout expired") from error
+        self._targets.remove(target)  # the next connect begins with the host that answered last
+        self._targets.insert(0, target)
+        return connection
+
+    async def _schema_version(self, connection: Connection, seconds: float) -> int:
+        """Return the version of the schema, which is made where there is none."""
+        version = NEWEST
+        try:
+            with bounded(connection, seconds):
+                version = await self.schema.version(connection)
+            with bounded(connection, REQUEST_SECONDS):
+                return version or (await self.schema.upgrade(connection))[1]
+        except psycopg.Error as error:
+            if connection.closed:
+                raise StoreUnavailable(self.name, "the connection broke at once") from error
+            if version == 0 and error.sqlstate == "42501":
+                reason = "its schema is not there, and this user may not make it"
+                raise StoreDenied(self.name, reason, MAKE_SCHEMA) from error
+            raise refusal(self.name, error.sqlstate, type(error).__name__) from error
+
+    async def _retried(self, connection: Connection, statement: str, parameters: Parameters) -> list[Row]:
+        for _ in range(_TRIES - 1):
+            with suppress(psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
+                return await rows_of(connection, self.schema.fill(statement), parameters)
+        return await rows_of(connection, self.schema.fill(statement), parameters)
+
+
+def _targets(url: StoreUrl) -> list[str]:
+    """Return where to connect to, host by host, as the driver writes it: a password reads the same again."""
+    ports = [str(port or 5432) for _, port in url.hosts] or ["5432"]
+    names = (url.option("host") or ",".join(host for host, _ in url.hosts) or "localhost").split(",")
+    ports = ports * len(names) if len(ports) == 1 else ports
+    if len(ports) != len(names):
+        raise InvalidInput("ports of the store URL", len(ports), f"one, or one per host ({len(names)})", "Name them.")
+    given = {
+        "user": url.user,
+        "password": url.password,
+        "dbname": url.path,
+        "application_name": url.option("application_name", "apportion"),
+        "target_session_attrs": "read-write" if len(names) > 1 else "",
+        **{name: url.option(name) for name in _TLS_OPTIONS},
+    }
+    options = {name: value for name, value in given.items() if value}
+    return [
+        psycopg.conninfo.make_conninfo(
+            **options,
+            host=host,
+            port=port,
+            connect_timeout=int(_CONNECT_SECONDS),
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+            tcp_user_timeout=10_000,
+        )
+        for host, port in zip(names, ports, strict=True)
+    ]

@@ -1,0 +1,84 @@
+"""The ear: hears the hints of PostgreSQL on a connection that also answers requests.
+
+A hint arrives while a statement runs, or between two statements; then the socket becomes readable, and the ear takes
+the hint in. What a hint says is not read: the history counts.
+
+Promises: `is_trusted` says whether hints get through, which a hint of our own shows (a transaction pooler accepts
+LISTEN and delivers nothing). A look that finds news without a hint takes the trust away until the next hint.
+Refuses: connections behind a pooler, which the link never shows it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.door import Door
+from apportion.stores.postgres.driver import Connection, psycopg
+
+
+class Ear:
+    """Tells of each hint, and of the end of the connection while no statement runs."""
+
+    def __init__(self, door: Door) -> None:
+        self.is_trusted = False
+        self._door = door
+        self._heard: Callable[[], None] = _nobody
+        self._listening: int | None = None
+
+    def tells(self, heard: Callable[[], None]) -> None:
+        """Call this from now on."""
+        self._heard = heard
+
+    def distrust(self) -> None:
+        """Believe no longer that hints get through."""
+        self.is_trusted = False
+
+    async def begin(self, connection: Connection) -> None:
+        """Listen on a new connection from now on."""
+        self.is_trusted = False
+        if self._door.is_polled:
+            return
+        connection.add_notify_handler(lambda _: self._take())
+        await self._door.run(connection, sql.LISTEN)
+        await self._door.run(connection, sql.HINT)
+
+    def listen(self, connection: Connection) -> None:
+        """Hear what comes while no statement runs."""
+        if not connection.closed and self._listening is None:
+            self._listening = connection.fileno()
+            asyncio.get_running_loop().add_reader(self._listening, self._overhear, connection)
+
+    def rest(self, connection: Connection) -> None:
+        """Leave the connection to a statement; what has come until now is taken in first."""
+        if self._listening is not None:
+            self._stop()
+            self._consume(connection)
+
+    def _take(self) -> None:
+        self.is_trusted = True
+        self._heard()
+
+    def _overhear(self, connection: Connection) -> None:
+        self._consume(connection)
+        if connection.closed:
+            self.distrust()
+            self._heard()  # the next look connects anew
+
+    def _consume(self, connection: Connection) -> None:
+        """Take in what the server has sent; a connection that has ended is closed afterwards."""
+        try:
+            connection.pgconn.consume_input()
+            while connection.pgconn.notifies() is not None:
+                self._take()
+        except psycopg.Error:
+            self._stop()
+            connection.pgconn.finish()
+
+    def _stop(self) -> None:
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening = None
+
+
+def _nobody() -> None:
+    """Hear nothing."""

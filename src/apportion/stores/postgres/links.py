@@ -1,0 +1,60 @@
+"""Links: the connections of one process to one store, whatever the number of its handles.
+
+One link watches and renews; it waits for no lock and reads in small portions. Another scans, commits and ends leases;
+after a minute of rest its connection is closed. So no scan and no flush stands before a renewal.
+Promises: handles on one event loop whose URLs differ in the namespace alone share links; a forked child has its own.
+"""
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from apportion.model.clock import Clock
+from apportion.stores.clock import SystemClock
+from apportion.stores.postgres.door import Door
+from apportion.stores.postgres.ear import Ear
+from apportion.stores.postgres.leases import Leases
+from apportion.stores.postgres.link import Link
+from apportion.stores.postgres.lookout import Lookout
+from apportion.stores.shared import Shared
+from apportion.stores.url import StoreUrl
+
+REST_SECONDS = 60.0
+
+
+class Links:
+    """Both links, and the lookout over them. Made by `taken`, closed by the last `give_back`."""
+
+    def __init__(self, url: StoreUrl, clock: Clock, key: Hashable) -> None:
+        self.door = Door(url)
+        self.leases = Leases()
+        self._key = key
+        ear = Ear(self.door)
+        self.watching = Link(self.door, patience=self.leases.patience, ear=ear)
+        self.committing = Link(self.door, patience=self.leases.commit_patience, rest_seconds=REST_SECONDS)
+        self.lookout = Lookout(self.watching, self.committing, ear, self.leases, clock, is_polled=self.door.is_polled)
+
+    @classmethod
+    def taken(cls, url: StoreUrl, clock: Clock) -> "Links":
+        """Return the links of this process to the store of a URL, with one more user. Nothing is connected yet."""
+        canonical = replace(url.canonical(), namespace="")
+        key = (canonical, None if isinstance(clock, SystemClock) else id(clock))
+        return _shared.take(key, lambda: cls(canonical, clock, key))
+
+    @property
+    def ours(self) -> bool:
+        """Whether this process opened them, and did not only inherit them in a fork."""
+        return self.watching.ours
+
+    def doubt(self) -> None:
+        """Look at the server before anything else: the store went back."""
+        self.watching.doubt()
+        self.committing.doubt()
+
+    async def give_back(self) -> None:
+        """Use them no more; the last user closes them."""
+        if _shared.give_back(self._key):
+            await self.watching.close()
+            await self.committing.close()
+
+
+_shared: Shared[Links] = Shared()

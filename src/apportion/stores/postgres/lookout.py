@@ -1,0 +1,156 @@
+"""The lookout: one task per process and store that looks for changes and for leases that have ended.
+
+It serves the watches of all handles: a look names the keys that have changed, and the watches of those keys read on.
+Hints make it look at once; without hints it looks again and again, fast only while something is going on; with
+`?watch=poll` it looks twenty times in a time to live, always.
+Promises: no task while nobody watches. Refuses: to judge whether the store went back, which each handle does itself.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable
+from apportion.model.clock import Clock
+from apportion.stores.polling import Polling
+from apportion.stores.polling import pause_seconds as poll_pause_seconds
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.driver import Row
+from apportion.stores.postgres.ear import Ear
+from apportion.stores.postgres.leases import Leases
+from apportion.stores.postgres.link import Link
+from apportion.stores.reaper import Counter, Reaper
+from apportion.stores.watchers import Watcher, Watchers
+
+POLLS_PER_TTL = 20
+_HINTED_PAUSE_SECONDS = 2.0
+_AWAY_SECONDS = 0.25
+_MOST_KEYS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Which life of the store it was, and its revision then."""
+
+    incarnation: int
+    revision: int
+
+
+class Lookout:
+    """Looks on behalf of all handles; `watching` is the link that it asks, `committing` the one that ends leases."""
+
+    def __init__(
+        self, watching: Link, committing: Link, ear: Ear, leases: Leases, clock: Clock, *, is_polled: bool
+    ) -> None:
+        self._watching, self._committing = watching, committing
+        self._ear = ear
+        ear.tells(self._told)
+        self._leases = leases
+        self._clock = clock
+        self._is_polled = is_polled
+        self._watchers = Watchers()
+        self._polling = Polling(self._look, clock, pause=self._pause_seconds)
+        self._reaper = Reaper(own=leases.ids)
+        self._reap_at = clock.elapsed()
+        self._state = State(0, 0)
+        self._was_told = False
+
+    def join(self, start: bytes, end: bytes) -> Watcher:
+        """Return a watch of the keys in [start, end); the first starts the task."""
+        if self._watchers.is_empty:
+            self._reaper.forget()  # nothing is known of the time in which nobody looked
+        watcher = self._watchers.join(start, end)
+        self._polling.join()
+        return watcher
+
+    def leave(self, watcher: Watcher) -> None:
+        """Forget a watch; the last stops the task."""
+        self._watchers.leave(watcher)
+        self._polling.leave()
+
+    def _told(self) -> None:
+        """Look at once: there is a hint, or the connection has ended."""
+        self._was_told = True
+        self._polling.nudge()
+
+    def wrote(self, keys: Iterable[bytes] | None = None, *, at: State | None = None) -> None:
+        """Wake the watches of keys that this process has written, or may have; look often for a while.
+
+        `at` is the state after a write: where it follows the one that was seen, the next look finds nothing new.
+        """
+        if at is not None and at == State(self._state.incarnation, self._state.revision + 1):
+            self._state = at
+        self._polling.noticed()
+        self._watchers.wake(keys)
+
+    def require_running(self) -> None:
+        """Raise the error that ended the task, if one did."""
+        self._polling.next_change()
+
+    async def _look(self) -> None:
+        """Look once for the changes of others, and for leases that have ended."""
+        is_going_on = False
+        try:
+            now = self._clock.elapsed()
+            seen = await self._reap(now) if now >= self._reap_at else None
+            if seen is None or seen != self._state:
+                rows = await self._watching.ask(sql.TOUCHED, {"after": self._state.revision, "most": _MOST_KEYS})
+                was_told, self._was_told = self._was_told, False
+                self._take(rows, was_told=was_told)
+            is_going_on = True
+        except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # a watch that reads says so
+            self._reaper.forget()  # while the store is away, no holder can renew
+            self._reap_at = self._clock.elapsed() + _AWAY_SECONDS
+            await asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            is_going_on = True
+        finally:
+            if not is_going_on:
+                self._watchers.wake()  # they learn what ended the task
+
+    def _take(self, rows: list[Row], *, was_told: bool) -> None:
+        """Wake the watches that a look concerns."""
+        before, now = self._state, state_of(rows[0])
+        self._state = now
+        if now == before:
+            return
+        is_whole = now.incarnation == before.incarnation and cast("int", rows[0][2]) <= before.revision
+        if now.incarnation != before.incarnation:
+            self._reaper.forget()
+        if not was_told:
+            self._ear.distrust()
+        keys = [cast("bytes", row[3]) for row in rows if row[3] is not None]
+        is_whole = is_whole and now.revision > before.revision and len(rows) < _MOST_KEYS
+        self.wrote(keys if is_whole else None)
+
+    async def _reap(self, started: float) -> State:
+        """Read counters of leases, end those that have not moved for their time to live; return the state met."""
+        most, known = self._reaper.most(started), frozenset(self._leases.ids)
+        rows = await self._watching.ask(sql.COUNTERS, {"most": most})
+        finished, met = self._clock.elapsed(), state_of(rows[0])
+        counters = [_counter(row) for row in rows if row[2] is not None]
+        ended = self._reaper.ended(counters, started=started, finished=finished, most=most)
+        self._reap_at = finished + self._reaper.pause_seconds() * random.uniform(0.9, 1.1)  # noqa: S311 - no secret
+        if most is None:
+            self._leases.forget(known - {each.lease for each in counters})
+        for each in ended:
+            ending = [met.incarnation, met.revision, each.lease, each.renewals, self._leases.lock_milliseconds]
+            await self._committing.ask(sql.END, ending)
+        return met
+
+    def _pause_seconds(self, quiet_seconds: float) -> float:
+        if self._is_polled:
+            return self._leases.shortest_seconds / POLLS_PER_TTL
+        pause = _HINTED_PAUSE_SECONDS if self._ear.is_trusted else poll_pause_seconds(quiet_seconds)
+        return max(0.0, min(pause, self._reap_at - self._clock.elapsed()))
+
+
+def state_of(row: Row) -> State:
+    """Return the state that a row begins with."""
+    return State(cast("int", row[0]), cast("int", row[1]))
+
+
+def _counter(row: Row) -> Counter:
+    _, _, lease, renewals, ttl_seconds = cast("tuple[int, int, int, int, float]", row)
+    return Counter(lease=lease, renewals=renewals, ttl_seconds=ttl_seconds)

@@ -1,0 +1,67 @@
+"""A scan in portions, so that no reply is long in coming and other requests pass between.
+
+Each portion brings some more items, and what became since the last one of those before it, of one state: so the last
+portion makes the whole scan one of one revision.
+Promises: where the history that this needs is gone, or the store is in another life, the scan begins anew.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from apportion.stores.api import Item
+from apportion.stores.postgres.driver import Parameter, Row
+from apportion.stores.postgres.lookout import State, state_of
+
+PORTION_ITEMS = 2_000
+PORTION_BYTES = 1 << 18
+Fields = tuple[bytes, bytes, int, int | None]
+
+
+class Scanning:
+    """The items that were found so far in [start, end)."""
+
+    def __init__(self, start: bytes, end: bytes, item_of: Callable[[Fields], Item]) -> None:
+        self._start, self._end = start, end
+        self._item_of = item_of
+        self._next = start
+        self._found: dict[bytes, Item] = {}
+        self.at: State | None = None
+        self.is_complete = False
+
+    def wanted(self) -> Mapping[str, Parameter]:
+        """Return the parameters of the next portion."""
+        return {
+            "start": self._start,
+            "next": self._next,
+            "end": self._end,
+            "at": None if self.at is None else self.at.revision,
+            "most": PORTION_ITEMS,
+            "most_bytes": PORTION_BYTES,
+        }
+
+    def take(self, rows: list[Row]) -> State:
+        """Take a portion; return the state of the store that all found items are of now."""
+        before, self.at = self.at, state_of(rows[0])
+        if before is not None and not self._follows(before, self.at, cast("int", rows[0][2])):
+            self._found, self._next, self.at = {}, self._start, None
+            return before
+        found = [row for row in rows if row[3] is not None]
+        for row in sorted((row[4:] for row in found if row[3]), key=lambda each: cast("int", each[2])):
+            key, value, *_ = row
+            if value is None:
+                self._found.pop(cast("bytes", key), None)
+            else:
+                self._found[cast("bytes", key)] = self._item_of(cast("Fields", row))
+        portion = [cast("Fields", row[4:]) for row in found if not row[3]]
+        self._found.update((each[0], self._item_of(each)) for each in portion)
+        self._next = max((each[0] + b"\0" for each in portion), default=self._next)
+        self.is_complete = len(portion) < PORTION_ITEMS and sum(len(each[1]) for each in portion) < PORTION_BYTES
+        return self.at
+
+    def items(self) -> tuple[Item, ...]:
+        """Return all that was found, sorted by key."""
+        return tuple(self._found[key] for key in sorted(self._found))
+
+    @staticmethod
+    def _follows(before: State, now: State, compacted: int) -> bool:
+        return now.incarnation == before.incarnation and compacted <= before.revision <= now.revision
