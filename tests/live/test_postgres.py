@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 import traceback
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import chain
 from urllib.parse import quote
 
@@ -22,11 +22,13 @@ from apportion.errors import (
     Compacted,
     InvalidInput,
     NotPromised,
+    StoreClosed,
     StoreDenied,
     StoreUnavailable,
     StoreWentBack,
 )
 from apportion.stores import Absent, Committed, Put, Unchanged, administration, connect
+from apportion.stores.postgres import links
 from tests.console.running import run
 from tests.stores.rigs import absent
 from tests.stores.rigs.postgres import AS_POSTGRES, DATABASE, SECRET, USER, PostgresRig, free_port, programs
@@ -332,6 +334,59 @@ def test_a_commit_that_must_wait_too_long_for_others_fails_for_certain(rig, sche
                 with pytest.raises(StoreUnavailable, match="lock"):
                     await put(store, "a")
             assert () == (await store.scan("")).items
+
+    asyncio.run(main())
+
+
+def _connections(rig):
+    return rig.sql(f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{USER}'")[0][0]
+
+
+def test_however_many_groups_a_process_has_two_connections_and_few_descriptors(rig, schema):
+    async def main():
+        most, shown = 0, []
+        async with AsyncExitStack() as handles:
+            for number in range(60):
+                store = await handles.enter_async_context(opened(rig.url(f"group{number}", options=schema)))
+                shown.append(await handles.enter_async_context(taped(store, 0)))
+                most = max(most, _connections(rig))
+                lease = await store.grant(ttl_seconds=30)
+                await put(store, "member", lease=lease.id)
+            await eventually(lambda: all(len(each) == 1 for each in shown))
+            assert most <= 2
+            assert len(os.listdir("/proc/self/fd")) < 40
+        await eventually(lambda: _connections(rig) == 0)
+
+    asyncio.run(main())
+
+
+def test_the_connection_that_commits_is_closed_after_a_rest_and_comes_back(rig, schema, monkeypatch):
+    monkeypatch.setattr(links, "REST_SECONDS", 0.2)
+
+    async def main():
+        async with opened(rig.url("rest", options=schema)) as store, taped(store, 0) as shown:
+            await put(store, "a")
+            await eventually(lambda: len(shown) == 1 and _connections(rig) == 1)
+            await put(store, "b")
+            await eventually(lambda: len(shown) == 2)
+
+    asyncio.run(main())
+
+
+def test_a_handle_that_is_closed_while_another_uses_its_links_costs_the_other_nothing(rig, schema):
+    async def main():
+        url = rig.url("closing", options=schema)
+        async with opened(url) as store, taped(store, 0) as shown:
+            for number in range(5):
+                other = await connect(url)
+                pending = asyncio.create_task(put(other, f"{number}"))
+                await asyncio.sleep(0)
+                await other.close()
+                await asyncio.wait([pending])
+                assert isinstance(pending.exception(), StoreClosed) or isinstance(pending.result(), Committed)
+                assert isinstance(await put(store, f"own{number}"), Committed)
+            made = {item.key for item in (await store.scan("")).items}
+            await eventually(lambda: {change.events[0].key for change in shown} == made)
 
     asyncio.run(main())
 

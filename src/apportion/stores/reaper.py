@@ -6,8 +6,9 @@ clock, has ended. No wall clock is compared with another, so a clock that steps,
 The process that then deletes the lease compares the counter again, so that several reapers do no harm.
 
 A process needs one reaper per store. Up to 20 leases, each reaper reads all of them. Above 20, the holders of the three
-lowest leases read all; the others read those three alone and more seldom, so that dead readers are found. Now and
-then, every reaper reads all: a holder that does not watch may have one of the three.
+lowest leases read all; the others read those three alone and more seldom, so that dead readers are found. While none of
+the three moves, every reaper reads all. Now and then it does so anyway: a holder that does not watch may have one of
+the three.
 Promises: a lease that is renewed within its time to live is never called ended, whatever delays the reads; the reads
 of a fleet grow with its leases and not with their square.
 """
@@ -20,6 +21,7 @@ READERS = 3
 _READS_PER_TTL = 20
 _LEASES_PER_READER = 50  # beyond, reapers that all read everything share the work: each reads more seldom
 _SLOWEST_RATIO = 0.25
+_STILL_RATIO = 0.75  # a reader that has not renewed for so much of its time to live may be dead
 _LONGEST_PAUSE_SECONDS = 0.5  # a lease granted meanwhile may be a short one
 
 
@@ -54,18 +56,22 @@ class Reaper:
         self._still_since: dict[int, tuple[int, float]] = {}
         self._crowd = 0  # leases at the last read of all
         self._shortest_seconds = float("inf")
-        self._lowest: tuple[int, ...] = ()
-        self._whole_at = float("-inf")
+        self._lowest: tuple[Counter, ...] = ()
+        self._moved_at: dict[int, float] = {}
+        self._whole_at = self._read_at = float("-inf")
 
     def most(self, now: float) -> int | None:
         """Return how many leases, the lowest ones, the next read must show; None for all.
 
         >>> reaper = Reaper(own={40})
         >>> fleet = [Counter(lease=number, renewals=0, ttl_seconds=2.0) for number in range(1, 61)]
-        >>> reaper.most(0.0), reaper.ended(fleet, started=0.0, finished=0.0), reaper.most(0.5), reaper.most(30.0)
-        (None, (), 3, None)
+        >>> reaper.ended(fleet, started=0.0, finished=0.0), reaper.most(0.4)
+        ((), None)
+        >>> fleet[0] = Counter(lease=1, renewals=1, ttl_seconds=2.0)
+        >>> reaper.ended(fleet, started=0.5, finished=0.5), reaper.most(0.9), reaper.most(31.0)
+        ((), 3, None)
         """
-        if self._reads_all or now >= self._whole_at + self._crowd * _SLOWEST_RATIO * self._shortest_seconds:
+        if self._reads_all(now) or now >= self._whole_at + self._crowd * _SLOWEST_RATIO * self._shortest_seconds:
             return None
         return READERS
 
@@ -78,7 +84,9 @@ class Reaper:
         """
         still_since = {each.lease: self._since(each, finished) for each in counters}
         times = [each.ttl_seconds for each in counters]
-        self._lowest = tuple(sorted(still_since))[:READERS]
+        self._lowest = tuple(sorted(counters, key=lambda each: each.lease)[:READERS])
+        self._moved_at = {each.lease: self._moved(each, finished) for each in self._lowest}
+        self._read_at = finished
         if most is None:
             self._still_since = still_since
             self._crowd, self._shortest_seconds = len(times), min(times, default=float("inf"))
@@ -92,16 +100,24 @@ class Reaper:
         """Return how long to wait before the next read: a part of the shortest time to live."""
         if not self._crowd:
             return _LONGEST_PAUSE_SECONDS
-        if self._own is not None and not self._reads_all:
+        if self._own is not None and not self._reads_all(self._read_at):
             return _SLOWEST_RATIO * self._shortest_seconds
         crowd = max(1.0, self._crowd / _LEASES_PER_READER) if self._own is None else 1.0
         ratio = min(_SLOWEST_RATIO, crowd / _READS_PER_TTL)
         return min(_LONGEST_PAUSE_SECONDS, self._shortest_seconds * ratio)
 
-    @property
-    def _reads_all(self) -> bool:
-        own = self._own
-        return own is None or self._crowd <= MOST_WITHOUT_READERS or any(lease in own for lease in self._lowest)
+    def _reads_all(self, now: float) -> bool:
+        if self._own is None or self._crowd <= MOST_WITHOUT_READERS:
+            return True
+        readers = [each for each in self._lowest if now - self._moved_at[each.lease] < _STILL_RATIO * each.ttl_seconds]
+        return not readers or any(each.lease in self._own for each in self._lowest)
+
+    def _moved(self, counter: Counter, finished: float) -> float:
+        """Return when the counter was last seen to have moved; its first sight says nothing."""
+        known = self._still_since.get(counter.lease)
+        if known is not None and known[0] != counter.renewals:
+            return finished
+        return self._moved_at.get(counter.lease, float("-inf"))
 
     def _since(self, counter: Counter, finished: float) -> tuple[int, float]:
         known = self._still_since.get(counter.lease)

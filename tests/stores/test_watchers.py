@@ -1,0 +1,58 @@
+"""Watches of one store: each wakes for keys of its own range, and misses nothing that is told after it took its event."""
+
+import asyncio
+
+from apportion.model.clock import Clock
+from apportion.stores.clock import SystemClock
+from apportion.stores.polling import Polling
+from apportion.stores.watchers import Watchers
+
+
+def test_a_change_wakes_the_watches_of_its_keys_alone():
+    watchers = Watchers()
+    one, other = watchers.join(b"a/", b"a0"), watchers.join(b"b/", b"b0")
+    events = [each.next_change() for each in (one, other)]
+    watchers.wake([b"a/7", b"c"])
+    assert [True, False] == [each.is_set() for each in events]
+    watchers.wake()
+    assert [True, True] == [each.is_set() for each in events]
+
+
+def test_a_watch_that_was_woken_before_it_waits_waits_for_the_next_change():
+    watchers = Watchers()
+    watcher = watchers.join(b"a", b"b")
+    first = watcher.next_change()
+    watchers.wake([b"a"])
+    second = watcher.next_change()
+    assert (True, False) == (first.is_set(), second.is_set())
+    watchers.leave(watcher)
+    watchers.wake()
+    assert not second.is_set()
+
+
+def test_a_nudge_ends_the_pause_of_a_polling_and_one_during_a_look_is_not_lost():
+    clock: Clock = SystemClock()
+    looks = []
+
+    async def main():
+        looked = asyncio.Event()
+
+        async def look():
+            looks.append(len(looks))
+            if len(looks) == 2:
+                polling.nudge()
+            looked.set()
+
+        polling = Polling(look, clock, pause=lambda _: 3_600.0)
+        polling.join()
+        async with asyncio.timeout(10):
+            await looked.wait()
+            looked.clear()
+            polling.nudge()
+            while len(looks) < 3:
+                await looked.wait()
+                looked.clear()
+        polling.leave()
+
+    asyncio.run(main())
+    assert [0, 1, 2] == looks
