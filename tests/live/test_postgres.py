@@ -12,6 +12,7 @@ import time
 import traceback
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import chain
+from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
@@ -354,7 +355,7 @@ def test_however_many_groups_a_process_has_two_connections_and_few_descriptors(r
                 await put(store, "member", lease=lease.id)
             await eventually(lambda: all(len(each) == 1 for each in shown))
             assert most <= 2
-            assert len(os.listdir("/proc/self/fd")) < 40
+            assert len(list(Path("/proc/self/fd").iterdir())) < 40
         await eventually(lambda: _connections(rig) == 0)
 
     asyncio.run(main())

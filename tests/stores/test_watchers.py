@@ -1,4 +1,4 @@
-"""Watches of one store: each wakes for keys of its own range, and misses nothing that is told after it took its event."""
+"""Watches of one store: each wakes for keys of its own range, and misses nothing told after it took its event."""
 
 import asyncio
 
