@@ -1,18 +1,20 @@
 """`apportion group run`: a member of a group that runs a command for each partition it owns, in any language.
 
-Promises: one process a partition, which ends before the partition is handed over: SIGTERM, and SIGKILL once the drain
-times out. When the session is past its deadline all are killed at once, before others may take over. A command that
-ends by itself is started again, later each time; it, and all that it started in its process group, is one work.
-Refuses: to answer for what a killed command had under way elsewhere; pass its token on to whoever is written to.
+Promises: a partition has one command at a time. A command and all of its descendants are one work. The work ends before
+the partition is handed over: by SIGTERM, and by SIGKILL once the drain times out. The keeper kills all works at the
+deadline of the session, before others may take over. A command that ends by itself, or that cannot be started, is
+started again, later each time. SIGTERM, SIGINT and SIGHUP hand all over; a second one kills all works, then the runner.
+Refuses: to let a report decide anything; to answer for what a killed command had under way elsewhere, where its token
+must be shown.
 """
 
 import asyncio
+import logging
 import os
 import shutil
 import signal
-import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
@@ -20,15 +22,20 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.cluster.facade import AsyncGroup, AsyncOpening
+from apportion.cluster.guards import note
 from apportion.cluster.options import DRAIN, TTL
 from apportion.cluster.records import Mode
-from apportion.console.output import FORMAT_VERSION
+from apportion.console.group_commands import Command, Commands
+from apportion.console.group_reports import Reports
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.epoch import FencingToken
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 10.0  # a command that ran for so long begins with the first pause again
+ONE_SIGNAL_SECONDS = 1.0  # signals that come so soon after the first one are the same request
+LAST_SECONDS = 1.0  # for what was killed to be gone
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @Parameter(name="*")
@@ -76,39 +83,60 @@ def run(url: str, name: str, command: Sequence[str], joining: Joining, *, json: 
         raise InvalidInput("command", "", "a command and its arguments", hint)
     if shutil.which(command[0]) is None:
         raise InvalidInput("command", command[0], "a program that can be run", "Is it on the PATH, and executable?")
-    asyncio.run(_Runner(name, tuple(command), json=json).take_part(joining.opening(url, name)))
+    reports = Reports(name, json=json)
+    logging.getLogger().addHandler(reports)
+    try:
+        asyncio.run(_Runner(name, tuple(command), joining, reports).take_part(joining.opening(url, name)))
+    finally:
+        logging.getLogger().removeHandler(reports)
+        reports.end()
 
 
 class _Runner:
     """The commands of one member."""
 
-    def __init__(self, name: str, command: tuple[str, ...], *, json: bool) -> None:
-        self._name, self._command, self._json = name, command, json
+    def __init__(self, name: str, command: tuple[str, ...], joining: Joining, reports: Reports) -> None:
+        self._name, self._command, self._say = name, command, reports.say
+        self._ttl_seconds = joining.lease_ttl.total_seconds()
         self._lost: dict[int, asyncio.Event] = {}
         self._works: set[asyncio.Task[None]] = set()
 
     async def take_part(self, opening: AsyncOpening) -> None:
         """Join, follow what is gained and lost, leave."""
-        async with opening as group:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupted, group)
-            self._say(None, "joined", f"{group.member_id} joined {self._name}")
+        requests = _Requests(self._kill_all)
+        with requests.heard():
             try:
-                async for change in group.changes():
-                    for partition in change.lost:
-                        self._lost[partition].set()
-                    for partition in change.gained:
-                        self._begin(group, partition)
-            finally:
-                for event in self._lost.values():
-                    event.set()
-                if self._works:
-                    await asyncio.wait(self._works)
+                async with opening as group:
+                    requests.group = group
+                    ttl = self._ttl_seconds
+                    self._commands = Commands(self._command, seconds_left=lambda: group.seconds_left, ttl_seconds=ttl)
+                    self._say(None, "joined", f"{group.member_id} joined {self._name}")
+                    await self._follow(group)
+            except asyncio.CancelledError:
+                if requests.first_at is None:
+                    raise
+                self._say(None, "left", "left before it had joined")
+                return
         self._say(None, "left", f"{group.member_id} left {self._name}")
 
-    def _interrupted(self, group: AsyncGroup) -> None:
-        """Leave at the first Ctrl-C; the second one ends this process, and with it every command."""
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
-        group.leave()
+    async def _follow(self, group: AsyncGroup) -> None:
+        try:
+            async for change in group.changes():
+                for partition in change.lost:
+                    self._lost[partition].set()
+                for partition in change.gained:
+                    self._begin(group, partition)
+        finally:
+            for event in self._lost.values():
+                event.set()
+            if self._works:
+                await asyncio.wait(self._works)
+            await self._commands.close()
+
+    async def _kill_all(self) -> None:
+        if self._works:
+            self._commands.kill_all()
+            await asyncio.wait(self._works, timeout=LAST_SECONDS)
 
     def _begin(self, group: AsyncGroup, partition: int) -> None:
         lost = self._lost[partition] = asyncio.Event()
@@ -120,85 +148,103 @@ class _Runner:
         """Run the command while the partition is ours; the hold keeps it from being handed over before that ended."""
         try:
             async with group.hold(partition) as token:
-                await self._keep_running(partition, token, lost)
+                note(token)  # a guard that the command asks is in another process: this one cannot tell
+                await self._keep_running(group, partition, token, lost)
         except NotOwner as error:
             self._say(partition, "lost", error.problem)
 
-    async def _keep_running(self, partition: int, token: FencingToken, lost: asyncio.Event) -> None:
+    async def _keep_running(self, group: AsyncGroup, partition: int, token: FencingToken, lost: asyncio.Event) -> None:
         pause = FIRST_PAUSE_SECONDS
         loop = asyncio.get_running_loop()
         while not lost.is_set():
+            group.token(partition)  # raises when it is not ours any more
             began = loop.time()
-            code = await self._run_once(partition, token, lost)
+            how = await self._run_once(partition, token, lost)
             if lost.is_set():
-                self._say(partition, "lost", f"lost; the command has ended ({_how(code)})")
+                self._say(partition, "lost", f"lost; the command has ended ({how})")
                 return
             pause = FIRST_PAUSE_SECONDS if loop.time() - began >= STEADY_SECONDS else pause
-            self._say(partition, "ended", f"ended by itself ({_how(code)}); started again in {pause:g} s")
+            self._say(partition, "ended", f"ended by itself ({how}); started again in {pause:g} s")
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await lost.wait()
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
-    async def _run_once(self, partition: int, token: FencingToken, lost: asyncio.Event) -> int:
+    async def _run_once(self, partition: int, token: FencingToken, lost: asyncio.Event) -> str:
         """Start the command, and see it end; cancelled, it is killed."""
-        process = await self._started(partition, token)
-        ended = asyncio.ensure_future(process.wait())
+        command = await self._started(partition, token)
         told = asyncio.ensure_future(lost.wait())
         try:
-            await asyncio.wait((ended, told), return_when=asyncio.FIRST_COMPLETED)
-            if not ended.done():
-                _signal(process, signal.SIGTERM)
-                await asyncio.wait((ended,))
+            await asyncio.wait((command.ended, told), return_when=asyncio.FIRST_COMPLETED)
+            if not command.ended.done():
+                command.ask_to_end()
+                await asyncio.wait((command.ended,))
+        except asyncio.CancelledError:
+            command.kill()
+            await _seen_through(command.ended)
+            self._say(partition, "killed", "killed: the drain timed out, or our session is over")
+            raise
         finally:
             told.cancel()
-            is_killed = not ended.done()
-            _signal(process, signal.SIGKILL)  # what it has left behind, or itself
-            await _seen_through(ended)
-            if is_killed:
-                self._say(partition, "killed", "killed: the drain timed out, or our session is over")
-        return ended.result()
+        return command.ended.result()
 
-    async def _started(self, partition: int, token: FencingToken) -> asyncio.subprocess.Process:
-        given = {
-            "APPORTION_GROUP": self._name,
-            "APPORTION_PARTITION": str(partition),
-            "APPORTION_TOKEN": str(token),
-            "APPORTION_TOKEN_HOLDER": token.holder,
-        }
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "apportion.console.group_child", str(os.getpid()), *self._command),
-            env={**os.environ, **given},
-            stdin=asyncio.subprocess.DEVNULL,
-            process_group=0,
+    async def _started(self, partition: int, token: FencingToken) -> Command:
+        command = await self._commands.start(
+            {
+                "APPORTION_GROUP": self._name,
+                "APPORTION_PARTITION": str(partition),
+                "APPORTION_TOKEN": str(token),
+                "APPORTION_TOKEN_HOLDER": token.holder,
+            }
         )
-        self._say(partition, "started", f"started process {process.pid} under token {token}")
-        return process
-
-    def _say(self, partition: int | None, event: str, text: str) -> None:
-        """Report on standard error: standard output belongs to the commands."""
-        if self._json:
-            import json  # noqa: PLC0415 - the option has its name
-
-            facts = {"group": self._name, "event": event, "partition": partition, "text": text}
-            line = json.dumps({"format_version": FORMAT_VERSION, "command": "group run", **facts}, ensure_ascii=False)
-        else:
-            line = f"{self._name}: {text}" if partition is None else f"{self._name}/{partition}: {text}"
-        print(line, file=sys.stderr, flush=True)
+        command.pid.add_done_callback(
+            lambda pid: self._say(partition, "started", f"started process {pid.result()} under token {token}")
+        )
+        return command
 
 
-async def _seen_through(ended: "asyncio.Future[int]") -> None:
-    """Wait until a killed process has ended, whoever cancels us meanwhile: it takes milliseconds."""
+class _Requests:
+    """The signals that ask this process to leave: the first one hands all over, a later one ends it at once."""
+
+    def __init__(self, kill_all: Callable[[], Coroutine[None, None, None]]) -> None:
+        self.group: AsyncGroup | None = None
+        self.first_at: float | None = None
+        self._kill_all, self._loop = kill_all, asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._end: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Within the block they come here; a signal that is ignored, as under nohup, stays ignored."""
+        numbers = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+        for number in numbers:
+            self._loop.add_signal_handler(number, self._hear, number)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                self._loop.remove_signal_handler(number)
+
+    def _hear(self, number: int) -> None:
+        if self.first_at is None:
+            self.first_at = self._loop.time()
+            if self.group is not None:
+                self.group.leave()
+            elif self._task is not None:
+                self._task.cancel()
+        elif self._end is None and self._loop.time() >= self.first_at + ONE_SIGNAL_SECONDS:
+            self._end = self._loop.create_task(self._end_by(number))
+
+    async def _end_by(self, number: int) -> None:
+        """Kill all works, then this process, by the signal that asked for it."""
+        await self._kill_all()
+        self._loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+async def _seen_through(ended: "asyncio.Future[str]") -> None:
+    """Wait until a killed command has ended, whoever cancels us meanwhile: it takes milliseconds."""
     while not ended.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait((ended,))
-
-
-def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """Signal a process and all of its process group."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
-
-
-def _how(code: int) -> str:
-    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

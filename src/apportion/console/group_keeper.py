@@ -1,0 +1,287 @@
+"""The keeper: the process that starts the commands of `apportion group run`, and ends them.
+
+    python -I -S group_keeper.py SOCKET COMMAND [ARGUMENTS]
+
+SOCKET is inherited from the runner. An order is one line of JSON: `live` until a deadline on the elapsed clock of the
+machine, `start` with an id and variables, `ask` an id to end, `kill` an id. The keeper replies with the process id and,
+at the end, with the outcome. Each command has a supervisor: a fork of this process that adopts all descendants of the
+command (on Linux), so that none of them can leave the tree.
+
+Promises: no command runs past the deadline, even when the runner is paused. The end of the runner, of the keeper or of
+a supervisor ends the whole tree of its commands. An outcome is told after the last process of the tree has ended. The
+socket closes after the last tree has ended.
+Refuses: to import anything but the standard library: a module of the working directory is never run. To outlive SIGKILL
+of the runner, the keeper and a supervisor at the same moment: then only the command itself ends with them.
+"""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+_REPORT = struct.Struct("128s")  # what a supervisor says: its command's process id, then how that has ended
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_LONGEST_WAIT_SECONDS = 0.5  # timers stand still while the machine is suspended; the clock does not
+_ASK, _END = signal.SIGUSR1, signal.SIGTERM
+_HEARD = {signal.SIGCHLD, _ASK, _END, signal.SIGINT, signal.SIGHUP}
+_IS_LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+class Keeper:
+    """All commands that run, by the process id of their supervisor."""
+
+    def __init__(self, orders: socket.socket, command: list[str]) -> None:
+        self._orders, self._command = orders, command
+        self._until = float("-inf")
+        self._is_ending = False
+        self._ids: dict[int, int] = {}  # supervisor -> id
+        self._reports: dict[int, int] = {}  # supervisor -> pipe on which it reports
+        self._torn: list[int] = []  # ids whose supervisor was killed, while descendants may go on
+        self._unread, self._unsent = b"", b""
+        self._children, woken = os.pipe()
+        for each in (self._children, woken, orders.fileno()):
+            os.set_blocking(each, False)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # noqa: ARG005 - the pipe is what wakes us
+
+    def run(self) -> None:
+        """Follow orders until the runner has gone and every tree has ended."""
+        while not self._is_ending or self._ids or self._torn:
+            self._wait()
+            self._read_orders()
+            if self._is_ending or time.clock_gettime(_CLOCK) >= self._until:
+                self._end_all()
+            self._reap()
+            self._send()
+
+    def _wait(self) -> None:
+        left = self._until - time.clock_gettime(_CLOCK)
+        seconds = min(left, _LONGEST_WAIT_SECONDS) if left > 0 else _LONGEST_WAIT_SECONDS
+        ready = [self._children] if self._is_ending else [self._children, self._orders.fileno()]
+        select.select(ready, [self._orders] if self._unsent else [], [], seconds if self._ids or self._torn else None)
+
+    def _read_orders(self) -> None:
+        read = _read(self._orders.fileno())
+        self._is_ending |= read == b""  # the runner has gone, or wants no more of us
+        *lines, self._unread = (self._unread + (read or b"")).split(b"\n")
+        for line in lines:
+            order = json.loads(line)
+            if order["do"] == "live":
+                self._until = order["until"]
+            elif order["do"] == "start":
+                self._start(order["id"], order["environ"])
+            else:
+                for supervisor in [each for each, kept in self._ids.items() if kept == order["id"]]:
+                    os.kill(supervisor, _ASK if order["do"] == "ask" else _END)
+
+    def _start(self, kept: int, environ: dict[str, str]) -> None:
+        """Fork a supervisor, and tell the process id of its command; a start that fails is a command that ended."""
+        if self._is_ending or time.clock_gettime(_CLOCK) >= self._until:
+            self._tell(kept, end="not started: our session is over")
+            return
+        try:
+            report, write = os.pipe()
+        except OSError as error:
+            self._tell(kept, end=f"not started: {error.strerror}")
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+        keeper = os.getpid()
+        try:
+            supervisor = os.fork()
+        except OSError as error:
+            os.close(report)
+            self._tell(kept, end=f"not started: {error.strerror}")
+            return
+        else:
+            if supervisor == 0:
+                _supervise(self._command, environ, keeper, write, before)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(write)
+        self._ids[supervisor], self._reports[supervisor] = kept, report
+        if pid := _said(report):  # it comes at once, empty where no process could be made
+            self._tell(kept, pid=int(pid))
+
+    def _end_all(self) -> None:
+        for supervisor in self._ids:
+            os.kill(supervisor, _END)
+
+    def _reap(self) -> None:
+        """Tell who has ended; a supervisor that was killed leaves its orphans to us."""
+        _read(self._children)
+        while supervisor := _reaped():
+            if supervisor in self._ids:
+                kept, report = self._ids.pop(supervisor), self._reports.pop(supervisor)
+                end = _said(report)
+                os.close(report)
+                if end:
+                    self._tell(kept, end=end)
+                else:
+                    self._torn.append(kept)
+        if self._torn:
+            strays = [pid for pid in _children() if pid not in self._ids]
+            for pid in strays:
+                _kill(pid)
+            if not strays:
+                for kept in self._torn:
+                    self._tell(kept, end="its supervisor was killed")
+                self._torn.clear()
+
+    def _tell(self, kept: int, *, pid: int | None = None, end: str | None = None) -> None:
+        self._unsent += json.dumps({"id": kept, "pid": pid, "end": end}).encode() + b"\n"
+
+    def _send(self) -> None:
+        """Send what can be sent without waiting; a runner that has gone hears nothing."""
+        with suppress(OSError):
+            self._unsent = self._unsent[self._orders.send(self._unsent) :] if self._unsent else b""
+
+
+def _supervise(
+    command: list[str], environ: dict[str, str], keeper: int, report: int, mask: "set[signal.Signals | int]"
+) -> NoReturn:
+    """Start the command, wait for its end or for a signal, end its tree, and report."""
+    try:
+        _control(_PR_SET_CHILD_SUBREAPER, 1)
+        _ends_with(keeper, _END)
+        supervisor, pid = os.getpid(), os.fork()
+        if pid == 0:
+            _become(command, environ, supervisor, mask)
+        with suppress(OSError):  # the command does the same: whoever comes first
+            os.setpgid(pid, pid)
+        _say(report, str(pid))
+        _say(report, _how(_ended(pid)))
+    except OSError as error:
+        _say(report, "")
+        _say(report, f"not started: {error.strerror}")
+    finally:
+        os._exit(0)
+
+
+def _ended(command: int) -> int:
+    """Return the exit code of a command, or less than 0 for a signal, once its whole tree has ended."""
+    code = None
+    while code is None:
+        heard = signal.sigwait(_HEARD)
+        if heard == _ASK:
+            _kill(-command, signal.SIGTERM)
+        elif heard == signal.SIGCHLD:
+            code = _code_of(command)
+        else:
+            break
+    _kill(-command)
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return -signal.SIGKILL if code is None else code
+        if pid == command:
+            code = os.waitstatus_to_exitcode(status)
+        elif pid == 0:  # something is left: orphans are our children now
+            for child in _children():
+                _kill(child)
+            if _IS_LINUX:
+                signal.sigtimedwait({signal.SIGCHLD}, 0.01)
+
+
+def _code_of(command: int) -> int | None:
+    """Reap all that has ended; return the exit code of the command if it is among them."""
+    code = None
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            code = os.waitstatus_to_exitcode(ended[1]) if ended[0] == command else code
+    return code
+
+
+def _become(
+    command: list[str], environ: dict[str, str], supervisor: int, mask: "set[signal.Signals | int]"
+) -> NoReturn:
+    """Become the command, in a process group of its own, with the signals of a fresh process."""
+    code = 126
+    try:
+        os.setpgid(0, 0)
+        _ends_with(supervisor, signal.SIGKILL)
+        for number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)):
+            signal.signal(number, signal.SIG_DFL)  # Python ignores them
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.execvpe(command[0], command, os.environ | environ)  # noqa: S606 - what the user asked for
+    except OSError as error:
+        code = 127 if isinstance(error, FileNotFoundError) else 126
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="backslashreplace"))
+    finally:
+        os._exit(code)
+
+
+def _ends_with(parent: int, number: int) -> None:
+    """Get a signal as soon as the parent ends; end now if it has ended already."""
+    _control(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _control(option: int, value: int) -> None:
+    if _IS_LINUX:
+        _LIBC.prctl(option, value, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    """Return the children of this process; orphans of its descendants are among them."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_bytes().rpartition(b")")[2].split()[1]) == os.getpid():
+                found.append(int(stat.parent.name))
+    return found
+
+
+def _kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Signal a process, or the process group of a negative number; one that has ended needs none."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _reaped() -> int:
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0]
+    except ChildProcessError:
+        return 0
+
+
+def _read(descriptor: int) -> bytes | None:
+    """Return what is there, empty at the end, None for nothing yet."""
+    try:
+        return os.read(descriptor, 65_536)
+    except BlockingIOError:
+        return None
+    except ConnectionResetError:
+        return b""
+
+
+def _say(report: int, text: str) -> None:
+    os.write(report, _REPORT.pack(text.encode()))
+
+
+def _said(report: int) -> str:
+    """Return the next thing that a supervisor said; empty at the end."""
+    return os.read(report, _REPORT.size).rstrip(b"\0").decode()
+
+
+def _how(code: int) -> str:
+    names = {each.value: each.name for each in signal.Signals}
+    return f"exit code {code}" if code >= 0 else f"signal {names.get(-code, -code)}"
+
+
+_LIBC = ctypes.CDLL(None)
+
+
+if __name__ == "__main__":
+    _control(_PR_SET_CHILD_SUBREAPER, 1)
+    Keeper(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]).run()
