@@ -24,16 +24,23 @@ import struct
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 _REPORT = struct.Struct("128s")  # what a supervisor says: its command's process id, then how that has ended
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _LONGEST_WAIT_SECONDS = 0.5  # timers stand still while the machine is suspended; the clock does not
+_LAST_SECONDS = 0.02  # from SIGKILL to the end of a process
 _ASK, _END = signal.SIGUSR1, signal.SIGTERM
 _HEARD = {signal.SIGCHLD, _ASK, _END, signal.SIGINT, signal.SIGHUP}
 _IS_LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+class _Kept:
+    """A command that runs: its number, and the pipe on which its supervisor reports."""
+
+    def __init__(self, number: int, report: int) -> None:
+        self.number, self.report, self.has_begun = number, report, False
 
 
 class Keeper:
@@ -43,9 +50,8 @@ class Keeper:
         self._orders, self._command = orders, command
         self._until = float("-inf")
         self._is_ending = False
-        self._ids: dict[int, int] = {}  # supervisor -> id
-        self._reports: dict[int, int] = {}  # supervisor -> pipe on which it reports
-        self._torn: list[int] = []  # ids whose supervisor was killed, while descendants may go on
+        self._kept: dict[int, _Kept] = {}
+        self._torn: list[int] = []  # numbers whose supervisor was killed, while descendants may go on
         self._unread, self._unsent = b"", b""
         self._children, woken = os.pipe()
         for each in (self._children, woken, orders.fileno()):
@@ -55,19 +61,27 @@ class Keeper:
 
     def run(self) -> None:
         """Follow orders until the runner has gone and every tree has ended."""
-        while not self._is_ending or self._ids or self._torn:
+        while not self._is_ending or self._kept or self._torn:
             self._wait()
             self._read_orders()
             if self._is_ending or time.clock_gettime(_CLOCK) >= self._until:
-                self._end_all()
+                for supervisor in self._kept:
+                    os.kill(supervisor, _END)
+            for kept in self._kept.values():
+                self._hear_pid(kept)
             self._reap()
             self._send()
 
     def _wait(self) -> None:
-        left = self._until - time.clock_gettime(_CLOCK)
+        poll, left = select.poll(), self._until - time.clock_gettime(_CLOCK)
+        new = [kept.report for kept in self._kept.values() if not kept.has_begun]
+        for each in (self._children, *new):
+            poll.register(each, select.POLLIN)
+        if self._unsent or not self._is_ending:
+            wanted = (0 if self._is_ending else select.POLLIN) | (select.POLLOUT if self._unsent else 0)
+            poll.register(self._orders, wanted)
         seconds = min(left, _LONGEST_WAIT_SECONDS) if left > 0 else _LONGEST_WAIT_SECONDS
-        ready = [self._children] if self._is_ending else [self._children, self._orders.fileno()]
-        select.select(ready, [self._orders] if self._unsent else [], [], seconds if self._ids or self._torn else None)
+        poll.poll(seconds * 1000 if self._kept or self._torn else None)
 
     def _read_orders(self) -> None:
         read = _read(self._orders.fileno())
@@ -80,64 +94,61 @@ class Keeper:
             elif order["do"] == "start":
                 self._start(order["id"], order["environ"])
             else:
-                for supervisor in [each for each, kept in self._ids.items() if kept == order["id"]]:
+                for supervisor in [each for each, kept in self._kept.items() if kept.number == order["id"]]:
                     os.kill(supervisor, _ASK if order["do"] == "ask" else _END)
 
-    def _start(self, kept: int, environ: dict[str, str]) -> None:
-        """Fork a supervisor, and tell the process id of its command; a start that fails is a command that ended."""
+    def _start(self, number: int, environ: dict[str, str]) -> None:
+        """Fork a supervisor; a start that fails is a command that ended."""
         if self._is_ending or time.clock_gettime(_CLOCK) >= self._until:
-            self._tell(kept, end="not started: our session is over")
+            self._tell(number, end="not started: our session is over")
             return
         try:
             report, write = os.pipe()
         except OSError as error:
-            self._tell(kept, end=f"not started: {error.strerror}")
+            self._tell(number, end=f"not started: {error.strerror}")
             return
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
-        keeper = os.getpid()
+        os.set_blocking(report, False)
+        keeper, before = os.getpid(), signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
         try:
             supervisor = os.fork()
-        except OSError as error:
-            os.close(report)
-            self._tell(kept, end=f"not started: {error.strerror}")
-            return
-        else:
             if supervisor == 0:
                 _supervise(self._command, environ, keeper, write, before)
+            self._kept[supervisor] = _Kept(number, report)
+        except OSError as error:
+            os.close(report)
+            self._tell(number, end=f"not started: {error.strerror}")
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(write)
-        self._ids[supervisor], self._reports[supervisor] = kept, report
-        if pid := _said(report):  # it comes at once, empty where no process could be made
-            self._tell(kept, pid=int(pid))
 
-    def _end_all(self) -> None:
-        for supervisor in self._ids:
-            os.kill(supervisor, _END)
+    def _hear_pid(self, kept: _Kept) -> None:
+        if not kept.has_begun and (pid := _said(kept.report)) is not None:
+            kept.has_begun = True
+            if pid:
+                self._tell(kept.number, pid=int(pid))
 
     def _reap(self) -> None:
         """Tell who has ended; a supervisor that was killed leaves its orphans to us."""
         _read(self._children)
         while supervisor := _reaped():
-            if supervisor in self._ids:
-                kept, report = self._ids.pop(supervisor), self._reports.pop(supervisor)
-                end = _said(report)
-                os.close(report)
-                if end:
-                    self._tell(kept, end=end)
+            if (kept := self._kept.pop(supervisor, None)) is not None:
+                self._hear_pid(kept)
+                if end := _said(kept.report):
+                    self._tell(kept.number, end=end)
                 else:
-                    self._torn.append(kept)
+                    self._torn.append(kept.number)
+                os.close(kept.report)
         if self._torn:
-            strays = [pid for pid in _children() if pid not in self._ids]
+            strays = [pid for pid in _children() if pid not in self._kept]
             for pid in strays:
                 _kill(pid)
             if not strays:
-                for kept in self._torn:
-                    self._tell(kept, end="its supervisor was killed")
+                for number in self._torn:
+                    self._tell(number, end="its supervisor was killed")
                 self._torn.clear()
 
-    def _tell(self, kept: int, *, pid: int | None = None, end: str | None = None) -> None:
-        self._unsent += json.dumps({"id": kept, "pid": pid, "end": end}).encode() + b"\n"
+    def _tell(self, number: int, *, pid: int | None = None, end: str | None = None) -> None:
+        self._unsent += json.dumps({"id": number, "pid": pid, "end": end}).encode() + b"\n"
 
     def _send(self) -> None:
         """Send what can be sent without waiting; a runner that has gone hears nothing."""
@@ -185,11 +196,9 @@ def _ended(command: int) -> int:
             return -signal.SIGKILL if code is None else code
         if pid == command:
             code = os.waitstatus_to_exitcode(status)
-        elif pid == 0:  # something is left: orphans are our children now
-            for child in _children():
+        elif pid == 0 and _IS_LINUX and signal.sigtimedwait({signal.SIGCHLD}, _LAST_SECONDS) is None:
+            for child in _children():  # orphans that have left the process group are our children now
                 _kill(child)
-            if _IS_LINUX:
-                signal.sigtimedwait({signal.SIGCHLD}, 0.01)
 
 
 def _code_of(command: int) -> int | None:
@@ -235,10 +244,10 @@ def _control(option: int, value: int) -> None:
 def _children() -> list[int]:
     """Return the children of this process; orphans of its descendants are among them."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if int(stat.read_bytes().rpartition(b")")[2].split()[1]) == os.getpid():
-                found.append(int(stat.parent.name))
+    for name in filter(str.isdecimal, os.listdir("/proc") if _IS_LINUX else ()):  # noqa: PTH208 - imports little
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123
+            if int(stat.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                found.append(int(name))
     return found
 
 
@@ -255,10 +264,10 @@ def _reaped() -> int:
         return 0
 
 
-def _read(descriptor: int) -> bytes | None:
+def _read(descriptor: int, size: int = 65_536) -> bytes | None:
     """Return what is there, empty at the end, None for nothing yet."""
     try:
-        return os.read(descriptor, 65_536)
+        return os.read(descriptor, size)
     except BlockingIOError:
         return None
     except ConnectionResetError:
@@ -269,9 +278,10 @@ def _say(report: int, text: str) -> None:
     os.write(report, _REPORT.pack(text.encode()))
 
 
-def _said(report: int) -> str:
-    """Return the next thing that a supervisor said; empty at the end."""
-    return os.read(report, _REPORT.size).rstrip(b"\0").decode()
+def _said(report: int) -> str | None:
+    """Return the next thing that a supervisor said; empty at the end, None for nothing yet."""
+    said = _read(report, _REPORT.size)
+    return None if said is None else said.rstrip(b"\0").decode()
 
 
 def _how(code: int) -> str:
