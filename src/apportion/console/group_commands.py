@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from apportion.console import group_keeper
 from apportion.stores.clock import SystemClock
@@ -60,7 +60,7 @@ class Commands:
             command.ended.set_result(f"not started: {error.strerror}")
             return command
         self._known[number] = command
-        self._keeper.order("start", id=number, environ=dict(environ))
+        self._keeper.order("start", {"id": number, "environ": dict(environ)})
         return command
 
     def kill_all(self) -> None:
@@ -75,19 +75,18 @@ class Commands:
 
     def _order(self, what: str, number: int) -> None:
         if self._keeper is not None:
-            self._keeper.order(what, id=number)
+            self._keeper.order(what, {"id": number})
 
     async def _opened(self) -> "_Keeper":
         """Start a keeper, and let it hear the deadline first."""
+        loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
-        try:
+        with ExitStack() as undo:
+            undo.callback(ours.close)  # a keeper that is there ends by that
             with theirs:
                 process = _process(self._command, theirs)
-            loop = asyncio.get_running_loop()
             _, keeper = await loop.create_connection(lambda: _Keeper(process, self._hear), sock=ours)
-        except BaseException:
-            ours.close()  # a keeper that is there ends by that
-            raise
+            undo.pop_all()
         keeper.beating = loop.create_task(self._beat(keeper))
         self._tell_deadline(keeper)
         return keeper
@@ -100,7 +99,7 @@ class Commands:
     def _tell_deadline(self, keeper: "_Keeper") -> None:
         """Say until when commands may run. The clock is read first: a pause in between makes the deadline earlier."""
         now = SystemClock().elapsed()
-        keeper.order("live", until=now + self._seconds_left())
+        keeper.order("live", {"until": now + self._seconds_left()})
 
     def _hear(self, reply: Mapping[str, object] | None) -> None:
         """Take a reply of the keeper; None comes when the keeper and every tree have ended."""
@@ -125,7 +124,7 @@ class _Keeper(asyncio.Protocol):
         self._process, self._hear, self._unread = process, hear, b""
         self._is_gone = asyncio.get_running_loop().create_future()
 
-    def order(self, what: str, **members: object) -> None:
+    def order(self, what: str, members: Mapping[str, object]) -> None:
         """Send an order; nothing waits for it."""
         self._transport.write(json.dumps({"do": what, **members}).encode() + b"\n")
 
