@@ -35,6 +35,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 10.0  # a command that ran for so long begins with the first pause again
 ONE_SIGNAL_SECONDS = 1.0  # signals that come so soon after the first one are the same request
 LAST_SECONDS = 1.0  # for what was killed to be gone
+_KILLED = "killed: the drain timed out, or our session is over"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -163,6 +164,9 @@ class _Runner:
             if lost.is_set():
                 self._say(partition, "lost", f"lost; the command has ended ({how})")
                 return
+            if partition not in group.owned:  # the keeper was first to see the deadline pass
+                self._say(partition, "killed", _KILLED)
+                group.token(partition)
             pause = FIRST_PAUSE_SECONDS if loop.time() - began >= STEADY_SECONDS else pause
             self._say(partition, "ended", f"ended by itself ({how}); started again in {pause:g} s")
             with suppress(TimeoutError):
@@ -182,7 +186,7 @@ class _Runner:
         except asyncio.CancelledError:
             command.kill()
             await _seen_through(command.ended)
-            self._say(partition, "killed", "killed: the drain timed out, or our session is over")
+            self._say(partition, "killed", _KILLED)
             raise
         finally:
             told.cancel()
