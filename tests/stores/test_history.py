@@ -16,6 +16,7 @@ from apportion.stores.ledger import Ledger
 from apportion.stores.memory import CAPABILITIES, Memory, MemoryStore
 from apportion.stores.requests import Space
 from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import connected
 
 KEYS = ["a", "a/1", "a/2", "b", "ä"]
@@ -118,7 +119,7 @@ async def replay(store, changes: int):
 
 async def compare(path: Path, history) -> None:
     clock, dumb = Frozen(), LedgerStore()
-    sqlite = await connected(SqliteFile(path, "sqlite", clock), "apportion", clock)
+    sqlite = await connected(SharedFile(SqliteFile(path, "sqlite", clock), clock), "apportion")
     stores = [sqlite, MemoryStore(Memory(clock), "apportion")]
     for verb, wanted in history:
         argument = commit_of(wanted, dumb.ledger) if verb == "commit" else wanted

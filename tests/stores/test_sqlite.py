@@ -30,6 +30,7 @@ from apportion.stores.sqlite.connection import open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.scan import Scanning
 from apportion.stores.sqlite.schema import make_schema, version_of
+from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import connected
 
 DEADLINE_SECONDS = 10.0
@@ -329,7 +330,7 @@ async def faulty(path, *faults):
     plan = {"faults": [], "statements": []}
     clock = SystemClock()
     file = SqliteFile(path, "sqlite", clock, opener=lambda path: Faulty(path, plan))
-    store = await connected(file, "apportion", clock)
+    store = await connected(SharedFile(file, clock), "apportion")
     plan["statements"].clear()
     plan["faults"] += faults
     return store, plan
@@ -753,7 +754,7 @@ def test_a_lease_that_was_renewed_between_the_read_and_the_end_lives_on(path, ur
         await store.renew([lease.id])
         file = SqliteFile(path, "sqlite", SystemClock())
         await file.open()
-        await file.write(lambda connection: ledger.reap(connection, [read]), durable=True)
+        await file.write(lambda connection: ledger.reap(connection, [read]))
         file.close()
         assert ["a"] == await keys(store)
         assert {lease.id} == await store.renew([lease.id])

@@ -17,6 +17,7 @@ from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import Connection, Rows, Value, open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.migrations import statements
+from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import connected
 
 Result = TypeVar("Result")
@@ -73,7 +74,7 @@ class SqliteBacking:
         file = SqliteFile(self._path, "sqlite:///store.db", clock, opener=self._open)
         self._files.append(file)
         self._connecting = True
-        handle = _at_once(connected(file, NAMESPACE, clock))
+        handle = _at_once(connected(SharedFile(file, clock), NAMESPACE))
         self._connecting = False
         return handle
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from apportion.sim.conformance.rig import Impossible, Rig
 from apportion.stores.sqlite import file, ledger
+from apportion.stores.sqlite.connection import Connection, open_sqlite
 from tests.stores.rigs import wall
 
 DISK_BYTES = 256 * 2**20
@@ -97,9 +98,16 @@ class SqliteRig(Rig):
 
 
 def _query_only(*, on: bool) -> None:
-    for opened in list(file._files):
-        if opened._connection is not None:
-            opened._connection.execute(f"PRAGMA query_only={int(on)}")
+    with file._forking:  # the handles may live on another thread
+        for opened in list(file._files):
+            opened._opener = _opened_to_read if on else open_sqlite
+            opened.let_go()
+
+
+def _opened_to_read(path: Path) -> Connection:
+    connection = open_sqlite(path)
+    connection.execute("PRAGMA query_only=1")
+    return connection
 
 
 def _no_server() -> Impossible:

@@ -9,7 +9,7 @@ Source: etcd's API guarantees; `Grpc-Metadata-hasleader` as its Go client's `Wit
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from math import ceil
 
@@ -75,11 +75,10 @@ class EtcdStore:
         """Return a handle that has looked at the store."""
         gateway = Gateway(url)
         store = cls(gateway, url.namespace, clock)
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(gateway.close)
             await store._origin.learn()
-        except ApportionError:
-            await gateway.close()
-            raise
+            undo.pop_all()
         return store
 
     async def scan(self, prefix: str) -> Scan:

@@ -85,7 +85,7 @@ class SqliteAdministration:
             await file.open()  # this begins another incarnation by itself where it sees a copy
             after = await file.read(_incarnation)
             if after == before:
-                after = await file.write(self._begin_incarnation, durable=True)
+                after = await file.write(self._begin_incarnation)
             return before, after
         finally:
             file.close()

@@ -9,7 +9,6 @@ Source: https://www.sqlite.org/howtocorrupt.html (§2.6), https://www.sqlite.org
 
 import asyncio
 import os
-import random
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -20,16 +19,19 @@ from weakref import WeakSet
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
+from apportion.stores.sqlite.checkpoint import Checkpoints
 from apportion.stores.sqlite.connection import Connection, code_of, is_busy, open_sqlite, value_of
 from apportion.stores.sqlite.leftover import COPYING, NOTHING_RESTORED, RESTORING, has_leftover
 from apportion.stores.sqlite.migrations import NEWEST
 from apportion.stores.sqlite.place import check, identity, refuse_empty
 from apportion.stores.sqlite.schema import make_schema, settle_at, stood_at, use_wal, version_of
+from apportion.stores.sqlite.turns import Turns
 
 Result = TypeVar("Result")
 LOCK_WAIT_SECONDS = 5.0
 _CHECKPOINT_SECONDS = 1.0
-_SHORTEST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.000_5, 0.02
+_LOOK_SECONDS = 0.02
+_OUT_OF_REACH = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _REASONS = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Nothing was changed. Make room, then try again."),
     sqlite3.SQLITE_CORRUPT: ("the file is damaged", RESTORING),
@@ -58,28 +60,43 @@ class SqliteFile:
         self._pid = os.getpid()
         self._connection: Connection | None = None
         self._openings = 0
+        self._opening = asyncio.Lock()
+        self._turns = Turns(clock)
+        self._checkpoints = Checkpoints(path, clock)
         self._synchronous = ""
         self._stood_at: tuple[int, int] | None = None
         self._closed = False
         _files.add(self)
 
     async def open(self) -> None:
-        """Open the file, for the first time or again after another one was put in its place; a new one is made.
+        """Open the file, unless it is open; a new one is made where there is none.
 
         A file that stands elsewhere than when its incarnation began is a copy: it begins another.
         """
-        again = self._stood_at is not None
         self.require_open()
         check(self.path)
-        if again:
+        async with self._opening:
+            if self._connection is None or self.moved:
+                await self._opened()
+
+    async def reopen(self) -> None:
+        """Open the file that was put in the place of the open one; none is made."""
+        self.require_open()
+        check(self.path)
+        async with self._opening:
+            if not self.moved:
+                return
             if identity(self.path) is None:
                 raise self._gone()
             refuse_empty(self.path)
+            await self._opened()
+
+    async def _opened(self) -> None:
         await self.refuse_leftover()
         await self._patiently(self._adopt)
         inode = (self._stood_at or (0, 0))[1]
         if await self.read(lambda connection: stood_at(connection) != inode):
-            await self.write(lambda connection: settle_at(connection, inode), durable=True)
+            await self.write(lambda connection: settle_at(connection, inode))
 
     async def upgrade(self) -> int:
         """Bring the schema of the file to the newest version, or make it; return the version before."""
@@ -97,7 +114,7 @@ class SqliteFile:
             if self._clock.elapsed() >= deadline:
                 reason = f"{self.path.name}-wal is not of this file, and SQLite would play it over it"
                 raise StoreUnavailable(self.name, reason, f"To restore: {COPYING}. {NOTHING_RESTORED}")
-            await asyncio.sleep(_LONGEST_WAIT_SECONDS)
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _has_leftover(self, *, is_restored: bool) -> bool:
         with _forking:
@@ -118,18 +135,34 @@ class SqliteFile:
         """Run reads that all see one state."""
         return await self._patiently(lambda: self._transact("BEGIN", work))
 
-    async def write(self, work: Callable[[Connection], Result], *, durable: bool) -> Result:
-        """Run a transaction that nobody else's can come between; if durable, it is on the disk when this returns.
+    async def write(self, work: Callable[[Connection], Result]) -> Result:
+        """Run a transaction that no other can come between; it is on the disk when this returns.
 
         `InDoubt` when COMMIT failed so that nobody can know; any other error means that nothing was changed.
         """
-        synchronous = "FULL" if durable else "NORMAL"
-        return await self._patiently(lambda: self._transact("BEGIN IMMEDIATE", work, synchronous))
+        deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS
+        async with self._turns.ordinary():
+            step = self._patiently(lambda: self._transact("BEGIN IMMEDIATE", work, "FULL"), deadline, is_first=False)
+            result = await step
+            if self._connection is not None:
+                with _forking:
+                    self._checkpoints.make(self._connection)
+        return result
+
+    async def renew(self, work: Callable[[Connection], Result]) -> Result:
+        """As `write`, before all others of this process, and not flushed to the disk."""
+        with self._turns.first():
+            return await self._patiently(lambda: self._transact("BEGIN IMMEDIATE", work, "NORMAL"))
 
     async def data_version(self) -> tuple[int, int]:
         """Return what is another whenever somebody else has changed the file; cheap enough for a poll, which pauses."""
         version = await self._tried(lambda: int(value_of(self._connected(), "PRAGMA data_version")))
         return self._openings, version
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process opened it, and did not only inherit it in a fork."""
+        return os.getpid() == self._pid
 
     @property
     def closed(self) -> bool:
@@ -151,25 +184,29 @@ class SqliteFile:
             with suppress(sqlite3.DatabaseError):  # a checkpoint that fails is made by the next who opens the file
                 connection.close()
 
-    async def _patiently(self, step: Callable[[], Result]) -> Result:
+    async def _patiently(
+        self, step: Callable[[], Result], deadline: float | None = None, *, is_first: bool = True
+    ) -> Result:
         """Let others of this loop go first, then run a step as `_tried` does."""
         self.require_open()
         await asyncio.sleep(0)  # a caller who asks without a pause must not keep the loop from renewals and watches
-        return await self._tried(step)
+        return await self._tried(step, deadline, is_first=is_first)
 
-    async def _tried(self, step: Callable[[], Result]) -> Result:
-        """Run a step again and again while others hold the lock, up to the longest wait."""
-        deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS
-        pause = _SHORTEST_WAIT_SECONDS
+    async def _tried(
+        self, step: Callable[[], Result], deadline: float | None = None, *, is_first: bool = True
+    ) -> Result:
+        """Run a step again and again while others hold the lock, up to the longest wait; renewals go first."""
+        deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS if deadline is None else deadline
         while True:
+            if not is_first:
+                await self._turns.before_trying()
             try:
                 with _forking:
                     return step()
             except sqlite3.DatabaseError as error:
                 if not is_busy(error) or self._clock.elapsed() >= deadline:
                     raise self._translated(error) from error
-            await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - jitter
-            pause = min(2 * pause, _LONGEST_WAIT_SECONDS)
+            await asyncio.sleep(self._turns.pause_seconds())
 
     def _transact(self, begin: str, work: Callable[[Connection], Result], synchronous: str = "") -> Result:
         connection = self._connected()
@@ -180,9 +217,11 @@ class SqliteFile:
         try:
             if self.moved:
                 raise self._replaced()
+            version = int(value_of(connection, "PRAGMA data_version")) if synchronous else 0
             result = work(connection)
             if synchronous:
                 self._commit(connection, result)
+                self._turns.wrote(version)
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -266,9 +305,11 @@ class SqliteFile:
         if is_busy(error):
             return StoreUnavailable(self.name, f"others held its lock for {LOCK_WAIT_SECONDS:g} s")
         code = code_of(error)
+        if code in _OUT_OF_REACH:
+            self.let_go()  # a connection that was opened without a right to write goes on without it
         if code in _REASONS:
             return StoreUnavailable(self.name, *_REASONS[code])
-        if code == sqlite3.SQLITE_READONLY:
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             return StoreDenied(self.name, "the file is read-only", "Let members write file and directory.")
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
             return StoreUnavailable(self.name, f"{error}")

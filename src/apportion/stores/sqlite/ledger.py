@@ -13,7 +13,9 @@ from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
 
 KEPT_REVISIONS = 10_000
+KEPT_BYTES = 64_000_000
 _FORGOTTEN_AT_ONCE = 500
+_FORGOTTEN_BYTES_AT_ONCE = 3_000_000
 Write = tuple[bytes, bytes | None, int | None]
 Row = tuple[bytes, bytes, int, int | None]
 
@@ -74,9 +76,9 @@ def renew(connection: Connection, leases: Collection[int]) -> frozenset[int]:
     return frozenset(alive)
 
 
-def counters(connection: Connection) -> tuple[Counter, ...]:
-    """Return the counters of all leases."""
-    rows = connection.execute(sql.COUNTERS).fetchall()
+def counters(connection: Connection, most: int | None = None) -> tuple[Counter, ...]:
+    """Return the counters of the lowest leases, or of all."""
+    rows = connection.execute(sql.COUNTERS, (-1 if most is None else most,)).fetchall()
     return tuple(Counter(lease=lease, renewals=renewals, ttl_seconds=ttl) for lease, renewals, ttl in rows)
 
 
@@ -95,10 +97,16 @@ def end(connection: Connection, lease: int) -> None:
         _write(connection, state(connection), [(key, None, None) for (key,) in keys])
 
 
+def touched(connection: Connection, after: int, most: int) -> list[bytes]:
+    """Return keys that were changed after a revision, as many as asked for at most."""
+    return [key for (key,) in connection.execute(sql.TOUCHED, (after, most)).fetchall()]
+
+
 def forget(connection: Connection, through: int) -> None:
     """Forget the history up to and with a revision."""
+    forgotten_bytes = int(value_of(connection, sql.BYTES_THROUGH, (through,)))
     connection.execute(sql.FORGET_EVENTS, (through,))
-    connection.execute(sql.COMPACT, (through,))
+    connection.execute(sql.COMPACT, (through, forgotten_bytes))
 
 
 def _write(connection: Connection, before: State, writes: Sequence[Write]) -> int:
@@ -109,7 +117,20 @@ def _write(connection: Connection, before: State, writes: Sequence[Write]) -> in
         else:
             connection.execute(sql.PUT_ITEM, (key, value, revision, lease))
         connection.execute(sql.ADD_EVENT, (revision, key, value, lease))
-    connection.execute(sql.ADVANCE, (revision,))
+    written_bytes = sum(len(key) + len(value or b"") for key, value, _ in writes)
+    connection.execute(sql.ADVANCE, (revision, written_bytes))
     if revision - before.compacted >= KEPT_REVISIONS + _FORGOTTEN_AT_ONCE:
         forget(connection, revision - KEPT_REVISIONS)
+    if int(value_of(connection, sql.HISTORY_BYTES)) > KEPT_BYTES + _FORGOTTEN_BYTES_AT_ONCE:
+        forget(connection, _oldest_kept(connection, revision) - 1)
     return revision
+
+
+def _oldest_kept(connection: Connection, newest: int) -> int:
+    """Return the oldest revision of a history that is no larger than it may be; the newest is kept in any case."""
+    left_bytes = int(value_of(connection, sql.HISTORY_BYTES))
+    for revision, size_bytes in connection.execute(sql.BYTES_BY_REVISION).fetchall():
+        if left_bytes <= KEPT_BYTES or revision == newest:
+            return int(revision)
+        left_bytes -= size_bytes
+    return newest

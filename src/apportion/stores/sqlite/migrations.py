@@ -12,7 +12,8 @@ _VERSIONS = (
     (
         # One row. `inode` is where the file stood when this life of it began: a copy stands elsewhere. 0: not known.
         "CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), incarnation INTEGER NOT NULL,"
-        " revision INTEGER NOT NULL, compacted INTEGER NOT NULL, inode INTEGER NOT NULL)",
+        " revision INTEGER NOT NULL, compacted INTEGER NOT NULL, inode INTEGER NOT NULL,"
+        " history_bytes INTEGER NOT NULL)",
         "CREATE TABLE item (key BLOB PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL, lease INTEGER)"
         " WITHOUT ROWID",
         "CREATE INDEX item_by_lease ON item (lease) WHERE lease IS NOT NULL",
@@ -20,7 +21,7 @@ _VERSIONS = (
         "CREATE TABLE event (revision INTEGER NOT NULL, key BLOB NOT NULL, value BLOB, lease INTEGER,"
         " PRIMARY KEY (revision, key)) WITHOUT ROWID",
         "CREATE TABLE lease (id INTEGER PRIMARY KEY, renewals INTEGER NOT NULL DEFAULT 0, ttl_seconds REAL NOT NULL)",
-        f"INSERT INTO meta VALUES (1, max(1, {NOW_MILLISECONDS}), 0, 0, 0)",  # noqa: S608 - ours
+        f"INSERT INTO meta VALUES (1, max(1, {NOW_MILLISECONDS}), 0, 0, 0, 0)",  # noqa: S608 - ours
     ),
 )
 NEWEST = len(_VERSIONS)

@@ -5,8 +5,9 @@ NOW_MILLISECONDS = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INT
 META = "SELECT incarnation, revision, compacted FROM meta"
 INCARNATION = "SELECT incarnation FROM meta"
 INODE = "SELECT inode FROM meta"
-ADVANCE = "UPDATE meta SET revision = ?"
-COMPACT = "UPDATE meta SET compacted = ?"
+ADVANCE = "UPDATE meta SET revision = ?, history_bytes = history_bytes + ?"
+COMPACT = "UPDATE meta SET compacted = ?, history_bytes = history_bytes - ?"
+HISTORY_BYTES = "SELECT history_bytes FROM meta"
 TOUCH = "UPDATE meta SET revision = revision"
 MOVE = "UPDATE meta SET inode = ?"
 NEW_INCARNATION = f"UPDATE meta SET inode = ?, incarnation = max(incarnation + 1, {NOW_MILLISECONDS})"  # noqa: S608 - ours
@@ -26,10 +27,15 @@ NEXT_EVENTS = (
 EVENTS_SINCE = (
     "SELECT key, value, revision, lease FROM event WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision"
 )
+BYTES_THROUGH = "SELECT coalesce(sum(length(key) + coalesce(length(value), 0)), 0) FROM event WHERE revision <= ?"
+BYTES_BY_REVISION = (
+    "SELECT revision, sum(length(key) + coalesce(length(value), 0)) FROM event GROUP BY revision ORDER BY revision"
+)
+TOUCHED = "SELECT DISTINCT key FROM event WHERE revision > ? LIMIT ?"
 FORGET_EVENTS = "DELETE FROM event WHERE revision <= ?"
 
 ADD_LEASE = "INSERT INTO lease (id, ttl_seconds) VALUES (?, ?)"
 LEASE = "SELECT renewals FROM lease WHERE id = ?"
 RENEW = "UPDATE lease SET renewals = renewals + 1 WHERE id = ?"
 END_LEASE = "DELETE FROM lease WHERE id = ?"
-COUNTERS = "SELECT id, renewals, ttl_seconds FROM lease ORDER BY id"
+COUNTERS = "SELECT id, renewals, ttl_seconds FROM lease ORDER BY id LIMIT ?"

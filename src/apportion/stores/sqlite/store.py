@@ -7,12 +7,12 @@ Refuses: several hosts, and so any file system over a network; to see by itself 
 
 import asyncio
 import logging
-import sqlite3
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
-from apportion.errors import ApportionError, Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.api import (
     Capabilities,
@@ -28,19 +28,20 @@ from apportion.stores.api import (
     Scan,
     Unknown,
 )
-from apportion.stores.polling import LONGEST_PAUSE_SECONDS, Polling
-from apportion.stores.reaper import Reaper
+from apportion.stores.polling import LONGEST_PAUSE_SECONDS
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.spec import StoreSpec
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.administration import SqliteAdministration
 from apportion.stores.sqlite.connection import Connection
-from apportion.stores.sqlite.file import InDoubt, SqliteFile
+from apportion.stores.sqlite.file import InDoubt
 from apportion.stores.sqlite.ledger import State
-from apportion.stores.sqlite.place import file_system, is_in_memory, path_of
+from apportion.stores.sqlite.place import file_system, is_in_memory
 from apportion.stores.sqlite.scan import Scanning
+from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.url import StoreUrl
+from apportion.stores.watchers import Watcher
 
 Result = TypeVar("Result")
 _log = logging.getLogger("apportion.stores")
@@ -57,35 +58,32 @@ CAPABILITIES = Capabilities(
 
 
 class SqliteStore:
-    """One handle of a file, within a namespace. `connected` makes it; the file is open and its schema the newest."""
+    """One handle of a file, within a namespace; it shares the connection with others of the process."""
 
-    def __init__(self, file: SqliteFile, namespace: str, clock: Clock, seen: State) -> None:
-        self._file = file
+    def __init__(self, shared: SharedFile, namespace: str, seen: State) -> None:
+        self._shared = shared
+        self._file = shared.file
+        self._lookout = shared.lookout
         self._space = Space(namespace)
-        self._clock = clock
         self._seen = seen
-        self._capabilities = replace(CAPABILITIES, durable=not is_in_memory(file_system(file.path)))
-        self._polling = Polling(self._look, clock)
-        self._polled = (0, 0)
-        self._noticed = seen
-        self._reaper = Reaper()
-        self._reap_at = clock.elapsed()
+        self._capabilities = replace(CAPABILITIES, durable=not is_in_memory(file_system(self._file.path)))
+        self._watchers: set[Watcher] = set()
+        self._closed = False
 
     async def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`. O(items found)."""
         span = self._space.span(prefix)
-        if not self._file.closed and self._file.moved:
-            await self._file.open()
+        self._require_open()
+        if self._file.moved:
+            await self._file.reopen()
         scanning = Scanning(*span, self._item)
+        before = self._seen
         found = await self._file.read(scanning.step)
         while not scanning.is_complete:
+            self._require_open()
             found = await self._file.read(scanning.step)
-        is_another = found.incarnation != self._seen.incarnation
-        if is_another or found.revision < self._seen.revision:
-            self._reaper.forget()
-            self._noticed = found  # its revisions are given again: those that were noticed say nothing of it
-            self._polling.noticed()
-        self._seen = found
+        if self._seen is before or not self._is_later(self._seen, found):
+            self._seen = found
         return Scan(items=scanning.items(), revision=found.revision, incarnation=found.incarnation)
 
     async def commit(
@@ -101,24 +99,28 @@ class SqliteStore:
             return Refused(revision=known.revision) if revision is None else Committed(revision=revision)
 
         try:
-            outcome = await self._file.write(_work, durable=True)
+            outcome = await self._file.write(_work)
         except InDoubt as doubt:
+            self._lookout.wrote()
             return await self._settled(doubt)
-        self._seen = self._seen._replace(revision=outcome.revision)
+        self._met(seen._replace(revision=outcome.revision))
         if isinstance(outcome, Committed):
-            self._polling.noticed()
+            keys = [*(key for key, _, _ in request.puts), *request.deletes]
+            self._lookout.wrote(keys, at=outcome.revision)
         return outcome
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
         """See `CoordinationStore`."""
         span = self._space.span(prefix)
         checked_after(after)
-        self._file.require_open()
+        self._require_open()
         incarnation = self._seen.incarnation
-        self._polling.join()
+        watcher = self._lookout.join(*span)
+        self._watchers.add(watcher)
         try:
-            while not self._file.closed:
-                next_change = self._polling.next_change()
+            while not self._closed:
+                self._lookout.require_running()
+                next_change = watcher.next_change()
                 found = await self._next(span, after, incarnation)
                 if found is None:
                     continue
@@ -128,24 +130,27 @@ class SqliteStore:
                 else:
                     yield change
         finally:
-            self._polling.leave()
+            self._watchers.discard(watcher)
+            self._lookout.leave(watcher)
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`."""
         ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
-        lease = await self._write(lambda connection: ledger.grant(connection, ttl_seconds))
+        lease = await self._file.write(self._checked(lambda connection: ledger.grant(connection, ttl_seconds)))
+        self._lookout.leases.add(lease)
         return Lease(id=lease, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """See `CoordinationStore`."""
+        """See `CoordinationStore`. Before all other writes of the process."""
         wanted = checked_leases(leases)
-        return await self._write(lambda connection: ledger.renew(connection, wanted), durable=False)
+        return await self._file.renew(self._checked(lambda connection: ledger.renew(connection, wanted)))
 
     async def revoke(self, lease: int) -> None:
         """See `CoordinationStore`."""
         (wanted,) = checked_leases([lease])
-        await self._write(lambda connection: ledger.end(connection, wanted))
-        self._polling.noticed()
+        await self._file.write(self._checked(lambda connection: ledger.end(connection, wanted)))
+        self._lookout.leases.discard(wanted)
+        self._lookout.wrote()
 
     def capabilities(self) -> Capabilities:
         """See `CoordinationStore`."""
@@ -153,24 +158,34 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See `CoordinationStore`."""
-        self._file.close()
-        if self._file.closed:
-            self._polling.stop()
+        if self._closed or not self._file.is_ours:
+            return
+        self._closed = True
+        for watcher in self._watchers:
+            watcher.wake()
+        self._shared.give_back()
 
-    async def _write(self, work: Callable[[Connection], Result], *, durable: bool = True) -> Result:
-        """Run what may be asked twice: in doubt, it is no more than `StoreUnavailable`."""
+    def _require_open(self) -> None:
+        """Raise `StoreClosed` for a handle that was closed or that crossed a fork."""
+        if self._closed:
+            raise StoreClosed(self._file.name)
+        self._file.require_open()
+
+    def _checked(self, work: Callable[[Connection], Result]) -> Callable[[Connection], Result]:
+        """Return work that may be asked twice, to be done on the store that this handle knows now."""
+        self._require_open()
         seen = self._seen
 
-        def _checked(connection: Connection) -> Result:
+        def _work(connection: Connection) -> Result:
             self._same(connection, seen)
             return work(connection)
 
-        return await self._file.write(_checked, durable=durable)
+        return _work
 
     async def _settled(self, doubt: InDoubt) -> Outcome:
         """Find out what became of a commit: one more write confirms what the disk has, or takes its place."""
         try:
-            found = await self._file.write(_touched, durable=True)
+            found = await self._file.write(_touched)
         except (StoreUnavailable, StoreDenied, StoreWentBack):
             return Unknown(reason=doubt.reason)
         if isinstance(doubt.result, Committed) and found.revision < doubt.result.revision:
@@ -179,11 +194,22 @@ class SqliteStore:
 
     def _same(self, connection: Connection, seen: State) -> State:
         """Return the state if it is that of the store that was seen: not another life of it, nor an older state."""
+        self._require_open()
         found = ledger.state(connection)
         if found.incarnation != seen.incarnation or found.revision < seen.revision:
             before = f"revision {seen.revision} of incarnation {seen.incarnation}"
             raise StoreWentBack(self._file.name, before, f"it is at {found.revision} of {found.incarnation}")
+        self._met(found)
         return found
+
+    def _met(self, found: State) -> None:
+        """Take a later state of the life that this handle knows."""
+        if self._is_later(found, self._seen):
+            self._seen = found
+
+    @staticmethod
+    def _is_later(one: State, other: State) -> bool:
+        return one.incarnation == other.incarnation and one.revision > other.revision
 
     async def _next(self, span: tuple[bytes, bytes], after: int, incarnation: int) -> tuple[int, Change | None] | None:
         """Return the next change with its revision, or no change and up to where there is none; None to ask again."""
@@ -203,7 +229,7 @@ class SqliteStore:
         except (StoreUnavailable, StoreDenied):
             await asyncio.sleep(LONGEST_PAUSE_SECONDS)
         except StoreClosed:
-            if not self._file.closed:
+            if not self._closed:
                 raise
         return None
 
@@ -215,60 +241,27 @@ class SqliteStore:
         events = tuple(Event(key=self._space.text(key), value=value, lease=lease) for key, value, lease in writes)
         return Change(revision=revision, events=events)
 
-    async def _look(self) -> None:
-        """Look once for what others did, and for leases that have ended."""
-        try:
-            polled = await self._file.data_version()
-            if polled != self._polled or self._file.moved:
-                self._polled = polled
-                await self._compare()
-            if self._clock.elapsed() >= self._reap_at:
-                await self._reap()
-        except StoreWentBack:
-            self._polling.noticed()  # those who watch are told when they read
-        except (StoreUnavailable, StoreDenied):
-            self._reaper.forget()  # while the store is away, no holder can renew
-
-    async def _compare(self) -> None:
-        """Tell those who watch when the revision is another than was seen; renewals change the file, but not that."""
-        seen = self._seen
-        found = await self._file.read(lambda connection: self._same(connection, seen))
-        if found.revision != self._noticed.revision or found.incarnation != self._noticed.incarnation:
-            self._seen = self._noticed = found
-            self._polling.noticed()
-
-    async def _reap(self) -> None:
-        """Read all counters of leases, and end those that have not moved for their time to live."""
-        started = self._clock.elapsed()
-        counters = await self._file.read(ledger.counters)
-        finished = self._clock.elapsed()
-        ended = self._reaper.ended(counters, started=started, finished=finished)
-        self._reap_at = finished + self._reaper.pause_seconds()
-        if ended:
-            await self._write(lambda connection: ledger.reap(connection, ended))
-            self._polling.noticed()
-
 
 def _touched(connection: Connection) -> State:
     connection.execute(sql.TOUCH)
     return ledger.state(connection)
 
 
-async def connected(file: SqliteFile, namespace: str, clock: Clock) -> SqliteStore:
+async def connected(shared: SharedFile, namespace: str) -> SqliteStore:
     """Open the file, and return a handle of the store in it."""
-    try:
-        await file.open()
-        return SqliteStore(file, namespace, clock, await file.read(ledger.state))
-    except (ApportionError, sqlite3.Error, OSError):
-        file.close()
-        raise
+    with ExitStack() as undo:
+        undo.callback(shared.give_back)
+        await shared.file.open()
+        store = SqliteStore(shared, namespace, await shared.file.read(ledger.state))
+        undo.pop_all()
+    return store
 
 
 async def _connect(url: StoreUrl, clock: Clock) -> SqliteStore:
-    file = SqliteFile(path_of(url), str(url), clock)
-    store = await connected(file, url.namespace, clock)
+    shared = SharedFile.taken(url, clock)
+    store = await connected(shared, url.namespace)
     if not store.capabilities().durable:
-        _log.warning("%s stands in memory and is gone after a power cut: use a file on a disk.", file.name)
+        _log.warning("%s stands in memory and is gone after a power cut: use a file on a disk.", shared.file.name)
     return store
 
 

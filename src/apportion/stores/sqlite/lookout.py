@@ -1,0 +1,120 @@
+"""The lookout: one task per process and file that looks for changes and for leases that have ended.
+
+It serves the watches of all handles: a look names the keys that have changed, and the watches of those keys read on.
+Promises: no task while nobody watches; a watch of quiet keys still moves on with the history before that is forgotten.
+Refuses: to judge whether the store went back, which each handle does itself.
+"""
+
+from collections.abc import Iterable
+
+from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.model.clock import Clock
+from apportion.stores.polling import Polling
+from apportion.stores.polling import pause_seconds as poll_pause_seconds
+from apportion.stores.reaper import Reaper
+from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite.connection import Connection
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.ledger import State
+from apportion.stores.watchers import Watcher, Watchers
+
+_MOST_KEYS = 1_000
+_NEVER = (0, 0)
+
+
+class Lookout:
+    """Looks at one file on behalf of all handles of the process; `leases` are those that the process holds."""
+
+    def __init__(self, file: SqliteFile, clock: Clock) -> None:
+        self.leases: set[int] = set()
+        self._file, self._clock = file, clock
+        self._watchers = Watchers()
+        self._polling = Polling(self._look, clock, pause=self._pause_seconds)
+        self._reaper = Reaper(own=self.leases)
+        self._reap_at = clock.elapsed()
+        self._polled = _NEVER
+        self._state = State(0, 0, 0)  # up to which watches were woken
+        self._highest = 0  # the revision that this process knows of
+
+    def join(self, start: bytes, end: bytes) -> Watcher:
+        """Return a watch of the keys in [start, end); the first starts the task."""
+        if self._watchers.is_empty:
+            self._reaper.forget()  # nothing is known of the time in which nobody looked
+        watcher = self._watchers.join(start, end)
+        self._polling.join()
+        return watcher
+
+    def leave(self, watcher: Watcher) -> None:
+        """Forget a watch; the last stops the task."""
+        self._watchers.leave(watcher)
+        self._polling.leave()
+
+    def require_running(self) -> None:
+        """Raise the error that ended the task, if one did."""
+        self._polling.next_change()
+
+    def wrote(self, keys: Iterable[bytes] | None = None, *, at: int = 0) -> None:
+        """Wake the watches of keys that this process has written, all without keys; look often for a while."""
+        if at == self._state.revision + 1:
+            self._state = self._state._replace(revision=at)
+        self._highest = max(self._highest, at)
+        self._polled = _NEVER  # a write of this process does not show in the version of the file
+        self._polling.noticed()
+        self._watchers.wake(keys)
+
+    async def _look(self) -> None:
+        """Look once for the changes of others, and for leases that have ended."""
+        is_going_on = False
+        try:
+            polled = await self._file.data_version()
+            if polled != self._polled or self._file.moved:
+                self._polled = polled
+                self._take(*await self._file.read(self._changes))
+            if self._clock.elapsed() >= self._reap_at:
+                await self._reap()
+            is_going_on = True
+        except StoreWentBack:
+            self._watchers.wake()  # they are told when they read
+            is_going_on = True
+        except (StoreUnavailable, StoreDenied):
+            self._reaper.forget()  # while the store is away, no holder can renew
+            is_going_on = True
+        finally:
+            if not is_going_on:
+                self._watchers.wake()  # they learn what ended the task
+
+    def _changes(self, connection: Connection) -> tuple[State, list[bytes]]:
+        now = ledger.state(connection)
+        is_same = now.incarnation == self._state.incarnation and now.revision > self._state.revision
+        return now, ledger.touched(connection, self._state.revision, _MOST_KEYS) if is_same else []
+
+    def _take(self, now: State, keys: list[bytes]) -> None:
+        """Wake the watches that a look concerns; renewals change the file, and concern none."""
+        before, self._state = self._state, now
+        went_back = now.incarnation != before.incarnation or now.revision < self._highest
+        self._highest = now.revision
+        if now == before and not went_back:
+            return
+        if went_back:
+            self._reaper.forget()
+        # A watch that always slept would find the history gone: it reads on whenever some of that is forgotten.
+        is_whole = not went_back and now.compacted == before.compacted and len(keys) < _MOST_KEYS
+        self._polling.noticed()
+        self._watchers.wake(keys if is_whole else None)
+
+    async def _reap(self) -> None:
+        """Read counters of leases, and end those that have not moved for their time to live."""
+        started = self._clock.elapsed()
+        most = self._reaper.most(started)
+        counters = await self._file.read(lambda connection: ledger.counters(connection, most))
+        finished = self._clock.elapsed()
+        ended = self._reaper.ended(counters, started=started, finished=finished, most=most)
+        self._reap_at = finished + self._reaper.pause_seconds()
+        if most is None:
+            self.leases &= {each.lease for each in counters}
+        if ended:
+            await self._file.write(lambda connection: ledger.reap(connection, ended))
+            self.wrote()
+
+    def _pause_seconds(self, quiet_seconds: float) -> float:
+        return max(0.0, min(poll_pause_seconds(quiet_seconds), self._reap_at - self._clock.elapsed()))

@@ -1,0 +1,40 @@
+"""The part that handles of a process share in one SQLite file: its connection, and the lookout over it.
+
+Promises: handles on one event loop whose URLs differ in the namespace alone share one connection; the last handle that
+is closed closes it. Refuses: to judge for a handle; what a handle has seen of the store is its own.
+"""
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from apportion.model.clock import Clock
+from apportion.stores.clock import SystemClock
+from apportion.stores.shared import Shared
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.lookout import Lookout
+from apportion.stores.sqlite.place import path_of
+from apportion.stores.url import StoreUrl
+
+
+class SharedFile:
+    """One file of one process; without a key it belongs to one handle alone."""
+
+    def __init__(self, file: SqliteFile, clock: Clock, key: Hashable = None) -> None:
+        self.file = file
+        self.lookout = Lookout(file, clock)
+        self._key = key
+
+    @classmethod
+    def taken(cls, url: StoreUrl, clock: Clock) -> "SharedFile":
+        """Return what this process has in the file of a URL, with one more user; the file need not be open yet."""
+        path = path_of(url)
+        key = (replace(url.canonical(), namespace=""), None if isinstance(clock, SystemClock) else id(clock))
+        return _shared.take(key, lambda: cls(SqliteFile(path, str(url), clock), clock, key))
+
+    def give_back(self) -> None:
+        """Use it no more; the last user closes the file."""
+        if self.file.is_ours and (self._key is None or _shared.give_back(self._key)):
+            self.file.close()
+
+
+_shared: Shared[SharedFile] = Shared()

@@ -1,0 +1,70 @@
+"""Turns: in which order writers come to the one lock of an SQLite file.
+
+SQLite's lock has no queue: the writer gets it that tries just after it was given back. So within a process one writer
+tries at a time, in the order of their calls, and renewals go before all of them. Between processes each waiting writer
+tries at one pace, however long it has waited; a process that has just written lets some milliseconds pass before its
+next write, while other processes write too.
+Promises: no renewal waits behind a commit of the same process; of writers that never pause, none waits for ever.
+Refuses: to slow a process that is alone.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from apportion.model.clock import Clock
+
+_PAUSE_SECONDS = 0.004
+_RENEWAL_PAUSE_SECONDS = 0.001
+_COMPANY_SECONDS = 0.25
+
+
+class Turns:
+    """The writers of one file in this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._renewals = 0
+        self._version = 0
+        self._company_until = self._rests_until = float("-inf")
+
+    @asynccontextmanager
+    async def ordinary(self) -> AsyncIterator[None]:
+        """Within: it is the turn of this writer."""
+        async with self._turn:
+            rest = self._rests_until - self._clock.elapsed()
+            if rest > 0:
+                await asyncio.sleep(rest)
+            yield
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """Within: a renewal waits for the lock, and all other writers wait for the renewal."""
+        self._renewals += 1
+        try:
+            yield
+        finally:
+            self._renewals -= 1
+
+    async def before_trying(self) -> None:
+        """Wait while a renewal waits."""
+        while self._renewals:
+            await asyncio.sleep(_RENEWAL_PAUSE_SECONDS)
+
+    def pause_seconds(self) -> float:
+        """Return how long to wait for a lock that another process holds, before the next try."""
+        return _jittered(_RENEWAL_PAUSE_SECONDS if self._renewals else _PAUSE_SECONDS)
+
+    def wrote(self, version: int) -> None:
+        """Note a write; `version` is the file's before it, which is another whenever another process has written."""
+        now = self._clock.elapsed()
+        if version != self._version:
+            self._version, self._company_until = version, now + _COMPANY_SECONDS
+        if now < self._company_until:
+            self._rests_until = now + _jittered(_PAUSE_SECONDS)
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(0.5, 1.5)  # noqa: S311 - no secret
