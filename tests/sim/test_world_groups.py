@@ -481,6 +481,25 @@ def test_what_cannot_be_in_a_world_is_refused_with_what_to_do(office):
         office.world.run(outside())
 
 
+@pytest.mark.parametrize("leave", ["apportion.sync", "a second store"])
+def test_a_refusal_that_a_supervisor_swallows_ends_the_run(leave):
+    async def supervised():
+        while True:
+            try:
+                if leave == "a second store":
+                    async with apportion.open_store(URL), apportion.open_store("sqlite:///other.db"):
+                        raise AssertionError("opened")
+                with sync.open_group(URL, "mailers", partitions=2):
+                    raise AssertionError("opened")
+            except apportion.ApportionError:
+                await asyncio.sleep(1.0)
+
+    with World(1) as world:
+        world.spawn("a", supervised())
+        with pytest.raises(LeavesTheWorld, match=leave):
+            world.run(until=10.0)
+
+
 def test_the_invariants_of_groups_are_held_once_one_is_opened_and_not_before(office):
     store = office.world.store("z")
     put = Put(key="live/mine/own/1", value=b"whatever this means")

@@ -6,19 +6,28 @@ from typing import Any
 
 from apportion.sim.facts import Fact, Failed
 from apportion.sim.process import running_name
+from apportion.sim.refusal import LeavesTheWorld
 
 
 class Failures:
-    """The newest failure that was not raised yet; each is told as a fact when it happens."""
+    """The first refusal, or else the newest failure, that was not raised yet. Failures are told as facts."""
 
     def __init__(self, now: Callable[[], float], record: Callable[[Fact], None]) -> None:
         self._now, self._record = now, record
         self._newest: BaseException | None = None
+        self._refusals: list[LeavesTheWorld] = []
+        self._refusal: LeavesTheWorld | None = None
 
     def take(self) -> BaseException | None:
         """Return the failure that is to be raised now, once."""
-        newest, self._newest = self._newest, None
-        return newest
+        due = self._refusal or self._newest
+        self._refusal = self._newest = None
+        return due
+
+    def refused(self, error: LeavesTheWorld) -> None:
+        """Take a refusal. A program may catch it, so the run ends with it here and now."""
+        self._refusals.append(error)
+        self._refusal = self._refusal or error
 
     def ended(self, process: str, task: asyncio.Task[Any]) -> None:
         """Take the end of a program."""
@@ -31,7 +40,7 @@ class Failures:
             self._failed(running_name(), context.get("exception"))
 
     def _failed(self, process: str, error: BaseException | None) -> None:
-        if error is not None:
+        if error is not None and error not in self._refusals:
             self._newest = error
             said = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._record(Failed(at=self._now(), process=process, error=said))

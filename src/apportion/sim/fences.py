@@ -6,6 +6,8 @@ Refuses to pretend: what was imported by name before (`from time import time`), 
 extension modules and the order of sets of `str` cannot be fenced.
 """
 
+import _posixsubprocess
+import _thread
 import os
 import random
 import socket
@@ -13,18 +15,15 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from multiprocessing import process, synchronize
+from typing import Any, NoReturn, Protocol
 
-from apportion.errors import ApportionError
+from apportion.sim.refusal import refuse
+from apportion.sim.waits import waits
 
-
-class LeavesTheWorld(ApportionError):
-    """Something that the simulated world cannot see, repeat or disturb."""
-
-    def __init__(self, what: str, instead: str) -> None:
-        super().__init__(f"{what} would leave the simulated world.", f"Use {instead}.")
+Fence = tuple[Any, str, Callable[..., Any]]
 
 
 class Source(Protocol):
@@ -48,12 +47,12 @@ class Source(Protocol):
 
 
 @contextmanager
-def fenced(source: Source, *, seed: str) -> Iterator[None]:
+def fenced(fences: Sequence[Fence], *, seed: str) -> Iterator[None]:
     """Put up the fences for the calling thread, and take them down at the end."""
-    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in _fences(source)]
+    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in fences]
     state = random.getstate()
     here = threading.get_ident()
-    for (owner, name, replacement), (_, _, original) in zip(_fences(source), originals, strict=True):
+    for (owner, name, replacement), (_, _, original) in zip(fences, originals, strict=True):
         setattr(owner, name, _for_thread(here, replacement, original))
     random.seed(seed)
     try:
@@ -72,7 +71,9 @@ def _for_thread(thread: int, replacement: Callable[..., Any], original: Callable
     return _choose
 
 
-def _fences(source: Source) -> list[tuple[Any, str, Callable[..., Any]]]:
+def fences_of(source: Source) -> list[Fence]:
+    """Return what is put in the place of what: an owner, a name of its, and what stands there while a world runs."""
+
     def _clock_gettime(clock: int) -> float:
         return source.wall() if clock == time.CLOCK_REALTIME else source.elapsed()
 
@@ -95,11 +96,31 @@ def _fences(source: Source) -> list[tuple[Any, str, Callable[..., Any]]]:
         (socket, "gethostname", source.host),
         (uuid, "uuid1", _refusal("uuid.uuid1", "uuid.uuid4")),
         (time, "sleep", _refusal("time.sleep", "await asyncio.sleep(seconds)")),
-        (os, "fork", _refusal("os.fork", "World.spawn, which starts a process of this world")),
-        (threading.Thread, "start", _refusal("a thread", "asyncio tasks")),
-        (subprocess.Popen, "__init__", _refusal("a subprocess", "World.spawn")),
-        (socket.socket, "__init__", _refusal("a socket", "World.send and World.receive, or World.store")),
+        *_of_other_processes(),
+        *_of_the_network(),
+        *waits(),
     ]
+
+
+def _of_other_processes() -> Iterator[Fence]:
+    spawn, world = "World.spawn, which starts a process of this world", "World.kill, World.pause and World.terminate"
+    yield threading.Thread, "start", _refusal("a thread", "asyncio tasks")
+    yield _thread, "start_new_thread", _refusal("a thread", "asyncio tasks")
+    yield subprocess.Popen, "__init__", _refusal("a subprocess", spawn)
+    yield _posixsubprocess, "fork_exec", _refusal("a subprocess", spawn)
+    yield process.BaseProcess, "start", _refusal("a process of multiprocessing", spawn)
+    yield synchronize.SemLock, "__init__", _refusal("a lock of multiprocessing", "asyncio.Lock, or the store")
+    for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "execv", "execve", "_exit", "abort"):
+        yield os, name, _refusal(f"os.{name}", spawn)
+    for name in ("kill", "killpg"):
+        yield os, name, _refusal(f"os.{name}", world)
+
+
+def _of_the_network() -> Iterator[Fence]:
+    inside = "World.send and World.receive, or World.store"
+    yield socket.socket, "__init__", _refusal("a socket", inside)
+    for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
+        yield socket, name, _refusal(f"socket.{name}", inside)
 
 
 def _at_wall(convert: Callable[[float], object], source: Source) -> Callable[..., object]:
@@ -111,7 +132,7 @@ def _said(seed: Any, source: Source) -> Any:  # noqa: ANN401 - whatever `random.
 
 
 def _refusal(what: str, instead: str) -> Callable[..., Any]:
-    def _refuse(*args: object, **options: object) -> None:  # noqa: ARG001
-        raise LeavesTheWorld(what, instead)
+    def _refuse(*args: object, **options: object) -> NoReturn:  # noqa: ARG001
+        refuse(what, instead)
 
     return _refuse

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, NoReturn
 
 from apportion.errors import ApportionError
-from apportion.sim.fences import LeavesTheWorld
+from apportion.sim.refusal import LeavesTheWorld, refuse
 
 Gate = Callable[[events.Handle], bool]
 
@@ -56,13 +56,14 @@ class VirtualLoop(base_events.BaseEventLoop):
     """An event loop whose time is virtual and whose order is drawn from `order`.
 
     `gate` is asked before a callback runs and may keep it (a paused process) or drop it (a dead one) by returning
-    False; `after_step` is told after each callback that did run.
+    False; `after_step` is told after each callback that did run, and `refused` of each use that a world refuses.
     """
 
     def __init__(
         self, order: Random, *, gate: Gate = lambda _: True, after_step: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__()
+        self.refused: Callable[[LeavesTheWorld], None] = lambda _: None
         self._ready: list[events.Handle] = []  # any of them may be next
         self._order = order.random
         self._gate = gate
@@ -133,12 +134,12 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: object) -> NoReturn:  # noqa: ARG002
         """Refuse: a thread would run in the machine's time."""
-        raise LeavesTheWorld("run_in_executor (a thread)", "call the function, or make it async and await it")
+        refuse("run_in_executor (a thread)", "the function itself, or make it async and await it")
 
 
 def _refusal(name: str, instead: str) -> Callable[..., NoReturn]:
     def _refuse(self: VirtualLoop, *args: object, **options: object) -> NoReturn:  # noqa: ARG001
-        raise LeavesTheWorld(f"loop.{name}", instead)
+        refuse(f"loop.{name}", instead)
 
     return _refuse
 

@@ -14,8 +14,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Entered, Fact, Left
-from apportion.sim.fences import LeavesTheWorld
 from apportion.sim.invariants import Checker, Invariant
+from apportion.sim.refusal import refuse
 from apportion.stores import CoordinationStore
 from apportion.stores.machine import Machine
 from apportion.stores.url import StoreUrl
@@ -59,7 +59,7 @@ class Machines:
 
     def _opened(self, url: str) -> None:
         if self._url not in ("", url):
-            raise LeavesTheWorld(f"a second store, {url},", f"one URL for all in a world; this one has {self._url}")
+            refuse(f"a second store, {url},", f"one URL for all in a world; this one has {self._url}")
         if not self._url:
             self._world.checker.hold(self._held)
         self._url = url
@@ -88,7 +88,7 @@ class _Machine:
     def wait(self, work: Coroutine[object, object, Result]) -> Result:
         """Refuse: whoever waits without a loop would keep the whole world waiting."""
         work.close()
-        raise LeavesTheWorld("a call of apportion.sync (it waits in a thread)", "the same call of apportion, awaited")
+        refuse("a call of apportion.sync (it waits in a thread)", "the same call of apportion, awaited")
 
     async def connect(self, url: str) -> CoordinationStore:
         """See `Machine`."""
@@ -150,7 +150,7 @@ class _Nowhere:
 
 
 def _refuse() -> NoReturn:
-    raise LeavesTheWorld("what apportion opens outside of every process", "World.spawn(name, ...), and open it there")
+    refuse("what apportion opens outside of every process", "World.spawn(name, ...), and open it there")
 
 
 NOWHERE = _Nowhere()

@@ -28,7 +28,7 @@ from apportion.sim.backing import Backing, MemoryBacking
 from apportion.sim.facts import Died, Fact
 from apportion.sim.failures import Failures
 from apportion.sim.faults import FaultyStore
-from apportion.sim.fences import fenced
+from apportion.sim.fences import fenced, fences_of
 from apportion.sim.handling import INVARIANTS
 from apportion.sim.holders import Holders
 from apportion.sim.invariants import Checker, Invariant
@@ -69,6 +69,7 @@ class World(AbstractContextManager["World", None]):
         self._step_limit = step_limit
         self.loop = VirtualLoop(self.draws("order"), gate=gate, after_step=self._after_step)
         self._failures = Failures(self.loop.time, self.record)
+        self.loop.refused = self._failures.refused
         self.loop.set_exception_handler(self._failures.unawaited)
         self.trace = Trace(self.loop.time, keep=story, fault_limit=fault_limit)
         self.processes = Processes(self.loop, self.draws("processes"))
@@ -80,7 +81,7 @@ class World(AbstractContextManager["World", None]):
         self.holders = Holders(self.checker.history)
         self.backing = store(TrueClock(self.loop), self.loop.time)
         self.machines = Machines(self, number=self.troubles.number, held=INVARIANTS if invariants is None else ())
-        self._senses = Senses(self.loop, self.draws("bytes"))
+        self._fences = fences_of(Senses(self.loop, self.draws("bytes")))
         self._collect = collect
         self._closed = False
         self._look()
@@ -120,7 +121,7 @@ class World(AbstractContextManager["World", None]):
         """Run up to a true time, or until a coroutine has returned; return its result."""
         if self._closed:
             raise InvalidInput("world", "closed", "one that is still open", "Make a new one.")
-        with fenced(self._senses, seed=f"{self.seed} random {self.now}"), _without_collector(), logged(self.trace):
+        with fenced(self._fences, seed=f"{self.seed} random {self.now}"), _without_collector(), logged(self.trace):
             if isinstance(until, int | float):
                 return self.loop.run_until_complete(asyncio.sleep(max(0.0, until - self.now)))
             return outside().run(self.loop.run_until_complete, until)

@@ -1,0 +1,40 @@
+"""Refusal: what a world says of something that it cannot see, repeat or disturb.
+
+Promises: the world that runs remembers the first refusal and ends with it, also when the program caught the error. A
+test whose program did nothing, because the world refused what it wanted to do, does not pass.
+"""
+
+import asyncio
+from typing import NoReturn, Protocol, runtime_checkable
+
+from apportion.errors import ApportionError
+
+
+class LeavesTheWorld(ApportionError):
+    """Something that the simulated world cannot see, repeat or disturb."""
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} would leave the simulated world.", f"Use {instead}.")
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """The event loop of a world."""
+
+    def refused(self, error: LeavesTheWorld) -> None:
+        """Take a refusal, which ends the run."""
+        ...
+
+
+def refuse(what: str, instead: str) -> NoReturn:
+    """Raise `LeavesTheWorld`, and let the world that runs remember it."""
+    error = LeavesTheWorld(what, instead)
+    loop = asyncio._get_running_loop()
+    if isinstance(loop, Remembers):
+        loop.refused(error)
+    raise error
+
+
+def is_simulated() -> bool:
+    """Return whether a world runs in this thread."""
+    return isinstance(asyncio._get_running_loop(), Remembers)
