@@ -36,6 +36,7 @@ TTL_SECONDS = 2.0
 _MARGIN_RATIO = 0.1
 _RENEWALS_PER_TTL = 4
 _TOGGLE_RATIO = 0.1
+_PATIENCE_TTLS = 3
 _OUTAGES = (StoreDenied, StoreUnavailable)
 
 
@@ -107,7 +108,18 @@ class Session:
             await self._leave()
 
     async def _join(self) -> None:
-        """Write `member/<id>`; its revision is the session's number."""
+        """Write `member/<id>`; its revision is the session's number. Wait for an earlier session to end.
+
+        Who waits for that watches: where reapers end leases, a process that watches for a moment only ends none.
+        """
+        since = self._clock.elapsed()
+        while not await self._has_joined():
+            if self._clock.elapsed() > since + _PATIENCE_TTLS * TTL_SECONDS:
+                raise SessionOver("an earlier session is still there, or nothing shows that this one began")
+            await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311
+            self._check()
+
+    async def _has_joined(self) -> bool:
         key, flag, value = f"member/{self.name}", f"flag/{self.name}", _value(None)
         outcome = await self._store.commit(
             when=[Absent(key=key), Absent(key=flag)],
@@ -118,8 +130,9 @@ class Session:
         elif isinstance(outcome, Unknown):
             found = [item for item in (await self._store.scan(key)).items if item.value == value]
             self._number = found[0].revision if found else 0
-        if not self._number:
-            raise SessionOver("an earlier session is still there, or nothing shows that this one began")
+            if not found:
+                raise SessionOver("nothing shows that this session began, and it may begin yet")
+        return self._number > 0
 
     async def _toggle(self) -> None:
         """Raise a flag that goes with the lease, or take it down and count that; nobody asks for either."""

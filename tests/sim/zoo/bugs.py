@@ -240,7 +240,7 @@ _ON_MEMORY = (
 _ON_SQLITE = (
     Bug(
         "a reaper measures from the start of the first read",
-        "stores/sqlite/store.py",
+        "stores/sqlite/lookout.py",
         "        finished = self._clock.elapsed()\n",
         "        finished = started - 0.5\n",
         store="sqlite",
@@ -264,7 +264,7 @@ _ON_SQLITE = (
     ),
     Bug(
         "a reaper ends nothing",
-        "stores/sqlite/store.py",
+        "stores/sqlite/lookout.py",
         "        if ended:\n            await",
         "        if not ended:\n            await",
         store="sqlite",
