@@ -20,12 +20,12 @@ class Setting(NamedTuple):
     """One exploration."""
 
     bounds: Bounds
-    poison: bool = False
+    deaths: bool = False
     guarded: bool = True
 
 
-SMALL = (Setting(Bounds(3, 0, 0)), Setting(Bounds(1, 1, 1), poison=True), Setting(Bounds(0, 3, 0), poison=True))
-FULL = (Setting(Bounds(3, 1, 1)), Setting(Bounds(2, 1, 1), poison=True), Setting(Bounds(0, 4, 0), poison=True))
+SMALL = (Setting(Bounds(3, 0, 0)), Setting(Bounds(1, 1, 1), deaths=True), Setting(Bounds(0, 3, 0), deaths=True))
+FULL = (Setting(Bounds(3, 1, 1)), Setting(Bounds(2, 1, 1), deaths=True), Setting(Bounds(0, 4, 0), deaths=True))
 SMALL_LIVES, FULL_LIVES = 3, 5
 
 
@@ -36,15 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--full", action="store_true", help="the bounds of `make soak`: millions of states, minutes")
     parser.add_argument("--bounds", type=_bounds, metavar="FLIPS,ENDS,RESTARTS[,EPOCHS]", help="these bounds alone")
-    parser.add_argument("--poison", action="store_true", help="with --bounds: owners may have died of the partition")
+    parser.add_argument("--deaths", action="store_true", help="with --bounds: owners may have died of the partition")
     parser.add_argument("--no-guard", action="store_true", help="with --bounds: what is written to refuses nothing")
     parser.add_argument("--terms", type=int, metavar="LIVES", help="who is the controller, in so many lives, alone")
     options = parser.parse_args(arguments)
     settings: tuple[Setting, ...] = FULL if options.full else SMALL
     if options.bounds is not None:
-        settings = (Setting(options.bounds, options.poison, not options.no_guard),)
-    elif options.poison or options.no_guard:
-        parser.error("--poison and --no-guard go with --bounds")
+        settings = (Setting(options.bounds, options.deaths, not options.no_guard),)
+    elif options.deaths or options.no_guard:
+        parser.error("--deaths and --no-guard go with --bounds")
     if options.terms is not None:
         return _explored_terms(options.terms)
     codes = [_explored(each) for each in settings]
@@ -61,7 +61,7 @@ def _bounds(text: str) -> Bounds:
 
 
 def _explored(setting: Setting) -> int:
-    world = World(setting.bounds, poison=setting.poison, guarded=setting.guarded)
+    world = World(setting.bounds, deaths=setting.deaths, guarded=setting.guarded)
     report = Explorer(world).run()
     print(_line(setting, report, is_cut=world.is_cut))
     for line in story(world, report.trace):
@@ -85,7 +85,7 @@ def _explored_terms(lives: int) -> int:
 def _line(setting: Setting, report: Report[State], *, is_cut: bool) -> str:
     names = ["flips", "lease ends", "restarts", "epochs"]
     said = ", ".join(f"{count} {name}" for name, count in zip(names, setting.bounds, strict=True))
-    said += (", poison" if setting.poison else "") + ("" if setting.guarded else ", no guard")
+    said += (", deaths" if setting.deaths else "") + ("" if setting.guarded else ", no guard")
     return f"{said}; {_found(report)}; epochs up to {report.highest}" + (", cut there" if is_cut else "")
 
 

@@ -4,23 +4,32 @@ What a driver would do around it is done in every way that is allowed: it looks 
 what it knew or not, hears of its own commits late or never. Each step returns every outcome.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import NamedTuple
 
+from apportion.cluster.deaths import HEALTHY_SECONDS, with_death
 from apportion.cluster.handover import Act, Event, HandOver, Known, Me, Phase, request
 from apportion.cluster.records import Ownership, decoded
 from apportion.stores.api import Absent
 from models.parts import KEYS, MEMBERS, OWN, PARTITION, Landed, Process, Request, Store, Token
 
 _WAITING = (Phase.ASKING, Phase.GIVING, Phase.DRAINING)
-_COMMITS = (Act.CLAIM, Act.TAKE_OVER, Act.BURY, Act.RENUMBER, Act.GIVE, Act.ABSOLVE)
+_COMMITS = (Act.CLAIM, Act.TAKE_OVER, Act.RENUMBER, Act.GIVE, Act.ABSOLVE)
+
+
+class Doubt(Enum):
+    """An answer to two questions: did the owner serve for a minute, and does the process of its session live on?"""
+
+    DIED = "soon, and its process died"
+    LIVED = "soon, and its process lives on"
+    LONG = "for a minute"
 
 
 class Did(NamedTuple):
     """One outcome: the process after it, commits that nobody waits for any more, the epoch that it begins to serve.
 
-    It is lucky when the member took it that an owner who died of the partition for all we know did not: no state may
-    need that to get on.
+    It is lucky when the member took it that a session did not count which may have: no state may need that to get on.
     """
 
     process: Process
@@ -31,19 +40,22 @@ class Did(NamedTuple):
     is_lucky: bool = False
 
 
-def sees(process: Process, store: Store, *, poison: bool) -> Iterator[Did]:
+def sees(process: Process, store: Store, *, deaths: bool) -> Iterator[Did]:
     """It learns what the store holds now, and looks at it."""
-    yield from looks(process._replace(view=store), poison=poison)
+    yield from looks(process._replace(view=store), deaths=deaths)
 
 
-def looks(process: Process, *, poison: bool) -> Iterator[Did]:
-    """It looks at what it knows, once with each answer to how long somebody has served."""
+def looks(process: Process, *, deaths: bool) -> Iterator[Did]:
+    """It looks at what it knows, once with each answer to how long the owner served, and to whether it lived on.
+
+    A wait for the next owner is no step of its own: news may come late anyway.
+    """
     assert process.me is not None
     assert process.view is not None
     record = process.view.record
     first: Did | None = None
-    for doubt in (True, False) if poison and record.owner is not None else (False,):
-        known = _known(process.view, process.me, for_long=doubt)
+    for doubt in _doubts(process.view) if deaths else (Doubt.LIVED,):
+        known = _known(process.view, process.me, doubt)
         machine, act = process.machine.look(known, process.me)
         did = _acts(process, machine, act, known)
         is_mine = (record.owner, record.session) == (process.me.id, process.me.session)
@@ -54,29 +66,29 @@ def looks(process: Process, *, poison: bool) -> Iterator[Did]:
         first = first or did
 
 
-def replied(process: Process, *, poison: bool) -> Iterator[Did]:
+def replied(process: Process, *, deaths: bool) -> Iterator[Did]:
     """The reply to its commit reaches it."""
     landed = process.waits
     assert isinstance(landed, Landed)
     process = process._replace(waits=None)
     if not landed.version:
-        yield from told(process, Event.FAILED, poison=poison)
+        yield from told(process, Event.FAILED, deaths=deaths)
         return
     if process.view is not None and process.view.version < landed.version:
         process = process._replace(view=process.view._replace(record=landed.request.record, version=landed.version))
-    yield from told(process, Event.DONE, epoch=landed.request.record.epoch, poison=poison)
+    yield from told(process, Event.DONE, epoch=landed.request.record.epoch, deaths=deaths)
 
 
-def lost(process: Process, *, poison: bool) -> Iterator[Did]:
+def lost(process: Process, *, deaths: bool) -> Iterator[Did]:
     """It gives up waiting for a reply; the commit may have happened, or may yet."""
     late = (process.waits,) if isinstance(process.waits, Request) else ()
-    for did in told(process._replace(waits=None), Event.FAILED, poison=poison):
+    for did in told(process._replace(waits=None), Event.FAILED, deaths=deaths):
         yield did._replace(late=late + did.late)
 
 
-def ended(process: Process, *, poison: bool) -> Iterator[Did]:
+def ended(process: Process, *, deaths: bool) -> Iterator[Did]:
     """What it had begun ends."""
-    yield from told(process._replace(hold=None), Event.QUIET, poison=poison)
+    yield from told(process._replace(hold=None), Event.QUIET, deaths=deaths)
 
 
 def over(process: Process) -> Did:
@@ -87,14 +99,14 @@ def over(process: Process) -> Did:
     return Did(Process(machine=machine, hold=process.hold), late, 0, broken, act)
 
 
-def told(process: Process, event: Event, *, poison: bool, epoch: int = 0) -> Iterator[Did]:
+def told(process: Process, event: Event, *, deaths: bool, epoch: int = 0) -> Iterator[Did]:
     """It takes one event of its own, and then looks again at what it knew, or not."""
     machine, act = process.machine.step(event, epoch=epoch)
     did = _begins(process, machine, epoch) if act is Act.SERVE else Did(_settled(process, machine), act=act)
     yield did
     if process.me is None or process.view is None or did.broken or machine.phase in _WAITING:
         return
-    for again in looks(did.process._replace(view=process.view), poison=poison):
+    for again in looks(did.process._replace(view=process.view), deaths=deaths):
         if again.act is not None:
             yield again._replace(served=did.served or again.served)
 
@@ -122,17 +134,30 @@ def _revision(store: Store, key: str) -> int | None:
     return session if session > 0 else None
 
 
-def _known(view: Store, me: Me, *, for_long: bool) -> Known:
+def _doubts(view: Store) -> Sequence[Doubt]:
+    """Return the possible answers, first the one that time brings: a minute passes, or a process that is gone died."""
+    return (Doubt.DIED, Doubt.LIVED, Doubt.LONG) if _is_over(view) else (Doubt.LONG, Doubt.LIVED)
+
+
+def _is_over(view: Store) -> bool:
+    return view.record.owner is not None and view.session(view.record.owner) != view.record.session
+
+
+def _known(view: Store, me: Me, doubt: Doubt) -> Known:
     record, wanted = view.record, view.target
     there = view.session(wanted)
+    lasted = HEALTHY_SECONDS if doubt is Doubt.LONG else 0.0
+    lived = (*record.ended, record.session) if doubt is Doubt.LIVED else ()
+    before = tuple(each for each in record.ended if each not in lived)
+    ended = with_death(before, record.session, lasted_seconds=lasted, lived=lived) if _is_over(view) else before
     return Known(
         record=record,
         revision=view.version,
         session=view.session(record.owner),
         is_wanted=wanted == me.id,
         receiver=None if wanted == me.id or there is None else Me(id=wanted, session=there),
-        is_deadly=for_long,
-        is_proven=for_long and record.deaths > 0,
+        ended=ended,
+        is_proven=doubt is Doubt.LONG and bool(record.ended),
     )
 
 
@@ -146,14 +171,8 @@ def _acts(process: Process, machine: HandOver, act: Act | None, known: Known) ->
     if act is Act.ABSOLVE:
         return Did(_settled(process, machine), late=(sent,), act=act)
     late = (process.waits,) if isinstance(process.waits, Request) else ()
-    return Did(process._replace(machine=machine, waits=sent), late=late, broken=_miscounted(sent, known), act=act)
-
-
-def _miscounted(sent: Request, known: Known) -> str:
-    """Return what is wrong with the deaths that a commit counts: one more if its owner died of it, none once given."""
-    has_died = known.is_deadly and sent.act in (Act.TAKE_OVER, Act.BURY)
-    deaths = 0 if sent.act is Act.GIVE else known.record.deaths + has_died
-    return "" if sent.record.deaths == deaths else "Deaths: a death is not counted, or one that was none"
+    broken = "" if sent.record.ended == known.ended else "Deaths: a commit lists other sessions than those that count"
+    return Did(process._replace(machine=machine, waits=sent), late=late, broken=broken, act=act)
 
 
 def _begins(process: Process, machine: HandOver, epoch: int) -> Did:

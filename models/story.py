@@ -39,7 +39,7 @@ def _store(store: Store) -> str:
     record = store.record
     owner = "nobody" if record.owner is None else f"{record.owner} (session {record.session})"
     there = ", ".join(f"{each} {session}" for each, session in zip(IDS, store.sessions, strict=True) if session > 0)
-    deaths = f" after {record.deaths} deaths" if record.deaths else ""
+    deaths = f" after {len(record.ended)} deaths" if record.ended else ""
     return f"owner {owner} at epoch {record.epoch}{deaths}, target {store.target}, sessions {there or 'none'}"
 
 

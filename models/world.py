@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from apportion.cluster.handover import Act, Me, Phase
-from apportion.cluster.records import QUARANTINE_DEATHS, Ownership
+from apportion.cluster.records import Ownership
 from apportion.model.epoch import FencingToken
 from models import member
 from models.member import Did
@@ -47,13 +47,13 @@ class Move(NamedTuple):
 
 
 class World:
-    """One partition, two ids. With `poison` nobody knows how long an owner served.
+    """One partition, two ids. With `deaths` nobody knows how long an owner served, nor whether its process lives on.
 
     With `guarded` what is written to refuses older tokens, as guards do.
     """
 
-    def __init__(self, bounds: Bounds, *, poison: bool = False, guarded: bool = True) -> None:
-        self.bounds, self.poison, self.guarded = bounds, poison, guarded
+    def __init__(self, bounds: Bounds, *, deaths: bool = False, guarded: bool = True) -> None:
+        self.bounds, self.deaths, self.guarded = bounds, deaths, guarded
         sessions = tuple(range(1, len(IDS) + 1))
         self.stores = Numbers(Store(Ownership(), 0, sessions, IDS[0]), of_store)
         self.processes: Numbers[Process] = Numbers(Process(), of_process)
@@ -92,7 +92,7 @@ class World:
         yield from self._faults(state)
 
     def is_goal(self, state: State) -> bool:
-        """Whether the target is so: its member owns and serves, or the partition is rightly nobody's."""
+        """Whether the target is so: its member owns and serves, and no death is listed any more."""
         slot = IDS.index(self.stores.of[state[0]].target)
         key = (state[0], state[FIRST + slot])
         if key not in self._goals:
@@ -108,10 +108,8 @@ class World:
         record, session = store.record, store.session(store.target)
         if record.epoch >= self.bounds.epochs:
             return True  # as far as we look
-        if record.owner is None and record.deaths >= QUARANTINE_DEATHS:
-            return True
         serves = process.machine.phase is Phase.SERVING and process.hold == Token(record.epoch, record.session)
-        return serves and (record.owner, record.session, record.deaths) == (store.target, session, 0)
+        return serves and (record.owner, record.session, record.ended) == (store.target, session, ())
 
     def _moves_of(self, slot: int, number: int, store_number: int) -> Iterator[Move]:
         store, process = self.stores.of[store_number], self.processes.of[number]
@@ -138,16 +136,16 @@ class World:
         if process.me is not None:
             if process.me.session not in store.sessions:
                 yield "learns that its session has ended", member.over(process), False
-            for did in member.sees(process, store, poison=self.poison):
+            for did in member.sees(process, store, deaths=self.deaths):
                 yield "sees the store", did, False
         if isinstance(process.waits, Landed):
-            for did in member.replied(process, poison=self.poison):
+            for did in member.replied(process, deaths=self.deaths):
                 yield "gets the reply", did, False
         if process.waits is not None:
-            for did in member.lost(process, poison=self.poison):
+            for did in member.lost(process, deaths=self.deaths):
                 yield "gets no reply", did, True
         if process.hold is not None and process.machine.phase is not Phase.SERVING:
-            for did in member.ended(process, poison=self.poison):
+            for did in member.ended(process, deaths=self.deaths):
                 yield "ends what it had begun", did, False
 
     def _landed(self, waiting: int, store_number: int) -> tuple[int, str]:
@@ -283,6 +281,6 @@ def _breach(old: Store, new: Store) -> str:
         return "EpochMonotone: a grant does not get an epoch of its own"
     if after.owner is not None and after.session not in new.sessions:
         return "GrantLives: it is granted to a session that has ended"
-    if after.owner is not None and after.deaths >= QUARANTINE_DEATHS:
-        return "Quarantine: what has killed one owner too many is given to another"
+    if any(each in new.sessions for each in after.ended):
+        return "Deaths: a session that lives is listed as ended"
     return ""

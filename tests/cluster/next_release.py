@@ -43,8 +43,8 @@ def encoded_target(target):
 class Controller(controller.Controller):
     """Plans by another balancer under the name of the same."""
 
-    def __init__(self, view, group, member_id, *, throttle=None):
-        super().__init__(view, replace(group, balancer=BALANCER), member_id, throttle=throttle)
+    def __init__(self, view, group, member_id, **options):
+        super().__init__(view, replace(group, balancer=BALANCER), member_id, **options)
 
 
 class Seat(seat.Seat):

@@ -1,16 +1,15 @@
 """The controller: who campaigns when, and which target is written."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.cluster import controller
+from apportion.cluster.arrivals import STILL_SECONDS
 from apportion.cluster.controller import TURN_SECONDS, Controller, assigned
 from apportion.cluster.records import (
-    QUARANTINE_DEATHS,
     GroupRecord,
     Keys,
     MemberRecord,
@@ -19,7 +18,7 @@ from apportion.cluster.records import (
     encoded,
     encoded_target,
 )
-from apportion.cluster.spreading import spread
+from apportion.cluster.rest import is_at_rest, knows_all
 from apportion.cluster.view import View
 from apportion.errors import InvalidInput
 from apportion.model.topology import Node
@@ -31,13 +30,13 @@ KEYS = Keys(group="g")
 class Stage:
     """A view that tests write into."""
 
-    def __init__(self, *members, group=None, me="a", throttle=None, **options):
+    def __init__(self, *members, group=None, me="a", throttle=None, settle=0.0, **options):
         self.group = group or GroupRecord(partitions=6)
         self.items, self.revision = {}, 0
         self.view = View(KEYS, self.group.partitions)
         for member in members:
             self.put(KEYS.member(member), encoded(MemberRecord(nonce=member, **options)), lease=1)
-        self.controller = Controller(self.view, self.group, me, throttle=throttle)
+        self.controller = Controller(self.view, self.group, me, throttle=throttle, settle_seconds=settle)
 
     def put(self, key, value, lease=None):
         self.revision += 1
@@ -117,9 +116,9 @@ def test_a_group_is_at_rest_only_once_the_target_knows_all_that_may_own():
     )  # while the controller's commit is on its way
     stage.put(write.put.key, write.put.value)
     stage.own(**{f"p{partition}": "a" for partition in range(6)})
-    assert (False, False) == (stage.view.knows_all(write.target), stage.view.is_at_rest)
+    assert (False, False) == (knows_all(stage.view, write.target), is_at_rest(stage.view))
     stage.put(KEYS.drain("b"), b"drained", lease=2)
-    assert stage.view.is_at_rest
+    assert is_at_rest(stage.view)
 
 
 def test_members_that_get_nothing_are_known_in_each_of_their_lives():
@@ -131,7 +130,7 @@ def test_members_that_get_nothing_are_known_in_each_of_their_lives():
     stage.own(p0=target.owners[0], p1=target.owners[1])
     stage.drop(KEYS.member(idle))
     stage.put(KEYS.member(idle), encoded(MemberRecord(nonce="another life")), lease=3)
-    assert ([], True) == (stage.write(), stage.view.is_at_rest)
+    assert ([], True) == (stage.write(), is_at_rest(stage.view))
 
 
 def test_a_member_that_leaves_moves_only_what_it_had():
@@ -240,63 +239,61 @@ def test_what_the_balancer_refuses_leaves_the_target_as_it_is_and_is_told_once(m
     assert 1 == caplog.text.count("plans nothing: weight is 0.5")
 
 
-@pytest.mark.parametrize(
-    ("deaths", "served", "after"),
-    [
-        ([1, 1, 0, 0], 0, "baab"),
-        ([1, 1, 0, 0], 2, "baab"),  # "a" serves one already: each has one that is tried or waits for it
-        ([1, 1, 1, 1], 0, "aabb"),  # nothing to exchange
-        ([1, 1, 0, 2], 0, "aabb"),  # each has one that must wait, or is burdened
-        ([1, 0, 1, 0], 0, "aabb"),
-        ([0, 0, 0, 0], 2, "aabb"),
-    ],
-)
-def test_a_target_gives_each_member_one_suspect_before_any_gets_a_second(deaths, served, after):
-    stage = Stage("a", "b", "x", group=GroupRecord(partitions=5))
-    for partition, counted in enumerate(deaths):
-        own = Ownership(owner="x", session=stage.view.session("x"), epoch=1, deaths=counted)
-        stage.put(KEYS.own(partition), encoded(own))
-    serves = Ownership(owner="a", session=stage.view.session("a"), epoch=1, deaths=served)
-    stage.put(KEYS.own(4), encoded(serves))
-    stage.drop(KEYS.member("x"))
-    assert (*after, "a") == spread(tuple("aabba"), stage.view)
+def test_a_member_that_comes_into_a_still_group_gets_its_share_at_once():
+    stage = Stage("a", settle=2.0)
+    stage.lead()
+    stage.write()
+    stage.own(p0="a", p1="a")
+    stage.put(KEYS.member("b"), encoded(MemberRecord(nonce="b")), lease=1)
+    [target] = stage.write(now=STILL_SECONDS)
+    assert ({"a": 3, "b": 3}, True) == (Counter(target.owners), bool(target.digest))
 
 
-def test_the_controller_spreads_what_the_balancer_decides():
-    stage = Stage("a", "b", "x", group=GroupRecord(partitions=12))
+def test_while_members_keep_coming_nothing_moves_and_then_all_at_once():
+    stage = Stage("a", settle=2.0)
+    stage.lead()
+    stage.write()
+    for number, name in enumerate("bcdef"):
+        stage.put(KEYS.member(name), encoded(MemberRecord(nonce=name)), lease=1)
+        assert [] == stage.write(now=1.0 + number)
+        assert number + 3.0 == stage.controller.wakes_at()
+        assert not is_at_rest(stage.view)
+    [target] = stage.write(now=7.0)
+    assert ("abcdef", True) == ("".join(sorted(target.owners)), bool(target.digest))
+
+
+def test_members_that_never_stop_coming_are_levelled_half_a_minute_after_the_first():
+    stage, levelled = Stage("a", settle=2.0), []
+    stage.lead()
+    stage.write()
+    for number in range(1, 70):
+        stage.put(KEYS.member(f"m{number}"), encoded(MemberRecord(nonce="n")), lease=1)
+        levelled += [number] if stage.write(now=number) else []
+    assert [30, 30 + 31] == levelled
+
+
+@pytest.mark.parametrize("how", ["gone", "drains"])
+def test_while_members_keep_coming_only_the_partitions_of_a_member_that_goes_are_given(how):
+    stage = Stage("a", "b", settle=2.0)
     stage.lead()
     [before] = stage.write()
     stage.own(**{f"p{each}": owner for each, owner in enumerate(before.owners)})
-    gone = [each for each, owner in enumerate(before.owners) if owner == "x"]
-    stage.drop(KEYS.member("x"))
-    owners = assigned("g", stage.group, stage.controller._nodes(0.0), before)
-    suspects = [each for each in gone if owners[each] == "a"]
-    assert len(suspects) > 1
-    for each in suspects:
-        stage.put(KEYS.own(each), encoded(replace(stage.view.owned(each).ownership, deaths=1)))
-    [after] = stage.write()
-    assert owners != after.owners == spread(owners, stage.view)
+    for name in "cd":
+        stage.put(KEYS.member(name), encoded(MemberRecord(nonce=name)), lease=1)
+    if how == "gone":
+        stage.drop(KEYS.member("b"))
+    else:
+        stage.put(KEYS.drain("b"), b"leaves", lease=1)
+    [step] = stage.write(now=1.0)
+    moved = {old for old, new in zip(before.owners, step.owners, strict=True) if old != new}
+    assert ({"b"}, "") == (moved, step.digest)
+    assert not is_at_rest(stage.view)
+    [last] = stage.write(now=3.0)
+    assert ({"a": 2, "c": 2, "d": 2}, True) == (Counter(last.owners), bool(last.digest))
 
 
-@given(st.data())
-def test_spreading_exchanges_orphans_only_and_burdens_nobody_twice_whom_it_need_not(data):
-    names = ["a", "b", "c"]
-    owners = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=12))
-    stage = Stage(*names, "x", group=GroupRecord(partitions=len(owners)))
-    session = stage.view.session("x")
-    deaths = [data.draw(st.integers(0, QUARANTINE_DEATHS - 1)) for _ in owners]
-    dead = [data.draw(st.booleans()) for _ in owners]
-    for partition, owner in enumerate(owners):
-        own = Ownership(owner="x", session=session, epoch=1, deaths=deaths[partition])
-        live = Ownership(owner=owner, session=stage.view.session(owner), epoch=1)
-        stage.put(KEYS.own(partition), encoded(own if dead[partition] else live))
-    stage.drop(KEYS.member("x"))
-    after = spread(tuple(owners), stage.view)
-    assert Counter(owners) == Counter(after)
-    assert [owner for owner, gone in zip(owners, dead, strict=True) if not gone] == [
-        owner for owner, gone in zip(after, dead, strict=True) if not gone
-    ]
-    suspects = [each for each in range(len(owners)) if dead[each] and deaths[each] + 1 >= QUARANTINE_DEATHS - 1]
-    burdens = Counter(after[each] for each in suspects)
-    others = {after[each] for each in range(len(owners)) if dead[each] and each not in suspects}
-    assert max(burdens.values(), default=0) <= 1 or not others - set(burdens)
+def test_a_group_that_starts_gives_all_to_those_that_are_there():
+    stage = Stage("a", "b", settle=2.0)
+    stage.lead()
+    [target] = stage.write()
+    assert ({"a": 3, "b": 3}, True) == (Counter(target.owners), bool(target.digest))

@@ -42,8 +42,8 @@ def test_what_is_not_in_the_table_changes_nothing():
                 )
 
 
-def known(owner=None, *, session=0, epoch=3, deaths=0, now=None, **more):
-    record = Ownership(owner=owner, session=session, epoch=epoch, deaths=deaths)
+def known(owner=None, *, session=0, epoch=3, now=None, **more):
+    record = Ownership(owner=owner, session=session, epoch=epoch)
     return Known(**{"record": record, "revision": 9, "session": now, "is_wanted": True} | more)
 
 
@@ -52,13 +52,11 @@ def known(owner=None, *, session=0, epoch=3, deaths=0, now=None, **more):
     [
         (known(), 0, Phase.IDLE, Event.WANTED_FREE),
         (known(is_wanted=False), 0, Phase.IDLE, None),
-        (known(deaths=3), 0, Phase.IDLE, None),
+        (known("b", session=7, waits=True), 0, Phase.IDLE, None),
         (known("b", session=7, now=7), 0, Phase.IDLE, None),
         (known("b", session=7), 0, Phase.IDLE, Event.WANTED_ORPHANED),
         (known("b", session=7, now=8), 0, Phase.IDLE, Event.WANTED_ORPHANED),
         (known("b", session=7, is_wanted=False), 0, Phase.IDLE, None),
-        (known("b", session=7, deaths=2, is_deadly=True), 0, Phase.IDLE, Event.WANTED_DEADLY),
-        (known("b", session=7, deaths=2), 0, Phase.IDLE, Event.WANTED_ORPHANED),
         (known("a", session=4, now=5), 0, Phase.IDLE, Event.WANTED_ORPHANED),
         (known("a", session=5, now=5), 2, Phase.IDLE, Event.WANTED_GRANTED),
         (known("a", session=5, now=5), 3, Phase.IDLE, Event.WANTED_USED),

@@ -17,6 +17,7 @@ from apportion.cluster.records import (
     encoded,
     encoded_target,
 )
+from apportion.cluster.rest import is_at_rest
 from apportion.cluster.view import View
 from apportion.stores.api import Absent, Change, Event, Item, Scan, Unchanged
 
@@ -69,7 +70,7 @@ OWN = BYTES | {
         "owner": [7, [], {}, True, "", "a/b", "x" * 256, "\ud800", " a", "a\n"],
         "session": [None, "4", 4.0, True, -1, 2**63, 10**40, [4], 10_000],
         "epoch": [None, "7", 7.5, False, -1, 2**63, 10**40, {}, 10_000, float("nan"), float("inf")],
-        "deaths": [None, "0", -1, 2**63],
+        "ended": [None, "0", 5, {}, ["a"], [None], [-1], [2**63], [1] * 10],
     }.items()
     for value in values
 }
@@ -82,6 +83,7 @@ MEMBER = BYTES | {
         "labels": [None, [], {"a": 1}, {"a": None}, {"a": {"b": "c"}}, {"\ud800": ""}],
         "grace_seconds": [None, "1", -1, 1e9, float("nan")],
         "left_session": [None, "1", -1, 2**63],
+        "former": [None, 5, {}, ["a"], [-1], [1] * 17],
     }.items()
     for value in values
 }
@@ -176,7 +178,7 @@ def test_in_the_place_of_a_damaged_target_the_one_before_stays(value):
     shelf.put(KEYS.target, value)
     assert ({KEYS.target}, GOOD_TARGET) == (set(shelf.view.damaged), shelf.view.target)
     assert Unchanged(key=KEYS.target, revision=shelf.revision) == shelf.view.as_seen(KEYS.target)
-    assert not shelf.view.is_at_rest
+    assert not is_at_rest(shelf.view)
     shelf.drop(KEYS.target)
     assert (Absent(key=KEYS.target), GOOD_TARGET) == (shelf.view.as_seen(KEYS.target), shelf.view.target)
 

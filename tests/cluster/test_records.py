@@ -41,9 +41,9 @@ def test_members_are_read_back(nonce, weight, zone, labels, left):
     assert record == decoded(MemberRecord, encoded(record))
 
 
-@given(st.none() | NAMES, st.integers(0, MOST), st.integers(0, MOST), st.integers(0, 3))
-def test_owners_are_read_back(owner, session, epoch, deaths):
-    record = Ownership(owner=owner, session=session, epoch=epoch, deaths=deaths)
+@given(st.none() | NAMES, st.integers(0, MOST), st.integers(0, MOST), st.lists(st.integers(0, MOST), max_size=9))
+def test_owners_are_read_back(owner, session, epoch, ended):
+    record = Ownership(owner=owner, session=session, epoch=epoch, ended=tuple(ended))
     assert record == decoded(Ownership, encoded(record))
 
 

@@ -1,14 +1,14 @@
-"""A member's share: what goes into one commit, what a refusal costs, and how a poison is kept from the innocent."""
+"""A member's share: what goes into one commit, what a refusal costs, and how long a partition waits."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apportion.cluster.handover import DEADLY_SECONDS, HEALTHY_SECONDS, Act, Phase
+from apportion.cluster.deaths import HEALTHY_SECONDS, KEPT_DEATHS
+from apportion.cluster.handover import Act, Phase
 from apportion.cluster.records import Keys, MemberRecord, Ownership, Target, decoded, encoded, encoded_target
 from apportion.cluster.share import (
     AGAIN_SECONDS,
-    SUSPECT_SECONDS,
     Answered,
     Drain,
     Ended,
@@ -19,6 +19,7 @@ from apportion.cluster.share import (
     Share,
     Stop,
     Tick,
+    Wait,
 )
 from apportion.cluster.view import View
 from apportion.stores.api import Absent, Item, Scan, Unchanged
@@ -29,8 +30,8 @@ KEYS = Keys(group="g")
 class Stage:
     """A view that tests write into, and the share of member a."""
 
-    def __init__(self, partitions=4, *, width=10):
-        self.view = View(KEYS, partitions)
+    def __init__(self, partitions=4, *, width=10, quarantine_after=None):
+        self.view = View(KEYS, partitions, quarantine_after=quarantine_after)
         self.share = Share(self.view, "a", width=width)
         self.items, self.revision = {}, 0
         self.put(KEYS.member("a"), MemberRecord(nonce="a"))
@@ -39,7 +40,8 @@ class Stage:
     def put(self, key, record, now=0.0):
         self.revision += 1
         value = encoded_target(record) if isinstance(record, Target) else encoded(record)
-        self.items[key] = Item(key=key, value=value, revision=self.revision)
+        lease = 7 if isinstance(record, MemberRecord) and "member/" in key else None
+        self.items[key] = Item(key=key, value=value, revision=self.revision, lease=lease)
         return self.load(now)
 
     def drop(self, key, now=0.0):
@@ -118,7 +120,7 @@ def test_what_is_wanted_elsewhere_is_drained_first_and_then_given_to_its_session
     assert [Drain(partition=1)] == list(stage.want("a", "b"))
     [give] = stage.step(Quiet(partitions=frozenset({1})))
     given = decoded(Ownership, give.puts[0].value)
-    assert ("b", stage.view.session("b"), 2, 0) == (given.owner, given.session, given.epoch, given.deaths)
+    assert ("b", stage.view.session("b"), 2, 0) == (given.owner, given.session, given.epoch, len(given.ended))
     assert Unchanged(key=KEYS.member("b"), revision=stage.view.session("b")) in give.when
 
 
@@ -159,64 +161,94 @@ def test_an_ended_session_stops_all_and_hears_no_more_of_its_commits():
     assert Phase.IDLE is stage.share.phase(1)
 
 
-def orphan(stage, partition, deaths=0, now=0.0):
-    """Let member c own a partition and die."""
+def orphan(stage, partition, *ended, now=0.0):
+    """Let member c own a partition."""
     stage.put(KEYS.member("c"), MemberRecord(nonce="c"), now)
-    own = Ownership(owner="c", session=stage.revision, epoch=1, deaths=deaths)
+    own = Ownership(owner="c", session=stage.revision, epoch=1, ended=ended)
     stage.put(KEYS.own(partition), own, now)
+    return own.session
 
 
-@pytest.mark.parametrize(("lasted", "deaths"), [(DEADLY_SECONDS / 2, 0), (DEADLY_SECONDS, 1)])
-def test_a_death_counts_when_the_owner_had_served_for_a_while(lasted, deaths):
+@pytest.mark.parametrize(("lasted", "counts"), [(0.0, True), (HEALTHY_SECONDS - 1, True), (HEALTHY_SECONDS, False)])
+def test_a_death_counts_when_the_owner_had_served_for_less_than_a_minute(lasted, counts):
     stage = Stage(partitions=1)
-    orphan(stage, 0)
+    session = orphan(stage, 0, 98)
     stage.drop(KEYS.member("c"), lasted)
     [commit] = stage.want("a", now=lasted)
     assert [(Act.TAKE_OVER, 0)] == moves(commit)
     assert {Absent(key=KEYS.member("c"))} <= set(commit.when)
-    assert deaths == decoded(Ownership, commit.puts[0].value).deaths
+    assert ((98, session) if counts else ()) == decoded(Ownership, commit.puts[0].value).ended
 
 
-def test_the_third_death_buries_a_partition_and_nobody_claims_it():
+def test_a_lapse_is_no_death_once_its_process_says_that_it_lives():
     stage = Stage(partitions=1)
-    orphan(stage, 0, deaths=2)
+    session = orphan(stage, 0, 98, 99)
+    stage.drop(KEYS.member("c"), 5.0)
+    assert [Wait(partition=0, deaths=3, until=6.0)] == list(stage.want("a", now=5.0))
+    [commit] = stage.put(KEYS.member("c"), MemberRecord(nonce="d", former=(99, session)), 5.5)
+    assert (98,) == decoded(Ownership, commit.puts[0].value).ended
+
+
+def test_leaving_is_no_death():
+    stage = Stage(partitions=1)
+    session = orphan(stage, 0, 98, 99)
+    stage.put(KEYS.static("c"), MemberRecord(nonce="c", left_session=session))
     stage.drop(KEYS.member("c"), 5.0)
     [commit] = stage.want("a", now=5.0)
-    assert [(Act.BURY, 0)] == moves(commit)
-    assert Ownership(owner=None, session=0, epoch=2, deaths=3) == decoded(Ownership, commit.puts[0].value)
-    assert () == stage.done(commit, 5.0)
-    assert () == stage.step(Tick(), 99.0)
+    assert (98, 99) == decoded(Ownership, commit.puts[0].value).ended
 
 
-def test_of_two_that_may_be_deadly_and_of_whom_nobody_said_among_how_many_a_member_takes_one():
-    stage = Stage(partitions=3)
-    for partition in range(2):
-        stage.put(KEYS.own(partition), Ownership(epoch=1, deaths=2))
-    [commit] = stage.want(*"aaa")
-    assert [(Act.CLAIM, 0), (Act.CLAIM, 2)] == moves(commit)
+@pytest.mark.parametrize(("deaths", "waits"), [(3, 1.0), (4, 2.0), (8, 32.0), (9, 60.0), (10, 60.0)])
+def test_the_next_owner_waits_longer_after_each_death_and_at_most_a_minute(deaths, waits):
+    stage = Stage(partitions=1)
+    orphan(stage, 0, *range(100, 99 + deaths)[-KEPT_DEATHS:])
+    stage.drop(KEYS.member("c"), 5.0)
+    assert [Wait(partition=0, deaths=min(deaths, KEPT_DEATHS), until=5.0 + waits)] == list(stage.want("a", now=5.0))
+    assert 5.0 + waits == stage.share.wakes_at()
+    assert () == stage.step(Tick(), 4.9 + waits)
+    [commit] = stage.step(Tick(), 5.0 + waits)
+    assert [(Act.TAKE_OVER, 0)] == moves(commit)
+    assert min(deaths, KEPT_DEATHS) == len(decoded(Ownership, commit.puts[0].value).ended)
 
 
-def test_a_partition_that_is_served_for_long_is_absolved_and_the_next_suspect_taken():
-    stage = Stage(partitions=2)
-    for partition in range(2):
-        stage.put(KEYS.own(partition), Ownership(epoch=1, deaths=2))
-    [commit] = stage.want("a", "a")
-    stage.done(commit)
-    assert SUSPECT_SECONDS == stage.share.wakes_at()
-    [commit] = stage.step(Tick(), HEALTHY_SECONDS)
-    assert [(Act.ABSOLVE, 0)] == moves(commit)
-    assert Ownership(owner="a", session=1, epoch=2, deaths=0) == decoded(Ownership, commit.puts[0].value)
-    stage.done(commit, HEALTHY_SECONDS)
-    [commit] = stage.step(Tick(), HEALTHY_SECONDS + SUSPECT_SECONDS)
-    assert [(Act.CLAIM, 1)] == moves(commit)
+def test_a_wait_is_said_once_and_not_at_each_look():
+    stage = Stage(partitions=1)
+    orphan(stage, 0, 98, 99)
+    stage.drop(KEYS.member("c"), 5.0)
+    assert 1 == len(stage.want("a", now=5.0))
+    assert () == stage.put(KEYS.member("d"), MemberRecord(nonce="d"), 5.1)
+
+
+def test_in_quarantine_a_partition_waits_until_it_is_released():
+    stage = Stage(partitions=1, quarantine_after=3)
+    orphan(stage, 0, 98, 99)
+    stage.drop(KEYS.member("c"), 5.0)
+    assert [Wait(partition=0, deaths=3, until=float("inf"))] == list(stage.want("a", now=5.0))
+    assert () == stage.step(Tick(), 1e9)
+    [commit] = stage.put(KEYS.own(0), Ownership(epoch=2), 1e9)
+    assert [(Act.CLAIM, 0)] == moves(commit)
+
+
+def test_a_planned_transfer_keeps_the_deaths_and_is_not_delayed():
+    stage = Stage(partitions=1)
+    orphan(stage, 0, 98, 99)
+    stage.drop(KEYS.member("c"), 5.0)
+    stage.want("a", now=5.0)
+    [commit] = stage.step(Tick(), 6.0)
+    stage.done(commit, 6.0)
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b"), 6.0)
+    stage.want("b", now=6.0)
+    [give] = stage.step(Quiet(partitions=frozenset({0})), 6.0)
+    assert 3 == len(decoded(Ownership, give.puts[0].value).ended)
 
 
 @given(st.floats(0, 1e7))
 @example(4.07)  # 60 s later, 60 s less than that are past
-def test_what_is_served_for_long_enough_is_absolved_when_it_is_waited_for_to_the_last_bit(since):
+def test_a_minute_of_service_clears_the_deaths_when_it_is_waited_for_to_the_last_bit(since):
     stage = Stage(partitions=1)
-    stage.put(KEYS.own(0), Ownership(epoch=1, deaths=2), since)
+    stage.put(KEYS.own(0), Ownership(epoch=1, ended=(98, 99)), since)
     [commit] = stage.want("a", now=since)
     stage.done(commit, since)
     [commit] = stage.step(Tick(), stage.share.wakes_at())
     assert [(Act.ABSOLVE, 0)] == moves(commit)
+    assert Ownership(owner="a", session=1, epoch=2) == decoded(Ownership, commit.puts[0].value)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from datetime import timedelta
 
 from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
 from apportion.cluster.view import View
@@ -18,7 +19,7 @@ URL = "sqlite:///work.db"
 def members(folder, *ids, partitions=8, group="mailers", **options):
     """Within: these members are in a group, and it is settled."""
     with ExitStack() as stack:
-        url = f"sqlite:///{folder}/work.db"
+        url, options = f"sqlite:///{folder}/work.db", {"settle": timedelta(0)} | options
         groups = {
             each: stack.enter_context(open_group(url, group, partitions=partitions, member_id=each, **options))
             for each in ids
@@ -68,7 +69,7 @@ def write(folder, key, value):
     asyncio.run(put())
 
 
-def found(*, partitions=4, there=(), statics=(), drains=(), own=(), target=None, leader=None, mode="cooperative"):
+def found(*, partitions=4, there=(), statics=(), drains=(), own=(), target=None, leader=None, **more):
     """Return a group as a store would show it. `there` and `statics` are (id, session, weight), `own` (partition,
     owner, session, deaths), `target` the owners, or a Target.
     """
@@ -77,7 +78,7 @@ def found(*, partitions=4, there=(), statics=(), drains=(), own=(), target=None,
     items += [_item(keys.static(each), encoded(_record(weight)), session) for each, session, weight in statics]
     items += [_item(keys.drain(each), b"drained", 50) for each in drains]
     items += [
-        _item(keys.own(partition), encoded(Ownership(owner=owner, session=session, epoch=7, deaths=deaths)), 60)
+        _item(keys.own(partition), encoded(_owned(owner, session, deaths)), 60)
         for partition, owner, session, deaths in own
     ]
     if target is not None:
@@ -85,9 +86,10 @@ def found(*, partitions=4, there=(), statics=(), drains=(), own=(), target=None,
         items.append(_item(keys.target, encoded_target(given), 55))
     if leader is not None:
         items.append(_item(keys.controller, f"{leader} 1".encode(), 40))
-    view = View(keys, partitions)
+    record = GroupRecord(partitions=partitions, **more)
+    view = View(keys, partitions, quarantine_after=record.quarantine_after)
     view.load(Scan(items=tuple(items), revision=100, incarnation=1), 0.0)
-    return Found(name="mailers", record=GroupRecord(partitions=partitions, mode=mode), record_revision=1, view=view)
+    return Found(name="mailers", record=record, record_revision=1, view=view)
 
 
 def _item(key, value, revision):
@@ -98,3 +100,7 @@ def _item(key, value, revision):
 
 def _record(weight):
     return MemberRecord(nonce="n", weight=weight, grace_seconds=60)
+
+
+def _owned(owner, session, deaths):
+    return Ownership(owner=owner, session=session, epoch=7, ended=tuple(range(70, 70 + deaths)))

@@ -14,7 +14,7 @@ from apportion.cluster.records import Keys, MemberRecord, Ownership, decoded, de
 from apportion.console.group_acts import resize
 from apportion.console.group_state import opened
 from apportion.console.main import GROUP_COMMANDS
-from apportion.errors import Unsafe
+from apportion.errors import InvalidInput, NotOwner, Unsafe
 from apportion.stores import Absent, Committed, Put
 from tests.console.grouping import URL, eventually, item_of, members, write
 from tests.console.running import COMMAND, refused, run
@@ -192,21 +192,31 @@ def test_a_group_that_is_not_well_has_moves_pending(tmp_path):
 
 
 def test_a_quarantined_partition_is_owned_again_once_it_is_released(tmp_path):
-    with members(tmp_path, "a"):
+    with members(tmp_path, "a", quarantine_after=3):
         pass
     before = decoded(Ownership, item_of(tmp_path, KEYS.own(3)).value)
-    write(tmp_path, KEYS.own(3), encoded(Ownership(epoch=before.epoch, deaths=3)))
-    with members(tmp_path, "a") as groups:
+    died = Ownership(owner="z", session=before.session, epoch=before.epoch, ended=(7, 8))
+    write(tmp_path, KEYS.own(3), encoded(died))
+    with members(tmp_path, "a", quarantine_after=3) as groups:
         assert 3 not in groups["a"].owned
+        assert 1 == groups["a"].sight().quarantined
+        with pytest.raises(NotOwner, match="3 sessions ended under it; it is in quarantine"):
+            groups["a"].token(3)
         text = printed("show", URL, "mailers", folder=tmp_path)
         assert "quarantined" in text
         assert "settled" in text
         assert "apportion group release URL mailers 3" in printed("explain", URL, "mailers", 3, folder=tmp_path)
         assert "partition 3 of mailers: 3 deaths are forgiven" in printed("release", URL, "mailers", 3, folder=tmp_path)
         eventually(lambda: 3 in groups["a"].owned)
-        assert groups["a"].owned[3].token.epoch == before.epoch + 1
+        assert groups["a"].owned[3].token.epoch == before.epoch + 2
         assert 0 == said("release", URL, "mailers", 3, folder=tmp_path)["deaths_before"]
         assert "nothing to do" in printed("release", URL, "mailers", 3, folder=tmp_path)
+
+
+def test_members_that_do_not_agree_on_quarantine_are_refused(tmp_path):
+    agreed = pytest.raises(InvalidInput, match="quarantine_after of group")
+    with members(tmp_path, "a", quarantine_after=3), agreed, members(tmp_path, "b"):
+        pass
 
 
 def test_a_static_member_that_is_forgotten_is_not_waited_for(tmp_path):

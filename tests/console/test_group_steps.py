@@ -10,8 +10,10 @@ A, B, LIGHT = ("a", 10, 1), ("b", 11, 1), ("b", 11, 0)
 PAUSED = Target(generation=3, digest="d", owners=("a",) * 4, is_paused=True)
 STEPS = [
     ("settled", {"there": [A], "own": [(0, "a", 10, 0)], "target": "aaaa"}, "owned", ""),
-    ("quarantined", {"there": [A], "own": [(0, None, 0, 3)], "target": "aaaa"}, "quarantined",
-     "3 owners in a row died"),
+    ("quarantined", {"there": [A], "own": [(0, "b", 9, 2)], "target": "aaaa", "quarantine_after": 3}, "quarantined",
+     "quarantined: 3 sessions in a row ended under it, each within a minute"),
+    ("crash loop", {"there": [A], "own": [(0, "b", 9, 3)], "target": "aaaa"}, "crash-looping",
+     "crash-looping: 4 sessions in a row ended under it, each within a minute; the next try comes within 2 s"),
     ("no member", {"own": [(0, "a", 10, 0)]}, "orphaned", "no target yet: no member is there"),
     ("no target", {"there": [A]}, "unowned", "no target yet; there is no controller now"),
     ("draining", {"there": [A, B], "drains": "a", "own": [(0, "a", 10, 0)], "target": "bbbb"}, "owned",
@@ -34,8 +36,6 @@ STEPS = [
      "waiting for a to take it over: session 9 of b has ended"),
     ("own earlier session", {"there": [A], "own": [(0, "a", 9, 0)], "target": "aaaa"}, "orphaned",
      "from its own earlier session 9"),
-    ("suspect", {"there": [A], "own": [(0, "b", 9, 2), (2, "a", 10, 2)], "target": "aaaa"}, "orphaned",
-     "a suspect that waits its turn: 2 owners died of it, and a tries 2 first"),
     ("paused, owned", {"there": [A], "own": [(0, "a", 10, 0)], "target": PAUSED, "mode": "eager"}, "owned",
      "the target is paused (eager mode): a is to let go"),
     ("paused, another", {"there": [A], "own": [(1, "a", 10, 0)], "target": PAUSED, "mode": "eager"}, "unowned",
@@ -54,12 +54,8 @@ def test_every_cause_has_its_words(facts, state, words):
         assert ("", "") == (stands.step, stands.advice)
 
 
-def test_a_suspect_beside_no_other_is_taken():
-    assert "to take it over" in standing(found(there=[A], own=[(0, "b", 9, 2)], target="aaaa"), 0).step
-
-
 def test_what_helps_is_named():
-    quarantined = found(there=[A], own=[(0, None, 0, 3)], target="aaaa")
+    quarantined = found(there=[A], own=[(0, "b", 9, 2)], target="aaaa", quarantine_after=3)
     assert "apportion group release URL mailers 0" in standing(quarantined, 0).advice
     away = found(there=[A], statics=[B], target="bbbb")
     assert "apportion group forget URL mailers b" in standing(away, 0).advice

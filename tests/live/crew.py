@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from apportion import sync
 from apportion.cluster.records import Keys, encoded
+from apportion.cluster.rest import is_at_rest
 from apportion.cluster.view import View
 from apportion.errors import StoreUnavailable
 from apportion.stores.api import Put, Unchanged
@@ -149,7 +150,7 @@ class Crew:
 
     def is_settled(self, names):
         """Whether these members are there, and every partition belongs to whom it should."""
-        return set(self.view.members) == names and self.view.is_at_rest
+        return set(self.view.members) == names and is_at_rest(self.view)
 
     def release(self):
         """Forget who died of which partition, as after a minute of service; return of how many somebody did."""

@@ -16,6 +16,7 @@ import pytest
 
 from apportion import sync
 from apportion.cluster.records import GroupRecord, Keys, encoded
+from apportion.cluster.rest import is_at_rest
 from apportion.cluster.view import View
 from apportion.stores import administration
 from apportion.stores.api import Absent, Put
@@ -340,6 +341,6 @@ def moves_under_way(store, scan, *, until):
         view.apply(change, 0.0)
         live = {each: owned.ownership.owner for each, owned in view.own.items() if view.is_live(owned.ownership)}
         counts.append(sum(owner != view.target.owner(each) for each, owner in live.items()))
-        if set(view.members) == until and view.is_at_rest:
+        if set(view.members) == until and is_at_rest(view):
             return counts
     return counts

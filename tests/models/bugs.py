@@ -11,7 +11,7 @@ class Mutant(Bug):
 
     bounds: str = "1,1,0"
     by: str = ""
-    poison: bool = False
+    deaths: bool = False
     terms: int = 0
 
     @property
@@ -19,7 +19,7 @@ class Mutant(Bug):
         """What the explorer is called with."""
         if self.terms:
             return ["--terms", str(self.terms)]
-        return ["--bounds", self.bounds, *["--poison"] * self.poison]
+        return ["--bounds", self.bounds, *["--deaths"] * self.deaths]
 
 
 HANDOVER = "cluster/handover.py"
@@ -34,15 +34,15 @@ MUTANTS = (
     Mutant(
         "no fence: a takeover has the epoch of the one before",
         HANDOVER,
-        "    return replace(nobody, owner=me.id, session=me.session, among=known.among)",
-        "    return replace(nobody, owner=me.id, session=me.session, epoch=nobody.epoch - (act is Act.TAKE_OVER))",
+        "    after = replace(record, epoch=record.epoch + 1, ended=known.ended)",
+        "    after = replace(record, epoch=record.epoch + (act is not Act.TAKE_OVER), ended=known.ended)",
         by="EpochMonotone",
     ),
     Mutant(
         "takeover without lease compare",
         HANDOVER,
-        "    if not known.is_wanted or not known.is_free:",
-        "    if not known.is_wanted:",
+        "    if not known.is_wanted or not known.is_free or known.waits:",
+        "    if not known.is_wanted or known.waits:",
         by="NoLiveOverlap",
     ),
     Mutant(
@@ -127,39 +127,31 @@ MUTANTS = (
         by="Converge",
     ),
     Mutant(
-        "one owner too many may die of it",
+        "the last death is not listed",
         HANDOVER,
-        "known.deaths >= QUARANTINE_DEATHS else",
-        "known.deaths > QUARANTINE_DEATHS else",
-        bounds="0,3,0",
-        by="Quarantine",
-        poison=True,
-    ),
-    Mutant(
-        "the last death is not counted",
-        HANDOVER,
-        "nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=known.deaths)",
-        "nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=record.deaths)",
+        "    after = replace(record, epoch=record.epoch + 1, ended=known.ended)",
+        "    after = replace(record, epoch=record.epoch + 1)",
         bounds="0,1,0",
         by="Deaths",
-        poison=True,
+        deaths=True,
+    ),
+    Mutant(
+        "a session is listed that lives",
+        HANDOVER,
+        "    return replace(after, owner=None, session=0) if to is None else",
+        "    after = replace(after, ended=(*known.ended, me.session)[-9:])\n"
+        "    return replace(after, owner=None, session=0) if to is None else",
+        bounds="0,1,0",
+        by="Deaths",
+        deaths=True,
     ),
     Mutant(
         "a renumbering forgets whose it is",
         HANDOVER,
-        "        return replace(record, epoch=record.epoch + 1)",
-        "        return replace(record, owner=None, session=0, epoch=record.epoch + 1)",
+        "        return after\n",
+        "        return replace(after, owner=None, session=0)\n",
         bounds="3,0,0",
         by="NoLiveOverlap",
-    ),
-    Mutant(
-        "a renumbering counts a death of its own session",
-        HANDOVER,
-        "        return replace(record, epoch=record.epoch + 1)",
-        "        return replace(record, epoch=record.epoch + 1, deaths=known.deaths)",
-        bounds="2,1,0",
-        by="Deaths",
-        poison=True,
     ),
     Mutant(
         "term reuse",

@@ -27,18 +27,17 @@ TOLD_WITHIN = {
     (Phase.IDLE, Event.WANTED_USED): FLIPS,
     (Phase.GIVING, Event.DONE): FLIPS,
     (Phase.GIVING, Event.OVER): (Bounds(2, 1, 0), False),
-    (Phase.IDLE, Event.WANTED_DEADLY): DEATHS,
     (Phase.SERVING, Event.PROVEN): DEATHS,
 }
 
 
-def explored(bounds: Bounds, *, poison: bool = False, guarded: bool = True):
-    return Explorer(World(bounds, poison=poison, guarded=guarded)).run()
+def explored(bounds: Bounds, *, deaths: bool = False, guarded: bool = True):
+    return Explorer(World(bounds, deaths=deaths, guarded=guarded)).run()
 
 
 @pytest.mark.parametrize("setting", SMALL, ids=str)
 def test_nothing_is_found_in_what_is_shipped(setting):
-    report = explored(setting.bounds, poison=setting.poison)
+    report = explored(setting.bounds, deaths=setting.deaths)
     assert ("", 0) == (report.broken, report.stuck)
     assert report.states > 5_000
     assert report.highest < setting.bounds.epochs  # nothing was cut off
@@ -53,8 +52,8 @@ def test_terms_and_leases_are_nobody_elses():
 @pytest.mark.parametrize("row", handover.TRANSITIONS, ids=lambda row: f"{row[0].name}-{row[1].name}")
 def test_every_row_is_needed(row, monkeypatch):
     monkeypatch.delitem(handover.TRANSITIONS, row)
-    bounds, poison = TOLD_WITHIN.get(row, FAILURES)
-    assert explored(bounds, poison=poison).broken
+    bounds, deaths = TOLD_WITHIN.get(row, FAILURES)
+    assert explored(bounds, deaths=deaths).broken
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -126,7 +125,7 @@ def test_the_full_bounds_hold_the_small_ones():
 
 def holds(full, small):
     pairs = zip(full.bounds, small.bounds, strict=True)
-    return full.poison == small.poison and all(larger >= smaller for larger, smaller in pairs)
+    return full.deaths == small.deaths and all(larger >= smaller for larger, smaller in pairs)
 
 
 def test_the_diagram_in_the_docs_is_the_table():

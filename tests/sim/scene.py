@@ -4,6 +4,7 @@ import asyncio
 
 from apportion.cluster.options import Options
 from apportion.cluster.records import GroupRecord, Keys, MemberRecord
+from apportion.cluster.rest import is_at_rest
 from apportion.cluster.view import View
 from apportion.sim import World, groups
 from apportion.sim.group_play import watched
@@ -30,7 +31,11 @@ class Scene:
         self.sink, self.workers = Sink(self.world), {}
         self.post = Post(self.world)
         self.told = watched(self.world.trace)
-        self._options = {"record": GroupRecord(partitions=partitions), "ttl_seconds": TTL_SECONDS} | options
+        self._options = {
+            "record": GroupRecord(partitions=partitions),
+            "ttl_seconds": TTL_SECONDS,
+            "settle_seconds": 0.0,
+        } | options
         self._view, self._partitions = View(KEYS, partitions), partitions
 
     def __enter__(self):
@@ -110,7 +115,7 @@ class Scene:
     def is_settled(self, *members):
         """Whether these members share the partitions, and work on them."""
         view = self.view
-        return set(view.members) == set(members) and view.is_at_rest and self.unserved() == set()
+        return set(view.members) == set(members) and is_at_rest(view) and self.unserved() == set()
 
     def unserved(self):
         """Return the partitions that have an owner, and were not written under its token yet."""
@@ -138,6 +143,11 @@ class Scene:
         """Return who owns each partition, in which session, since which epoch."""
         owned = {each: owned.ownership for each, owned in sorted(self.view.own.items())}
         return {each: (own.owner, own.session, own.epoch) for each, own in owned.items()}
+
+    def unowned(self):
+        """Return the partitions without an owner that lives."""
+        view = self.view
+        return [each for each in range(self._partitions) if not view.is_live(view.owned(each).ownership)]
 
     def owned_by(self, member_id):
         """Return the partitions of a member."""

@@ -6,14 +6,12 @@ import pytest
 
 from apportion.cluster.controller import Controller
 from apportion.cluster.driver import Driver
-from apportion.cluster.handover import Phase
 from apportion.cluster.holdings import GroupChange
-from apportion.cluster.intake import Touched
 from apportion.cluster.lacking import lacking_in
 from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
 from apportion.cluster.seat import Options
 from apportion.cluster.session import Sessions
-from apportion.cluster.share import Commit, Joined, Seen, Share
+from apportion.cluster.share import Commit, Joined, Share
 from apportion.cluster.view import View
 from apportion.errors import NotOwner
 from apportion.sim import World
@@ -70,8 +68,8 @@ def scan(*pairs, incarnation=1, first=1):
     return Scan(items=tuple(found), revision=len(found), incarnation=incarnation)
 
 
-def owns(owner, session, epoch, deaths=0):
-    return encoded(Ownership(owner=owner, session=session, epoch=epoch, deaths=deaths))
+def owns(owner, session, epoch):
+    return encoded(Ownership(owner=owner, session=session, epoch=epoch))
 
 
 def test_a_member_comes_back_in_another_life_of_the_store(world):
@@ -115,13 +113,13 @@ def test_what_becomes_quiet_between_two_lives_is_heard(world):
 
 def test_who_waits_for_its_predecessor_is_no_controller(world):
     """Seed 4: a second process of one id took the session that is there for its own, and wrote targets in its term."""
-    takes_part(world, "a")
+    takes_part(world, "a", settle_seconds=0.0)
     world.run(until=1.0)
     before = items(world)[KEYS.target].revision
-    second = takes_part(world, "a2", member_id="a")
+    second = takes_part(world, "a2", member_id="a", settle_seconds=0.0)
     world.run(until=2.0)
     assert second.controller.term is not None, "it would be the controller, by its view alone"
-    takes_part(world, "b")
+    takes_part(world, "b", settle_seconds=0.0)
     world.run(until=2.9)
     history = world.checker.history
     assert items(world)[KEYS.target].revision > before
@@ -227,21 +225,6 @@ def test_what_others_gave_us_before_we_knew_of_our_session_is_given_on():
     (commit,) = Share(view, "a", width=5).step(Joined(session=1), 1.0)
     assert isinstance(commit, Commit)
     assert [KEYS.own(0)] == [put.key for put in commit.puts]
-
-
-def test_a_second_suspect_is_looked_at_again():
-    """Seed 191: it waited for the first to be proven harmless, and nothing looked at it then."""
-    view = View(KEYS, 2)
-    record = encoded(MemberRecord(nonce="x"))
-    target = encoded_target(Target(generation=1, digest="d", owners=("a", "a")))
-    pairs = [(KEYS.member("a"), record), (KEYS.target, target)]
-    view.load(scan(*pairs, (KEYS.own(0), owns("a", 1, 3, deaths=2)), (KEYS.own(1), owns("z", 2, 3, deaths=1))), 0.0)
-    share = Share(view, "a", width=5)
-    share.step(Joined(session=1), 1.0)
-    share.step(Seen(touched=Touched(members=True)), 1.5)
-    assert Phase.SERVING is share.phase(0)
-    assert Phase.IDLE is share.phase(1)
-    assert share.wakes_at() <= 3.0
 
 
 def test_a_driver_runs_in_the_world_that_users_get(world):

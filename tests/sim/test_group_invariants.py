@@ -1,11 +1,10 @@
 """Each invariant of groups says what breaks it, from facts alone, and is silent about what is right."""
 
 import json
-from itertools import chain
 
 import pytest
 
-from apportion.cluster.records import Target, encoded_target
+from apportion.cluster.records import MemberRecord, Ownership, Target, encoded, encoded_target
 from apportion.sim import Checker, groups
 from apportion.sim.facts import Asked, Began, Calm, Changed, Entered, Left, Revoked
 from apportion.stores import Item, Put, Unchanged
@@ -36,25 +35,16 @@ def changed(revision, where, value, *, lease=None, at=1.0, process=None, when=()
 
 
 def joins(name, revision, lease, **more):
-    return changed(revision, key("member", name), b"{}", lease=lease, process=name, **more)
+    return changed(revision, key("member", name), encoded(MemberRecord(nonce=name)), lease=lease, process=name, **more)
 
 
 def goes(name, revision, **more):
     return changed(revision, key("member", name), None, **more)
 
 
-def owned(revision, owner, session, epoch, *, process="m", partition=0, deaths=0, among=0, **more):
-    own = {"owner": owner, "session": session, "epoch": epoch, "deaths": deaths, "among": among}
+def owned(revision, owner, session, epoch, *, process="m", partition=0, ended=(), **more):
+    own = {"owner": owner, "session": session, "epoch": epoch, "ended": ended}
     return changed(revision, key("own", str(partition)), json.dumps(own).encode(), process=process, **more)
-
-
-def suspects(*among):
-    """Let m, alone, take what two have died of, and say among how many it tries each."""
-    free = json.dumps({"owner": None, "session": 0, "epoch": 1, "deaths": 2}).encode()
-    keys = [key("own", str(partition)) for partition in range(len(among))]
-    items = tuple(Item(key=each, value=free, revision=0, lease=None) for each in keys)
-    taken = [owned(3 + each, "m", 1, 2, partition=each, deaths=2, among=of) for each, of in enumerate(among)]
-    return [Began(at=0.0, incarnation=1, revision=0, items=items), *joins("m", 1, 1), *chain.from_iterable(taken)]
 
 
 def targets(revision, *owners, process="m", term=9, **more):
@@ -84,6 +74,12 @@ LEADS = [*joins("m", 1, 1), *changed(9, key("controller"), b"m 1", lease=1, proc
 CALM = [Calm(at=20.0)]
 LEFT = [Left(at=3.5, hold=1)]
 ENDED = [Revoked(at=4.0, incarnation=1, lease=1), *goes("m", 6, at=4.0)]
+
+BOUND = groups.ORPHAN_SECONDS
+OWN, OWNED_BEFORE = key("own", "0"), encoded(Ownership(epoch=1, ended=(7, 8)))
+FORMER = Began(at=0.5, incarnation=1, revision=0, items=(Item(key=OWN, value=OWNED_BEFORE, revision=1),))
+DIED = [FORMER, *THERE, *owned(3, "m", 1, 1, ended=(7, 8)), *goes("m", 9, at=4.0)]
+LIVES = changed(10, key("member", "m"), encoded(MemberRecord(nonce="m", former=(1,))), lease=1, process="m", at=20.1)
 
 # What holds, and what breaks at its last fact.
 CASES = {
@@ -144,30 +140,32 @@ CASES = {
             [*LEADS, *targets(10, "m"), *owned(11, "m", 1, 1, process="n"), *owned(13, "m", 1, 2)],
         ],
     ),
-    "QuarantineNeedsDeaths": (
+    "DeathsAreTrue": (
         [
-            [*OURS, *goes("m", 5), *owned(6, "n", 2, 2, process="n", deaths=1)],
+            [*OURS, *goes("m", 5), *owned(6, "n", 2, 2, process="n", ended=(1,))],
+            [*OURS, *goes("m", 5), *owned(6, "n", 2, 2, process="n")],
             [*OURS, *owned(6, None, 0, 2)],
-            [*owned(6, None, 0, 2, deaths=0)],
-            [*suspects(3, 3, 3), *goes("m", 9), *owned(10, "n", 2, 2, process="n", deaths=2, among=1)],
-            [*suspects(1), *goes("m", 9), *owned(10, None, 0, 2, process="n", deaths=3)],
+            [*DIED, *owned(10, "n", 2, 2, process="n", ended=(7, 8, 1), at=5.0)],
         ],
         [
-            [*OURS, *owned(6, "n", 2, 2, deaths=1)],
-            [*OURS, *goes("m", 5), *owned(6, "n", 2, 2, process="n", deaths=2)],
-            [*OURS, *goes("m", 5), *owned(6, None, 0, 2, process="n", deaths=1)],
-            [*suspects(2, 2), *goes("m", 9), *owned(10, None, 0, 2, process="n", deaths=3)],
-            suspects(2, 1),
-            suspects(2, 2, 2),
-            suspects(1, 0),
+            [*OURS, *owned(6, "n", 2, 2, ended=(1,))],
+            [*OURS, *goes("m", 5), *owned(6, "n", 2, 2, process="n", ended=(1, 3))],
+            [*OURS, *goes("m", 5), *owned(6, "n", 2, 2, process="n", ended=(1, 1))],
+            [*OURS, *goes("m", 5), *owned(6, None, 0, 2, process="n", ended=(1,))],
+            [*DIED, *owned(10, "n", 2, 2, process="n", ended=(7, 8, 1), at=4.9)],
         ],
     ),
     "BoundedOrphan": (
         [
-            [*OURS, *CALM, *goes("m", 5, at=21.0), *owned(6, "n", 2, 2, process="n", at=24.0)],
-            [*OURS, *goes("m", 5, at=4.0), *CALM, *owned(6, "n", 2, 2, process="n", at=24.0)],
+            [*OURS, *CALM, *goes("m", 5, at=21.0), *owned(6, "n", 2, 2, process="n", at=21.0 + BOUND)],
+            [*OURS, *goes("m", 5, at=4.0), *CALM, *owned(6, "n", 2, 2, process="n", at=20.0 + BOUND)],
+            [*DIED, *CALM, *owned(6, "n", 2, 2, process="n", at=21.0 + BOUND)],
         ],
-        [[*OURS, *CALM, *goes("m", 5, at=21.0), *owned(6, "n", 2, 2, process="n", at=24.0 + groups.ORPHAN_SECONDS)]],
+        [
+            [*OURS, *CALM, *goes("m", 5, at=21.0), *owned(6, "n", 2, 2, process="n", at=21.1 + BOUND)],
+            [*DIED, *CALM, *owned(6, "n", 2, 2, process="n", at=21.1 + BOUND)],
+            [*DIED, *CALM, *LIVES, *owned(6, "n", 2, 2, process="n", at=20.5 + BOUND)],
+        ],
     ),
 }
 HOLDS = [(name, facts) for name, (holds, _) in CASES.items() for facts in holds]

@@ -69,7 +69,7 @@ class Office:
     def start(self, *names, **options):
         for name in names:
             self.of[name] = self.kind(self.sink)
-            self.world.spawn(name, self.of[name].run(**options))
+            self.world.spawn(name, self.of[name].run(**{"settle": timedelta(0)} | options))
 
     def go_on(self, seconds):
         self.world.run(until=self.world.now + seconds)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from apportion.balance import catalog
 from apportion.balance.api import GroupView, Owners
+from apportion.cluster.arrivals import Arrivals
+from apportion.cluster.isolation import isolated
 from apportion.cluster.records import GroupRecord, MemberRecord, Target, encoded_target, led_by
-from apportion.cluster.spreading import spread
 from apportion.cluster.view import View
 from apportion.errors import ApportionError
 from apportion.model.assignment import Assignment
@@ -27,6 +28,7 @@ logger = logging.getLogger("apportion.group")
 TURN_SECONDS = 0.1
 GHOST_SECONDS = 2.0
 AGAIN_SECONDS = 0.25
+SETTLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +43,24 @@ class Write:
 class Controller:
     """What a member does to be, and as, the controller of its group. `throttle` bounds the planned moves under way.
 
-    While the balancer refuses the members as they are, the target stays as it is; the log says why.
+    While members keep coming, only partitions without an owner are given, and those of members that leave: the
+    controller levels once none has come for `settle_seconds`. While the balancer refuses the members as they are, the
+    target stays as it is; the log says why.
     """
 
-    def __init__(self, view: View, group: GroupRecord, member_id: str, *, throttle: int | None = None) -> None:
+    def __init__(
+        self,
+        view: View,
+        group: GroupRecord,
+        member_id: str,
+        *,
+        throttle: int | None = None,
+        settle_seconds: float = SETTLE_SECONDS,
+    ) -> None:
         checked_balancer(group.balancer)
         self._view, self._group, self._id = view, group, member_id
         self._throttle = throttle
+        self._arrivals = Arrivals(settle_seconds)
         self._gone: dict[str, float] = {}
         self._vacant_since: float | None = None
         self._is_waiting = False
@@ -73,6 +86,7 @@ class Controller:
     def look(self, now: float) -> Write | None:
         """Return what to write now, None for nothing."""
         self._wakes_at = None
+        self._arrivals.look(self._view.members, now)
         if self._is_waiting or self._view.session(self._id) is None:
             return None
         term = self.term
@@ -112,7 +126,7 @@ class Controller:
         if (before is not None and before.digest == digest) or self._refused == digest:
             return None
         former = before if self._group.mode == "eager" and self._is_owned() else None
-        if former is not None and former.is_paused:
+        if (former is not None and former.is_paused) or (self._keeps(now) and _is_given(before, nodes)):
             return None
         try:
             owners = self._plan(digest, nodes)
@@ -123,8 +137,17 @@ class Controller:
             return None
         if former is not None:  # its owners let go of everything first
             return self._write(term, "", former.owners, nodes, is_paused=True)
-        step = self._throttled(owners)
+        keeps = self._keeps(now) and self._group.mode != "eager"
+        step = self._throttled(self._kept(owners, nodes) if keeps else owners)
         return None if step is None else self._write(term, digest if step == owners else "", step, nodes)
+
+    def _keeps(self, now: float) -> bool:
+        """Whether members keep coming, so that each keeps what it should own until they have come."""
+        before, levels_at = self._view.target, self._arrivals.levels_at
+        keeps = before is not None and not before.is_paused and now < levels_at
+        if keeps:
+            self._wake(levels_at)
+        return keeps
 
     def _plan(self, digest: str, nodes: tuple[Node, ...]) -> Owners:
         """Return who should own what, decided once for what a digest stands for: steps towards it are many."""
@@ -133,7 +156,7 @@ class Controller:
             if before is None and self._is_target_damaged:
                 before = self._as_owned()
             owners = assigned(self._view.keys.group, self._group, nodes, before)
-            self._planned = digest, spread(owners, self._view)
+            self._planned = digest, isolated(owners, self._view)
         return self._planned[1]
 
     @property
@@ -157,7 +180,7 @@ class Controller:
             ends = since + record.grace_seconds
             if now < ends:
                 present[each] = record.node(each)
-                self._wakes_at = ends if self._wakes_at is None else min(self._wakes_at, ends)
+                self._wake(ends)
         return tuple(present[each] for each in sorted(present))
 
     def _digest(self, nodes: Iterable[Node]) -> str:
@@ -168,6 +191,16 @@ class Controller:
     def _is_owned(self) -> bool:
         view = self._view
         return any(view.is_live(owned.ownership) for owned in view.own.values())
+
+    def _kept(self, owners: Owners, nodes: Iterable[Node]) -> Owners:
+        """Return a target in which every member keeps what it should own: the rest goes to its owner of the plan."""
+        before, there = self._view.target, able(nodes)
+        if before is None:
+            return owners
+        return tuple(old if old in there else new for old, new in zip(before.owners, owners, strict=True))
+
+    def _wake(self, at: float) -> None:
+        self._wakes_at = at if self._wakes_at is None else min(self._wakes_at, at)
 
     def _throttled(self, owners: tuple[str | None, ...]) -> tuple[str | None, ...] | None:
         """Return the next step towards `owners`: as many planned moves as may be under way; None to wait for some."""
@@ -203,6 +236,16 @@ class Controller:
         keys = self._view.keys
         when = (Unchanged(key=keys.controller, revision=term), self._view.as_seen(keys.target))
         return Write(when=when, put=Put(key=keys.target, value=encoded_target(target)), target=target)
+
+
+def _is_given(target: Target | None, nodes: Iterable[Node]) -> bool:
+    """Whether a target names a member that may own for every partition. O(partitions)."""
+    return target is not None and able(nodes).issuperset(target.owners)
+
+
+def able(nodes: Iterable[Node]) -> frozenset[str]:
+    """Return the ids of the nodes that may own something."""
+    return frozenset(node.id for node in nodes if node.weight)
 
 
 def assigned(name: str, group: GroupRecord, nodes: tuple[Node, ...], before: Target | None) -> Owners:

@@ -1,39 +1,53 @@
 """Driver: what carries one member of one group through its lives: it waits, asks the pure machines, and acts.
 
 Promises: all that decides is in `share`, `controller` and `handover`; this file feeds them what the store shows and
-answers, and does what they say, in order. What waits here is bounded by time, or ends with the session.
+answers, and does what they say, in order. What waits here is bounded by time, or ends with the session. No error is
+dropped: a commit that fails is answered to the machine, any other error ends the session. Only misuse ends the member.
 Refuses: threads. It runs on the I/O thread's loop, or on that of the simulated world.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
+from apportion.cluster.acting import Acting
 from apportion.cluster.controller import Controller, Write
 from apportion.cluster.damage import log_damage
+from apportion.cluster.departure import AGAIN_SECONDS, Departure
+from apportion.cluster.feed import GroupFeed
 from apportion.cluster.holdings import Holdings
-from apportion.cluster.lacking import known, lacking_in
 from apportion.cluster.options import Options
 from apportion.cluster.patience import Patience
 from apportion.cluster.publication import publish_owners
-from apportion.cluster.records import LEAVES, Keys
-from apportion.cluster.seat import Seat, agree, ask_to_leave
+from apportion.cluster.records import KEPT_SESSIONS, Keys
+from apportion.cluster.seat import Seat, agree
 from apportion.cluster.session import Part, Sessions
-from apportion.cluster.share import Answered, Commit, Drain, Ended, Joined, Quiet, Seen, Serve, Share, Stop, Tick
-from apportion.cluster.statistics import Statistics
+from apportion.cluster.share import Answered, Commit, Ended, Joined, Quiet, Seen, Share, Tick
+from apportion.cluster.statistics import Sight, Statistics, sight
 from apportion.cluster.view import View
-from apportion.errors import Compacted, LeaseLost, StoreUnavailable, StoreWentBack
+from apportion.errors import (
+    ApportionError,
+    BadSnapshot,
+    DuplicateMember,
+    InvalidInput,
+    NotPromised,
+    StoreClosed,
+    StoreDenied,
+    StoreUnavailable,
+)
 from apportion.model.clock import Clock
-from apportion.model.epoch import FencingToken
 from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, Refused, Scan, Unknown
 
 logger = logging.getLogger("apportion.group")
-_OVER = (Compacted, LeaseLost, StoreUnavailable, StoreWentBack)
+_AWAY = (StoreUnavailable, StoreDenied)
+_MISUSE = (DuplicateMember, InvalidInput, NotPromised, StoreClosed)
 _PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 2.0
 _LOOKS_PER_TTL = 20
+News = Change | Scan | Answered | Quiet | BaseException | None
 
 
 class Driver:
@@ -41,17 +55,20 @@ class Driver:
 
     def __init__(self, store: CoordinationStore, sessions: Sessions, clock: Clock, options: Options) -> None:
         self.options = options
-        self.view = View(Keys(group=options.group), options.record.partitions)
+        record = options.record
+        self.view = View(Keys(group=options.group), record.partitions, quarantine_after=record.quarantine_after)
         # A move compares two keys, and all moves of a commit compare our own record.
-        width = max(1, (store.capabilities().max_operations - 1) // 2)
-        self.share = Share(self.view, options.member_id, width=width)
-        self.controller = Controller(self.view, options.record, options.member_id, throttle=options.throttle)
+        self._width = max(1, (store.capabilities().max_operations - 1) // 2)
+        self.share = Share(self.view, options.member_id, width=self._width)
+        self.controller = Controller(
+            self.view, record, options.member_id, throttle=options.throttle, settle_seconds=options.settle_seconds
+        )
         self.holdings = Holdings(clock, quiet=self._quiet, told=self._turn)
         self.statistics = Statistics()
         self._store, self._sessions, self._clock = store, sessions, clock
         self._seat: Seat | None = None
         self._loop = asyncio.get_running_loop()
-        self._inbox: list[Change | Scan | Answered | Quiet | None] = []
+        self._inbox: list[News] = []
         self._woken, self._turned = asyncio.Event(), asyncio.Event()
         self._asides: set[asyncio.Task[None]] = set()
         self._patience = Patience(
@@ -59,34 +76,45 @@ class Driver:
             ttl_seconds=options.ttl_seconds,
             progress_seconds=options.progress_seconds,
         )
+        self._acting = Acting(self.view, options, self.holdings, self.statistics, self._patience)
+        self._feed = GroupFeed(store, self.view, heard=self._hear, troubled=self._say_once)
+        self._departure = Departure(options)
         self._is_leaving = False
-        self._gone_at: float | None = None
+        self._former: deque[int] = deque(maxlen=KEPT_SESSIONS)
+        self._told = ""
 
     async def run(self) -> None:
-        """Live, again and again; returns when it has left, raises what no new life can mend."""
+        """Live, again and again; returns when it has left, raises the misuse that no new life can mend."""
         pause = _PAUSE_SECONDS
         while not self._is_leaving:
             lives = self.statistics.sessions
-            try:
-                await self._live()
-            except _OVER as error:
-                logger.warning("%s: the session of %s is over: %s", self.options.group, self.options.member_id, error)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if lives == self.statistics.sessions else _PAUSE_SECONDS
-                await asyncio.sleep(pause)
+            [error] = await asyncio.gather(self._live(), return_exceptions=True)
+            if error is None:
+                continue
+            if self._is_final(error):
+                raise error
+            trace = None if isinstance(error, ApportionError) else error
+            words = "%s: the session of %s is over: %s"
+            logger.warning(words, self.options.group, self.options.member_id, error, exc_info=trace)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if lives == self.statistics.sessions else _PAUSE_SECONDS
+            await asyncio.sleep(pause)
+
+    def _is_final(self, error: BaseException) -> bool:
+        """Whether no new life can mend an error: a misuse, a refusal before the first session, an interrupt."""
+        if isinstance(error, StoreDenied):
+            return not self.statistics.sessions
+        is_misuse = isinstance(error, _MISUSE) and not isinstance(error, BadSnapshot)
+        return is_misuse or not isinstance(error, Exception)
 
     def leave(self) -> None:
         """Hand all over and go; `run` returns then. From any thread."""
         self._is_leaving = True
         self._tell(None)
 
-    def why_not(self, partition: int) -> str:
-        """Say why a partition is not ours now."""
-        if not self.holdings.is_current:
-            return "the store has not confirmed our session in time"
-        if self.view.is_damaged(partition):
-            return f"its record is damaged; mend it with: apportion group repair URL {self.options.group}"
-        owner = self.view.owned(partition).ownership.owner
-        return "nobody owns it" if owner is None else f"{owner} owns it"
+    def sight(self) -> Sight:
+        """Return what this member sees of its group. O(partitions)."""
+        is_controller = self.controller.term is not None
+        return sight(self.view, owned=len(self.holdings), is_controller=is_controller, now=self._clock.elapsed())
 
     async def turn(self) -> None:
         """Wait until something has changed."""
@@ -97,14 +125,16 @@ class Driver:
         self._patience.renew()
         agreed = await agree(self._store, self.options.group, self.options.record)
         # The last scan before the watch: either accepts another life of the store, and both must be of one.
-        scan = await self._scanned()
+        scan = await self._feed.scan()
         part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm, incarnation=scan.incarnation)
         self.statistics.sessions += 1
         # What was begun in an earlier life may have ended meanwhile; all else is of that life.
         self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]
+        if scan.incarnation != self.view.incarnation:
+            self._former.clear()  # its revisions say nothing of this life's
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
         publishing = publish_owners(self._store, self.view, self.controller, self.turn)
-        running = (part.keep(), self._watch(scan.revision), self._serve(part, agreed), publishing)
+        running = (part.keep(), self._feed.follow(scan.revision), self._serve(part, agreed), publishing)
         tasks = [asyncio.ensure_future(each) for each in running]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -112,6 +142,7 @@ class Driver:
             self.holdings.deadline = float("-inf")
             self.holdings.cancel()
             await _ended([*tasks, *self._asides])
+            self._former.extend(filter(None, (self.share.me.session,)))
             self._step(Ended())
             self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
             if part.is_forfeit:
@@ -130,20 +161,10 @@ class Driver:
                     self._woken.clear()
                     await self._woken.wait()
 
-    async def _scanned(self) -> Scan:
-        """Return all there is; refuse a store that shows less than we saw of the same life before: there it would give
-        its epochs once more.
-        """
-        before = known(self.view)
-        scan = await self._store.scan(self.view.keys.live)
-        lacking = lacking_in(scan, before)
-        if lacking is not None:
-            raise StoreWentBack(f"the store of {self.options.group}", *lacking)
-        return scan
-
     async def _serve(self, part: Part, agreed: int) -> None:
         """Do what the machines say until the store has ended the session, or we have left."""
-        self._seat = seat = Seat(self._store, self.view, self.options, agreed=agreed, lease=part.lease)
+        former = tuple(self._former)
+        self._seat = seat = Seat(self._store, self.view, self.options, agreed=agreed, lease=part.lease, former=former)
         patience = self._clock.elapsed() + part.ttl_seconds + 1
         patience += self.options.drain_seconds if self.options.replaces else 0
         while not part.ended.is_set():
@@ -152,22 +173,36 @@ class Driver:
             if seat.session is None and (self.share.me.session or self._is_leaving):
                 return
             self._is_leaving |= seat.is_replaced
-            if seat.session is None and self.holdings.all_quiet:  # nothing of an earlier life goes on
-                await seat.try_to_join(is_patient=now < patience)
-                if now >= patience:
-                    return  # the group itself has changed: agree anew
-            if seat.session is not None and not self.share.me.session:
-                self._step(Joined(session=seat.session))
-            if seat.session is not None and self._is_leaving and await self._has_left(seat, now):
-                return
+            try:
+                if await self._is_done(seat, now, patience):
+                    return
+            except _AWAY as error:
+                self._say_once(error)
+                due = now + AGAIN_SECONDS
             if self.share.me.session and (write := self.controller.look(now)) is not None:
                 self._aside(self._write(write))
             self._press(part, now)
             await self._wait(due)
 
+    async def _is_done(self, seat: Seat, now: float, patience: float) -> bool:
+        """Come in, or go; whether this life is done."""
+        if seat.session is None and self.holdings.all_quiet:  # nothing of an earlier life goes on
+            await seat.try_to_join(is_patient=now < patience)
+            if now >= patience:
+                return True  # the group itself has changed: agree anew
+        if seat.session is not None and not self.share.me.session:
+            self._step(Joined(session=seat.session))
+        return seat.session is not None and self._is_leaving and await self._has_left(seat, now)
+
+    def _say_once(self, error: ApportionError) -> None:
+        """Log why the store did not do a thing that is asked for again, unless that was said last."""
+        if self._told != error.problem:
+            self._told = error.problem
+            logger.warning("%s: %s asks again: %s", self.options.group, self.options.member_id, error)
+
     async def _wait(self, due: float | None) -> None:
         """Take what is in the inbox, once there is something, or something is due."""
-        dues = [due, self.share.wakes_at(), self._gone_at, self._patience.wakes_at(self._oldest())]
+        dues = [due, self.share.wakes_at(), self._departure.wakes_at(), self._patience.wakes_at(self._oldest())]
         dues += [self.controller.wakes_at()] if self.share.me.session else []
         dues += [self.holdings.deadline] if self.holdings.is_current else []
         first = min(each for each in dues if each is not None)
@@ -176,57 +211,34 @@ class Driver:
                 await self._woken.wait()
         self._woken.clear()
         news, self._inbox = self._inbox, []
-        quiet = frozenset(partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
         for each in news:
-            if isinstance(each, Change):
-                self._step(Seen(touched=self.view.apply(each, self._clock.elapsed())))
-            elif isinstance(each, Scan):
-                self._step(Seen(touched=self.view.load(each, self._clock.elapsed())))
-            elif isinstance(each, Answered):
-                self._step(each)
+            self._take(each)
+        quiet = frozenset(partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
         self._patience.ended(quiet)
         self._step(Quiet(partitions=quiet) if quiet else Tick())
         self.note_turn()
+
+    def _take(self, news: News) -> None:
+        """Take one piece of news; an error that nobody awaited ends the session."""
+        if isinstance(news, Change):
+            self._step(Seen(touched=self.view.apply(news, self._clock.elapsed())))
+        elif isinstance(news, Scan):
+            self._step(Seen(touched=self.view.load(news, self._clock.elapsed())))
+        elif isinstance(news, Answered):
+            self._step(news)
+        elif isinstance(news, BaseException):
+            raise news
 
     def _step(self, event: Joined | Seen | Answered | Quiet | Ended | Tick) -> None:
         """Ask the machine, and do what it says."""
         if isinstance(event, Seen):
             log_damage(self.options.group, event.touched.damaged)
         now = self._clock.elapsed()
-        gained: dict[int, FencingToken] = {}
-        lost: list[Drain | Stop] = []
-        for action in self.share.step(event, now):
-            if isinstance(action, Serve):
-                gained[action.partition] = self._token(action.partition, action.epoch)
-                self._say("gained", action.partition, f"epoch {action.epoch}, {action.why}")
-            elif isinstance(action, Commit):
-                self._aside(self._commit(action))
-            else:
-                lost.append(action)
-        if gained:
-            self.holdings.grant(gained)
-            self.statistics.gained += len(gained)
-        if lost:
-            self._withdraw(lost, now)
-
-    def _withdraw(self, actions: list[Drain | Stop], now: float) -> None:
-        partitions = [action.partition for action in actions]
-        self._patience.lost(partitions, now)
-        self.holdings.withdraw(partitions)
-        self.statistics.loses(partitions, now)
+        actions = self.share.step(event, now)
         for action in actions:
-            if isinstance(action, Stop):
-                self.holdings.cancel(action.partition)
-            self._say("loses", action.partition, self._cause(action))
-
-    def _cause(self, action: Drain | Stop) -> str:
-        target = self.view.target
-        if isinstance(action, Stop) or target is None:
-            return "our session is over"
-        return f"target {target.generation} names {target.owner(action.partition) or 'nobody'}"
-
-    def _say(self, what: str, partition: int, why: str) -> None:
-        logger.info("%s: %s %s %d: %s", self.options.group, self.options.member_id, what, partition, why)
+            if isinstance(action, Commit):
+                self._aside(self._commit(action))
+        self._acting.act(actions, self.share.me, now)
 
     def _press(self, part: Part, now: float) -> None:
         """Cancel what does not end in time; when that does not help, give up the session."""
@@ -247,18 +259,15 @@ class Driver:
 
     async def _has_left(self, seat: Seat, now: float) -> bool:
         """Let go of everything; whether that is done, or has taken too long."""
-        if self._gone_at is None:
-            self._gone_at = now + self.options.drain_seconds + self.options.ttl_seconds
-            if self.options.is_static:
-                self.holdings.withdraw(list(self.share.serving))
-            else:
-                await ask_to_leave(self._store, self.view, self.options.member_id, LEAVES)
+        if self.options.is_static and not self._departure.has_begun:
+            self.holdings.withdraw(list(self.share.serving))
+        await self._departure.ask(seat, now)
         is_idle = self.holdings.all_quiet if self.options.is_static else self._has_nothing()
-        if is_idle or now >= self._gone_at:
-            self.holdings.withdraw(list(self.share.serving))  # before others may take what is left
-            await seat.leave()
-            return True
-        return False
+        if not is_idle and not self._departure.is_late(now):
+            return False
+        self.holdings.withdraw(list(self.share.serving))  # before others may take what is left
+        await self._departure.go(seat, width=self._width, is_quiet=self.holdings.is_quiet)
+        return True
 
     def _has_nothing(self) -> bool:
         me = self.share.me
@@ -286,33 +295,22 @@ class Driver:
         puts = commit.puts if isinstance(commit, Commit) else (commit.put,)
         try:
             return await self._store.commit(when=commit.when, puts=puts)
-        except _OVER as error:
+        except InvalidInput as error:  # too large for this store: its halves may not be
+            self._say_once(error)
+            return Refused(revision=0)
+        except ApportionError as error:
             return Unknown(reason=error.problem)
-
-    async def _watch(self, after: int) -> None:
-        """Hear of all changes; when some are gone from the history, of what there is then. The lease lives on."""
-        while True:
-            try:
-                async for change in self._store.watch(self.view.keys.live, after=after):
-                    self._hear(change)
-            except Compacted:
-                scan = await self._scanned()
-                if scan.incarnation != self.view.incarnation:
-                    raise
-                self._hear(scan)
-                after = scan.revision
-            else:
-                return
-
-    def _token(self, partition: int, epoch: int) -> FencingToken:
-        session = f"{self.options.member_id} {self.share.me.session}"
-        resource = f"{self.options.group}/{partition}"
-        return FencingToken(resource=resource, holder=session, incarnation=self.view.incarnation, epoch=epoch)
 
     def _aside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        task.add_done_callback(self._end_aside)
+
+    def _end_aside(self, task: "asyncio.Task[None]") -> None:
+        """Take the end of a task: an error of it ends the session."""
+        self._asides.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._hear(error)
 
     def _quiet(self, partitions: frozenset[int]) -> None:
         self._tell(Quiet(partitions=partitions))
@@ -322,7 +320,7 @@ class Driver:
         with suppress(RuntimeError):  # the loop has ended with the interpreter
             self._loop.call_soon_threadsafe(self._hear, news)
 
-    def _hear(self, news: Change | Scan | Answered | Quiet | None) -> None:
+    def _hear(self, news: News) -> None:
         self._inbox.append(news)
         self._woken.set()
 

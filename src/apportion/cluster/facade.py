@@ -23,7 +23,7 @@ from apportion.cluster.intake import Present
 from apportion.cluster.membership import Membership
 from apportion.cluster.options import Opening
 from apportion.cluster.signals import leaving_on_sigterm
-from apportion.cluster.statistics import Sight, Statistics, sight
+from apportion.cluster.statistics import Sight, Statistics
 from apportion.model.epoch import FencingToken
 from apportion.stores.handle import Handle
 from apportion.stores.io_thread import io_thread
@@ -62,8 +62,7 @@ class Group(Handle):
 
     def sight(self) -> Sight:
         """Return what this member sees of its group. No I/O; O(partitions)."""
-        driver = self._membership.driver
-        return sight(driver.view, owned=len(self.owned), is_controller=driver.controller.term is not None)
+        return self._membership.driver.sight()
 
     @property
     def owned(self) -> Mapping[int, Holding]:

@@ -11,12 +11,8 @@ Source: the transitions were explored exhaustively before (see `models/`), after
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from apportion.cluster import poison
-from apportion.cluster.records import QUARANTINE_DEATHS, Keys, Ownership, encoded
+from apportion.cluster.records import Keys, Ownership, encoded
 from apportion.stores.api import Absent, Compare, Put, Unchanged
-
-DEADLY_SECONDS = 1.0
-HEALTHY_SECONDS = 60.0
 
 
 class Phase(Enum):
@@ -34,13 +30,12 @@ class Event(Enum):
 
     WANTED_FREE = auto()
     WANTED_ORPHANED = auto()  # its owner's session is over
-    WANTED_DEADLY = auto()  # as orphaned, and one owner too many has died of it
     WANTED_GRANTED = auto()  # it names our session, at an epoch that we have not served
     WANTED_USED = auto()  # it names our session, at an epoch that we serve or have let go
     UNWANTED_GRANTED = auto()
     UNWANTED_USED = auto()
     TAKEN = auto()  # it does not name our session
-    PROVEN = auto()  # served for long after somebody died of it
+    PROVEN = auto()  # served for a minute after a session ended under it
     QUIET = auto()  # nothing that was begun under it goes on
     DONE = auto()  # our commit happened
     FAILED = auto()  # it did not, or nobody knows
@@ -52,7 +47,6 @@ class Act(Enum):
 
     CLAIM = auto()
     TAKE_OVER = auto()
-    BURY = auto()
     RENUMBER = auto()
     SERVE = auto()
     DRAIN = auto()
@@ -64,7 +58,6 @@ class Act(Enum):
 TRANSITIONS: dict[tuple[Phase, Event], tuple[Act | None, Phase]] = {
     (Phase.IDLE, Event.WANTED_FREE): (Act.CLAIM, Phase.ASKING),
     (Phase.IDLE, Event.WANTED_ORPHANED): (Act.TAKE_OVER, Phase.ASKING),
-    (Phase.IDLE, Event.WANTED_DEADLY): (Act.BURY, Phase.GIVING),
     (Phase.IDLE, Event.WANTED_GRANTED): (Act.SERVE, Phase.SERVING),
     (Phase.IDLE, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING),
     (Phase.IDLE, Event.UNWANTED_GRANTED): (Act.GIVE, Phase.GIVING),
@@ -95,9 +88,9 @@ class Me:
 class Known:
     """What is known of one partition, at some time: `revision` wrote the record (0: there is none yet).
 
-    `session` is that of the owner's id now (None: no such member is there), `receiver` whom the target names, if it is
-    there. `deadly` says that the owner has served for long enough to have died of it, `proven` that we have. `among` is
-    how many suspects we would try together, itself included; 0 if it is none.
+    `session` is that of the owner's id now (None: no such member is there), `receiver` the member that the target
+    names, if it is there. `ended` are the sessions in a row that ended under the partition: every write lists them.
+    `waits` says that the next owner has to wait because of them, `is_proven` that we have served for a minute since.
     """
 
     record: Ownership
@@ -105,24 +98,14 @@ class Known:
     session: int | None
     is_wanted: bool
     receiver: Me | None = None
-    is_deadly: bool = False
+    ended: tuple[int, ...] = ()
+    waits: bool = False
     is_proven: bool = False
-    among: int = 0
 
     @property
     def is_free(self) -> bool:
         """Whether no session that lives owns it."""
         return self.record.owner is None or self.session != self.record.session
-
-    @property
-    def has_died(self) -> bool:
-        """Whether its owner is gone, and may have died of it."""
-        return self.record.owner is not None and self.is_free and self.is_deadly
-
-    @property
-    def deaths(self) -> int:
-        """How many owners in a row died of it, with the one that is gone now, if so."""
-        return poison.deaths(self.record, has_died=self.has_died)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,27 +150,21 @@ def _foreign(known: Known, now: HandOver) -> Event | None:
     record = known.record
     if now.phase is Phase.SERVING:
         return Event.TAKEN
-    if not known.is_wanted or not known.is_free:
+    if not known.is_wanted or not known.is_free or known.waits:
         return None
-    if record.owner is None:
-        return None if record.deaths >= QUARANTINE_DEATHS else Event.WANTED_FREE
-    return Event.WANTED_DEADLY if known.deaths >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED
+    return Event.WANTED_FREE if record.owner is None else Event.WANTED_ORPHANED
 
 
 def outcome(act: Act, known: Known, me: Me) -> Ownership:
     """Return the record that an act writes. The epoch grows with each, but where the owner stays."""
     record = known.record
     if act is Act.ABSOLVE:
-        return replace(record, deaths=0, among=0)
+        return replace(record, ended=())
+    after = replace(record, epoch=record.epoch + 1, ended=known.ended)
     if act is Act.RENUMBER:
-        return replace(record, epoch=record.epoch + 1)
-    nobody = Ownership(owner=None, session=0, epoch=record.epoch + 1, deaths=known.deaths)
-    if act is Act.BURY:
-        return nobody
-    if act is Act.GIVE:
-        to = known.receiver
-        return replace(nobody, deaths=0) if to is None else replace(nobody, owner=to.id, session=to.session, deaths=0)
-    return replace(nobody, owner=me.id, session=me.session, among=known.among)
+        return after
+    to = known.receiver if act is Act.GIVE else me
+    return replace(after, owner=None, session=0) if to is None else replace(after, owner=to.id, session=to.session)
 
 
 def request(act: Act, partition: int, known: Known, me: Me, keys: Keys) -> tuple[tuple[Compare, ...], Put]:
@@ -198,7 +175,7 @@ def request(act: Act, partition: int, known: Known, me: Me, keys: Keys) -> tuple
         keys.member(me.id): Unchanged(key=keys.member(me.id), revision=me.session),
     }
     owner, receiver = known.record.owner, known.receiver
-    if act in (Act.TAKE_OVER, Act.BURY) and owner is not None and owner != me.id:
+    if act is Act.TAKE_OVER and owner is not None and owner != me.id:
         gone = keys.member(owner)
         when[gone] = Absent(key=gone) if known.session is None else Unchanged(key=gone, revision=known.session)
     if act is Act.GIVE and receiver is not None:

@@ -259,14 +259,15 @@ class Holdings(Handle, Mapping[int, Holding]):
             is_told = not tellings.has_consumer or not (tellings.has or tellings.heard)
             return not self._held and not any(self._open.values()) and is_told
 
-    def _is_quiet(self, partition: int) -> bool:
+    def is_quiet(self, partition: int) -> bool:
+        """Whether a partition is not held, and all that was begun on it has ended."""
         tellings = self._tellings
         is_told = not tellings.has_consumer or (partition not in tellings.has and partition not in tellings.heard)
         return partition not in self._held and self._open[partition] == 0 and is_told
 
     def _settle(self, partitions: Iterable[int]) -> None:
         with self._lock:
-            quiet = frozenset(each for each in partitions if self._is_quiet(each))
+            quiet = frozenset(each for each in partitions if self.is_quiet(each))
         if quiet:
             self._quiet(quiet)
 

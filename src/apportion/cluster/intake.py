@@ -80,12 +80,14 @@ class Intake:
     """All that is under `live/<group>/`, read; keys that this release does not know are passed over.
 
     `partitions` are as many as the group has; without a number a view takes each, and a target of any length. `moves`
-    grows with every ownership record that is taken, `gone` says when sessions ended, `damaged` has records by key.
+    grows with every ownership record that is taken, `gone` says when sessions ended, `lived` are ended sessions whose
+    process lives on, or that left, `damaged` has records by key.
     """
 
-    def __init__(self, keys: Keys, partitions: int | None = None) -> None:
+    def __init__(self, keys: Keys, partitions: int | None = None, *, quarantine_after: int | None = None) -> None:
         self.keys = keys
         self.partitions = MAX_PARTITIONS if partitions is None else partitions
+        self.quarantine_after = quarantine_after
         self._count = partitions
         self.revision = 0
         self.incarnation = 0
@@ -98,6 +100,7 @@ class Intake:
         self.own: dict[int, Owned] = {}
         self.moves = 0
         self.gone: dict[int, float] = {}
+        self.lived: dict[int, None] = {}  # in the order in which they were named
         self.damaged: dict[str, Damage] = {}
         self._written: dict[str, int] = {}  # which revision wrote what is about members
         self._wanted: dict[str, frozenset[int]] = {}
@@ -151,6 +154,7 @@ class Intake:
     def _forget(self) -> None:
         self.members, self.drains, self.statics, self.own = {}, {}, {}, {}
         self.leading, self.target, self.target_revision = None, None, 0
+        self.gone, self.lived = {}, {}
         self.damaged.clear()
         self._written.clear()
         self._wanted.clear()
@@ -195,7 +199,7 @@ class Intake:
             return False
         _set(self._written, key, None if item is None else item.revision)
         if kind == "member":
-            _note_gone(self.gone, self.members.get(name), now)
+            self._note_gone(name, now)
         try:
             self._set_member(kind, name, item, now)
             self.damaged.pop(key, None)
@@ -206,13 +210,22 @@ class Intake:
                 self.members[name] = Present(session=item.revision, record=_NOTHING, lease=item.lease, since=now)
         return before != self._about(name)
 
+    def _note_gone(self, name: str, now: float) -> None:
+        """Note when a session ended: that of a member whose record is about to become another."""
+        if (there := self.members.get(name)) is not None:
+            _keep(self.gone, {there.session: now})
+
     def _set_member(self, kind: str, name: str, item: Item | None, now: float) -> None:
         if kind == "member":
-            _set(self.members, name, None if item is None else _present(item, self.members.get(name), now))
+            there = None if item is None else _present(item, self.members.get(name), now)
+            _set(self.members, name, there)
+            _keep(self.lived, {} if there is None else dict.fromkeys(there.record.former))
         elif kind == "drain":
             _set(self.drains, name, None if item is None else drain_of(item))
         elif kind == "static":
-            _set(self.statics, name, None if item is None else static_of(item))
+            static = None if item is None else static_of(item)
+            _set(self.statics, name, static)
+            _keep(self.lived, {} if static is None else {static[0].left_session: None})
         elif kind == "controller":
             self.leading = None if item is None else Leading(holder=controller_of(item), term=item.revision)
 
@@ -261,11 +274,11 @@ def _set(values: dict[str, Value], name: str, value: Value | None) -> None:
         values[name] = value
 
 
-def _note_gone(gone: dict[int, float], there: Present | None, now: float) -> None:
-    if there is not None:
-        gone[there.session] = now
-    while len(gone) > _KEPT_SESSIONS:
-        del gone[next(iter(gone))]
+def _keep(sessions: dict[int, Value], new: dict[int, Value]) -> None:
+    """Take new sessions, and forget the oldest beyond what is kept."""
+    sessions |= new
+    while len(sessions) > _KEPT_SESSIONS:
+        del sessions[next(iter(sessions))]
 
 
 def _present(item: Item, old: Present | None, now: float) -> Present:

@@ -85,9 +85,19 @@ class SyncElection(Handle):
 class Leader:
     """`apportion.leader(...)`: stands for leader within an `async with` block, and resigns at its end."""
 
-    def __init__(self, url: str, name: str, *, member_id: str | None = None, lease_ttl: timedelta = TTL) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        member_id: str | None = None,
+        lease_ttl: timedelta = TTL,
+        quarantine_after: int | None = None,
+    ) -> None:
         """Check all that is said; nothing is opened yet. The names are those of groups. Errors as `open_group`."""
-        self._opening = AsyncOpening(url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl)
+        self._opening = AsyncOpening(
+            url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
+        )
 
     async def __aenter__(self) -> AsyncElection:
         return AsyncElection(await self._opening.__aenter__())
@@ -101,9 +111,19 @@ class Leader:
 class SyncLeader:
     """`apportion.sync.leader(...)`: stands for leader within a `with` block, and resigns at its end."""
 
-    def __init__(self, url: str, name: str, *, member_id: str | None = None, lease_ttl: timedelta = TTL) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        member_id: str | None = None,
+        lease_ttl: timedelta = TTL,
+        quarantine_after: int | None = None,
+    ) -> None:
         """See `Leader`."""
-        self._opening = SyncOpening(url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl)
+        self._opening = SyncOpening(
+            url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
+        )
 
     def __enter__(self) -> SyncElection:
         return SyncElection(self._opening.__enter__())

@@ -5,10 +5,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
+from apportion.cluster.deaths import ended, next_try
 from apportion.cluster.driver import Driver
 from apportion.cluster.holdings import GroupChange
 from apportion.cluster.intake import Present
 from apportion.cluster.options import Options
+from apportion.cluster.rest import is_at_rest
 from apportion.cluster.sharing import SharedSessions
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.epoch import FencingToken
@@ -74,7 +76,7 @@ class Membership:
 
     async def until_settled(self) -> None:
         """Wait until every partition belongs to whom the target names, and what is ours can be held."""
-        while not (self.driver.view.is_at_rest and self._serves_its_own()):
+        while not (is_at_rest(self.driver.view) and self._serves_its_own()):
             if self._running.done():
                 self._running.result()
                 return
@@ -97,7 +99,7 @@ class Membership:
         number = self.number(partition)
         held = self.holdings.get(number)
         if held is None:
-            raise NotOwner(number, self.driver.why_not(number))
+            raise NotOwner(number, self._why_not(number))
         return held.token
 
     @contextmanager
@@ -108,6 +110,19 @@ class Membership:
             yield token
         finally:
             self.holdings.leave(hold)
+
+    def _why_not(self, partition: int) -> str:
+        """Say why a partition is not ours now."""
+        view = self.driver.view
+        if not self.holdings.is_current:
+            return "the store has not confirmed our session in time"
+        if view.is_damaged(partition):
+            return f"its record is damaged; mend it with: apportion group repair URL {self.driver.options.group}"
+        record, wait = view.owned(partition).ownership, next_try(view, partition) - clock_here().elapsed()
+        if wait > 0:
+            then = "it is in quarantine" if wait == float("inf") else f"next try in {wait:.1f} s"
+            return f"{len(ended(view, partition))} sessions ended under it; {then}"
+        return "nobody owns it" if record.owner is None else f"{record.owner} owns it"
 
     def _serves_its_own(self) -> bool:
         """Whether all that the records say is ours is served: a record may be seen before its commit is answered."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from apportion.cluster import environment
-from apportion.cluster.controller import checked_balancer
+from apportion.cluster.controller import SETTLE_SECONDS, checked_balancer
 from apportion.cluster.records import (
+    KEPT_DEATHS,
     MAX_LABELS,
     GroupRecord,
     MemberRecord,
@@ -22,6 +23,7 @@ from apportion.model.topology import Node
 TTL = timedelta(seconds=10)
 DRAIN = timedelta(seconds=20)
 GRACE = timedelta(seconds=60)
+SETTLE = timedelta(seconds=SETTLE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Options:
     drain_seconds: float = 20.0
     progress_seconds: float = float("inf")
     throttle: int | None = None
+    settle_seconds: float = SETTLE_SECONDS
 
 
 class Opening:
@@ -50,6 +53,10 @@ class Opening:
     or a handler of `serve` runs, for longer is taken for stuck, and gives up all it has. `throttle` bounds the planned
     moves under way. With `replace`, a living member of the same id is asked to leave. What is None is taken from the
     environment (see `environment`), or is off.
+
+    A partition whose owners die again and again waits longer before each next owner, up to a minute (see `deaths`);
+    after `quarantine_after` deaths in a row it waits for `apportion group release`. A controller levels once no member
+    has come for `settle`, at the latest 30 s after the first that came.
 
     Raises `InvalidInput`, `UnknownOption`.
     """
@@ -73,18 +80,16 @@ class Opening:
         labels: Mapping[str, str] | None = None,
         replace: bool = False,
         throttle: int | None = None,
+        settle: timedelta = SETTLE,
+        quarantine_after: int | None = None,
     ) -> None:
-        if mode not in ("cooperative", "eager"):
-            raise UnknownOption("mode", mode, ("cooperative", "eager"))
         if throttle is not None and (type(throttle) is not int or throttle < 1):
             raise InvalidInput("throttle", throttle, "an int of at least 1, or None", "It bounds moves under way.")
         node = _node(member_id, zone, weight)
         self.url = url
         self.options = Options(
             group=checked_group(name),
-            record=GroupRecord(
-                partitions=checked_partitions(partitions), mode=mode, balancer=checked_balancer(balancer)
-            ),
+            record=_record(partitions, mode, balancer, quarantine_after),
             member_id=node.id,
             member=MemberRecord(
                 nonce="",
@@ -99,7 +104,28 @@ class Opening:
             drain_seconds=_seconds("drain_timeout", drain_timeout),
             progress_seconds=_progress(progress_deadline),
             throttle=throttle,
+            settle_seconds=_seconds("settle", settle, least=timedelta(0)),
         )
+
+
+def _record(partitions: int, mode: Mode, balancer: str, quarantine_after: int | None) -> GroupRecord:
+    """Return the settings to which all members agree."""
+    if mode not in ("cooperative", "eager"):
+        raise UnknownOption("mode", mode, ("cooperative", "eager"))
+    return GroupRecord(
+        partitions=checked_partitions(partitions),
+        mode=mode,
+        balancer=checked_balancer(balancer),
+        quarantine_after=_quarantine(quarantine_after),
+    )
+
+
+def _quarantine(deaths: int | None) -> int | None:
+    """Return how many deaths end in quarantine; `InvalidInput` for a number that no record lists."""
+    if deaths is not None and (type(deaths) is not int or not 1 <= deaths <= KEPT_DEATHS):
+        hint = "Leave it out, and a partition waits longer after each death, up to a minute."
+        raise InvalidInput("quarantine_after", deaths, f"an int in 1 .. {KEPT_DEATHS}, or None", hint)
+    return deaths
 
 
 def _node(member_id: str | None, zone: tuple[str, ...] | None, weight: float | None) -> Node:
@@ -127,11 +153,12 @@ def _progress(progress_deadline: timedelta | None) -> float:
     return float("inf") if progress_deadline is None else _seconds("progress_deadline", progress_deadline)
 
 
-def _seconds(field: str, length: timedelta) -> float:
-    if not isinstance(length, timedelta) or not 0 < length.total_seconds() <= 7 * 86_400:
+def _seconds(field: str, length: timedelta, *, least: timedelta = timedelta(microseconds=1)) -> float:
+    if not isinstance(length, timedelta) or not least <= length <= timedelta(days=7):
         hint = f"Write {field}=timedelta(seconds=10)."
         shown = str(length) if isinstance(length, timedelta) else length
-        raise InvalidInput(field, shown, "a timedelta above 0, at most a week", hint)
+        expected = f"a timedelta {'above' if least else 'of at least'} 0, at most a week"
+        raise InvalidInput(field, shown, expected, hint)
     return length.total_seconds()
 
 

@@ -34,7 +34,8 @@ FORMAT = 1
 MAX_PARTITIONS = 2**18
 MAX_LABELS = 1_000
 MAX_GRACE_SECONDS = 7 * 86_400.0
-QUARANTINE_DEATHS = 3
+KEPT_DEATHS = 9
+KEPT_SESSIONS = 16
 NOBODY = 0xFFFF
 MAX_MEMBERS = NOBODY
 LEAVES, REPLACED, DRAINED = REQUESTS = (b"leaves", b"replaced", b"drained")
@@ -87,11 +88,15 @@ class Keys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecord:
-    """What a group is; whoever joins must agree with it."""
+    """The settings of a group, to which every member agrees.
+
+    After `quarantine_after` deaths in a row a partition waits for `apportion group release` (None: never).
+    """
 
     partitions: int
     mode: Mode = "cooperative"
     balancer: str = "optimal"
+    quarantine_after: int | None = None
     format: int = FORMAT
 
 
@@ -99,7 +104,8 @@ class GroupRecord:
 class MemberRecord:
     """One life of a member. The nonce tells it from any other; `grace_seconds` is what a static member gets.
 
-    `left_session` is the session that a static member ended itself: whatever it owned did not kill it.
+    `left_session` is the session that a static member ended itself: nothing that it owned killed it. `former` are
+    earlier sessions of the same process, which lives on: nothing killed that either.
     """
 
     nonce: str
@@ -108,6 +114,7 @@ class MemberRecord:
     labels: dict[str, str] = field(default_factory=dict)
     grace_seconds: float = 0.0
     left_session: int = 0
+    former: tuple[int, ...] = ()
 
     def node(self, member_id: str, *, drains: bool = False) -> Node:
         """Return the member as balancers see it: one that drains gets nothing more."""
@@ -118,15 +125,13 @@ class MemberRecord:
 class Ownership:
     """Who owns a partition (None: nobody), in which session, since which epoch.
 
-    `deaths` counts the owners in a row that died while they served it. Where these make it a suspect, `among` says how
-    many of such its owner tries together (0: nobody said; that is alone). See `poison`.
+    `ended` lists the last sessions in a row that ended under it, each soon after it took the partition; see `deaths`.
     """
 
     owner: str | None = None
     session: int = 0
     epoch: int = 0
-    deaths: int = 0
-    among: int = 0
+    ended: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +310,7 @@ _READERS: dict[type, tuple[Mapping[str, Reader[object]], frozenset[str]]] = {
             "partitions": fields.whole(1, MAX_PARTITIONS),
             "mode": fields.choice("cooperative", "eager"),
             "balancer": fields.name,
+            "quarantine_after": fields.optional(fields.whole(1, KEPT_DEATHS)),
             "format": fields.whole(1),
         },
         frozenset({"partitions"}),
@@ -317,6 +323,7 @@ _READERS: dict[type, tuple[Mapping[str, Reader[object]], frozenset[str]]] = {
             "labels": fields.mapped(fields.text, MAX_LABELS),
             "grace_seconds": fields.real(0, MAX_GRACE_SECONDS),
             "left_session": _EPOCH,
+            "former": fields.listed(_EPOCH, KEPT_SESSIONS),
         },
         frozenset({"nonce"}),
     ),
@@ -325,8 +332,7 @@ _READERS: dict[type, tuple[Mapping[str, Reader[object]], frozenset[str]]] = {
             "owner": fields.optional(fields.member_id),
             "session": _EPOCH,
             "epoch": _EPOCH,
-            "deaths": _EPOCH,
-            "among": _EPOCH,
+            "ended": fields.listed(_EPOCH, KEPT_DEATHS),
         },
         frozenset({"owner", "session", "epoch"}),
     ),

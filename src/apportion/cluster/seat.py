@@ -5,12 +5,15 @@ time to live and a second; only then it is told that the other one lives.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
+from apportion.cluster.deaths import ended
+from apportion.cluster.handover import Act, Known, Me, request
 from apportion.cluster.options import Options
 from apportion.cluster.records import (
+    LEAVES,
     REPLACED,
     GroupRecord,
     Keys,
@@ -22,14 +25,35 @@ from apportion.cluster.records import (
 )
 from apportion.cluster.view import View
 from apportion.errors import BadSnapshot, DuplicateMember, InvalidInput, LeaseLost, StoreUnavailable, StoreWentBack
-from apportion.stores.api import Absent, Committed, Compare, CoordinationStore, Item, Outcome, Put, Unchanged, Unknown
+from apportion.stores.api import (
+    Absent,
+    Committed,
+    Compare,
+    CoordinationStore,
+    Item,
+    Outcome,
+    Put,
+    Refused,
+    Unchanged,
+    Unknown,
+)
 
 
 class Seat:
     """The record of one life of a member, told from others by its nonce."""
 
-    def __init__(self, store: CoordinationStore, view: View, options: Options, *, agreed: int, lease: int) -> None:
+    def __init__(
+        self,
+        store: CoordinationStore,
+        view: View,
+        options: Options,
+        *,
+        agreed: int,
+        lease: int,
+        former: tuple[int, ...] = (),
+    ) -> None:
         self._store, self._view, self._options, self._agreed = store, view, options, agreed
+        self._former = former
         self._keys, self._nonce, self._lease = view.keys, uuid4().hex, lease
         self._is_certain = True
         self._left: int | None = None
@@ -55,7 +79,7 @@ class Seat:
         member_id, options = self._options.member_id, self._options
         there = self._view.members.get(member_id)
         if there is None or self._keys.member(member_id) in self._view.damaged:
-            record = encoded(replace(options.member, nonce=self._nonce))
+            record = encoded(replace(options.member, nonce=self._nonce, former=self._former))
             member, static = self._keys.member(member_id), self._keys.static(member_id)
             when = [self._view.as_seen(member), Unchanged(key=self._keys.record, revision=self._agreed)]
             puts = [Put(key=member, value=record, lease=self._lease)]
@@ -71,15 +95,60 @@ class Seat:
         elif options.replaces:
             await ask_to_leave(self._store, self._view, member_id, REPLACED)
 
-    async def leave(self) -> None:
-        """Take our record away, in one commit; a static member also notes that it did not die."""
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody asked us to leave, ourselves included."""
+        return self._options.member_id in self._view.drains
+
+    @property
+    def owned(self) -> tuple[int, ...]:
+        """The partitions that this session owns. O(partitions)."""
+        mine = self._options.member_id, self.session
+        own = self._view.own.items()
+        return tuple(each for each, owned in own if (owned.ownership.owner, owned.ownership.session) == mine)
+
+    async def ask(self) -> None:
+        """Ask for a target without us."""
+        await ask_to_leave(self._store, self._view, self._options.member_id, LEAVES)
+
+    async def free(self, partitions: Sequence[int], *, width: int) -> None:
+        """Let nobody own some of our partitions, so many in a commit; halves of a commit that is refused."""
+        session = self.session
+        for start in range(0, len(partitions) if session else 0, width):
+            batch = partitions[start : start + width]
+            when, puts = self._freed(batch)
+            outcome = await self._store.commit(when=when, puts=puts)
+            if isinstance(outcome, Refused) and len(batch) > 1:
+                await self.free(batch, width=(len(batch) + 1) // 2)
+
+    def _freed(self, partitions: Iterable[int]) -> tuple[list[Compare], list[Put]]:
+        """Return the compares and puts that let nobody own some partitions."""
+        view, when, puts = self._view, dict[str, Compare](), list[Put]()
+        me = Me(id=self._options.member_id, session=self.session or 0)
+        for partition in partitions:
+            owned = view.owned(partition)
+            known = Known(
+                record=owned.ownership,
+                revision=owned.revision,
+                session=me.session,
+                is_wanted=False,
+                ended=ended(view, partition),
+            )
+            compares, put = request(Act.GIVE, partition, known, me, self._keys)
+            when.update((each.key, each) for each in compares)
+            puts.append(put)
+        return list(when.values()), puts
+
+    async def leave(self, *, frees: Iterable[int] = ()) -> None:
+        """Take our record away and free some partitions, in one commit; a static member also notes that it left."""
         session, keys, member_id = self.session, self._keys, self._options.member_id
         if session is None:
             return
         self._left = session
-        when: list[Compare] = [Unchanged(key=keys.member(member_id), revision=session)]
+        freed, puts = self._freed(frees)
+        member = Unchanged(key=keys.member(member_id), revision=session)
+        when: list[Compare] = [member, *(each for each in freed if each != member)]
         deletes = [keys.member(member_id)]
-        puts: list[Put] = []
         if (drain := self._view.drains.get(member_id)) is not None:
             when.append(Unchanged(key=drain.key, revision=drain.revision))
             deletes.append(drain.key)
@@ -183,7 +252,7 @@ def _agreed(value: bytes) -> GroupRecord | None:
 
 
 def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
-    for what in ("format", "partitions", "mode", "balancer"):
+    for what in ("format", "partitions", "mode", "balancer", "quarantine_after"):
         said, is_so = getattr(record, what), getattr(there, what)
         if said != is_so:
             hint = "All members of a group say the same; apportion group resize changes the partitions of an empty one."

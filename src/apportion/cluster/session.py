@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
-from apportion.errors import InvalidInput, StoreUnavailable, StoreWentBack
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.stores.api import CoordinationStore
 
@@ -83,7 +83,7 @@ class Session:
         if keeping is not None:
             keeping.cancel()
             await asyncio.wait([keeping])
-            with suppress(StoreUnavailable, StoreWentBack):
+            with suppress(StoreDenied, StoreUnavailable, StoreWentBack):
                 await self._store.revoke(self.lease)
 
     def outlived_by(self, incarnation: int) -> None:
@@ -101,7 +101,7 @@ class Session:
                     await self._store.renew([])
                 sent = self._clock.elapsed()
                 alive = await self._store.renew([self.lease])
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreDenied):
                 interval = self.ttl_seconds * _PAUSE_RATIO
                 continue
             interval = self.ttl_seconds / RENEWALS_PER_TTL

@@ -7,28 +7,16 @@ comes is the driver's to bound, and counts as a failure: `handover` makes that s
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from apportion.cluster.batches import Batches, Move
-from apportion.cluster.handover import (
-    DEADLY_SECONDS,
-    HEALTHY_SECONDS,
-    Act,
-    Event,
-    HandOver,
-    Known,
-    Me,
-    Phase,
-    outcome,
-    request,
-)
+from apportion.cluster.deaths import HEALTHY_SECONDS, ended, next_try
+from apportion.cluster.handover import Act, Event, HandOver, Known, Me, Phase, outcome, request
 from apportion.cluster.intake import Touched
-from apportion.cluster.poison import SUSPECT_DEATHS, room, tried_next
 from apportion.cluster.view import View
 from apportion.stores.api import Compare, Put
 
 AGAIN_SECONDS = 0.1
-SUSPECT_SECONDS = 1.0
 _WHY = {
     Act.CLAIM: "nobody owned it",
     Act.TAKE_OVER: "its owner's session is over",
@@ -111,7 +99,16 @@ class Stop:
     partition: int
 
 
-Action = Commit | Serve | Drain | Stop
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A partition that should be ours is tried at a later time (infinity: once released), after so many deaths."""
+
+    partition: int
+    deaths: int
+    until: float
+
+
+Action = Commit | Serve | Drain | Stop | Wait
 
 
 class Share:
@@ -126,7 +123,6 @@ class Share:
         self._hands: dict[int, HandOver] = {}
         self._batches = Batches()
         self._again: dict[int, float] = {}
-        self._tried: dict[int, int] | None = None
 
     @property
     def serving(self) -> Iterator[int]:
@@ -181,12 +177,13 @@ class Share:
     def _look(self, partitions: Iterable[int], now: float, actions: list[Action]) -> None:
         if not self.me.session:
             return
-        self._tried = None
         for partition in sorted(partitions):
-            self._again.pop(partition, None)
+            before = self._again.pop(partition, None)
             hand = self._hand(partition)
             if partition not in self._batches.busy and hand.phase is not Phase.DRAINING:
                 known = self._known(partition, now)
+                if known.is_wanted and known.waits:
+                    self._wait(partition, known, before, actions)
                 after, act = hand.look(known, self.me)
                 self._become(partition, after, known.record.epoch, act, actions)
                 if act is not None and act not in _AT_HOME:
@@ -194,45 +191,29 @@ class Share:
                     self._batches.fresh.append(Move(partition=partition, act=act, known=known))
 
     def _known(self, partition: int, now: float) -> Known:
-        """Return what is known of a partition; a suspect is wanted once it may be tried."""
-        known, record = self._seen(partition, now), self._view.owned(partition).ownership
-        if self.phase(partition) is Phase.SERVING and record.deaths and not known.is_proven:
-            self._again[partition] = self._view.owned(partition).since + HEALTHY_SECONDS
-        if not _waits(known):
-            return known
-        if self._tried is None:
-            self._tried = self._tried_next(now)
-        among = self._tried.get(partition, 0)
-        if not among:
-            self._again[partition] = now + SUSPECT_SECONDS
-        return replace(known, is_wanted=among > 0, among=among)
-
-    def _seen(self, partition: int, now: float) -> Known:
         view, owned = self._view, self._view.owned(partition)
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
-        session, lasted = view.session(wanted), now - owned.since
+        session = view.session(wanted)
+        proven_at = owned.since + HEALTHY_SECONDS if record.ended else float("inf")
+        if now < proven_at < float("inf") and self.phase(partition) is Phase.SERVING:
+            self._again[partition] = proven_at
         return Known(
             record=record,
             revision=owned.revision,
             session=view.session(record.owner),
             is_wanted=wanted == self.me.id and not view.is_damaged(partition),
             receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
-            is_deadly=lasted >= DEADLY_SECONDS and not view.has_left(record),
-            is_proven=record.deaths > 0 and now >= owned.since + HEALTHY_SECONDS,  # as it is waited for, to the bit
+            ended=ended(view, partition),
+            waits=now < next_try(view, partition),
+            is_proven=now >= proven_at,
         )
 
-    def _tried_next(self, now: float) -> dict[int, int]:
-        """Return which suspects that wait may be tried now, and each among how many. O(what is anything to us)."""
-        asked = {move.partition: move.known.among for move in self._batches.moves() if move.known.among}
-        rooms: dict[int, int] = {}
-        for partition in self._near() - asked.keys():
-            known = self._seen(partition, now)
-            if _waits(known):
-                rooms[partition] = room(known.record, has_died=known.has_died)
-            elif known.record.session == self.me.session and known.deaths == SUSPECT_DEATHS:
-                asked[partition] = max(1, known.record.among)
-        return tried_next(asked.values(), rooms)
+    def _wait(self, partition: int, known: Known, before: float | None, actions: list[Action]) -> None:
+        """Look again when the next owner may take a partition; say so once."""
+        until = self._again[partition] = next_try(self._view, partition)
+        if before != until:
+            actions.append(Wait(partition=partition, deaths=len(known.ended), until=until))
 
     def _advance(
         self, partition: int, event: Event, actions: list[Action], *, epoch: int = 0, after: Act = Act.SERVE
@@ -325,8 +306,3 @@ class Share:
             batches.last += 1
             batches.sent[batches.last] = moves[: len(puts)]
             yield Commit(batch=batches.last, moves=moves[: len(puts)], when=tuple(when.values()), puts=tuple(puts))
-
-
-def _waits(known: Known) -> bool:
-    """Whether it is a suspect that nobody has, and that is to be ours."""
-    return known.is_wanted and known.is_free and known.deaths == SUSPECT_DEATHS

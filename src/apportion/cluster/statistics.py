@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 from apportion.cluster.batches import Move
+from apportion.cluster.deaths import next_try
 from apportion.cluster.handover import Act
-from apportion.cluster.records import QUARANTINE_DEATHS
+from apportion.cluster.rest import is_settled
 from apportion.cluster.view import View
 
 
@@ -53,28 +54,35 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a member sees of its group: drifting are the partitions that do not belong to whom the target names."""
+    """A member's view of its group: drifting are the partitions that do not belong to whom the target names.
+
+    Crash-looping are those without an owner because of deaths: their next owner waits. Quarantined ones wait for
+    `apportion group release`.
+    """
 
     members: int
     owned: int
     generation: int
     drifting: int
     orphaned: int
+    crash_looping: int
     quarantined: int
     is_controller: bool
 
 
-def sight(view: View, *, owned: int, is_controller: bool) -> Sight:
+def sight(view: View, *, owned: int, is_controller: bool, now: float) -> Sight:
     """Return what a member sees now. O(partitions)."""
     target = view.target
     wanted = (None,) * view.partitions if target is None or target.is_paused else target.owners
     records = [view.owned(partition).ownership for partition in range(view.partitions)]
+    waits = [next_try(view, partition) for partition, record in enumerate(records) if record.ended]
     return Sight(
         members=len(view.members),
         owned=owned,
         generation=0 if target is None else target.generation,
-        drifting=sum(not view.is_settled(*each) for each in enumerate(wanted)),
+        drifting=sum(not is_settled(view, *each) for each in enumerate(wanted)),
         orphaned=sum(not view.is_live(record) for record in records),
-        quarantined=sum(record.deaths >= QUARANTINE_DEATHS for record in records),
+        crash_looping=sum(now < until < float("inf") for until in waits),
+        quarantined=sum(until == float("inf") for until in waits),
         is_controller=is_controller,
     )

@@ -3,8 +3,8 @@
 Refuses: to judge records; `intake` does, and a record that cannot be right says nothing here.
 """
 
-from apportion.cluster.intake import Intake
-from apportion.cluster.records import QUARANTINE_DEATHS, Ownership, Target
+from apportion.cluster.intake import Intake, Owned
+from apportion.cluster.records import Ownership
 
 
 class View(Intake):
@@ -26,38 +26,9 @@ class View(Intake):
         """Whether the session that owns something still lives."""
         return ownership.owner is not None and self.session(ownership.owner) == ownership.session
 
-    def is_settled(self, partition: int, wanted: str | None) -> bool:
-        """Whether a partition belongs to a living session of whom it should, or to nobody where it should not.
-
-        One whose record is damaged is as settled as it can be before a repair.
-        """
-        ownership = self.owned(partition).ownership
-        if self.is_damaged(partition):
-            return True
-        if wanted is None or ownership.deaths >= QUARANTINE_DEATHS:
-            return ownership.owner is None
-        return ownership.owner == wanted and self.is_live(ownership)
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether every partition belongs to whom a target names that knows of all members. O(partitions)."""
-        target = self.target
-        if target is None or target.is_paused or not target.digest or self.keys.target in self.damaged:
-            return False
-        if not self.knows_all(target):
-            return False
-        return all(self.is_settled(partition, owner) for partition, owner in enumerate(target.owners))
-
-    def knows_all(self, target: Target) -> bool:
-        """Whether all members that may own were there when a target was decided. O(partitions)."""
-        named = {*target.owners, *target.idle}
-        may_own = (each for each, there in self.members.items() if there.record.weight and each not in self.drains)
-        return all(each in named for each in may_own)
-
-    def has_left(self, ownership: Ownership) -> bool:
-        """Whether a static member ended the session that owns something by itself, and did not die."""
-        static = self.statics.get(ownership.owner or "")
-        return static is not None and static[0].left_session == ownership.session
+    def gone_at(self, owned: Owned) -> float:
+        """Return when this process saw the owner's session gone; the first look at the record, if not earlier."""
+        return max(owned.since, self.gone.get(owned.ownership.session, owned.since))
 
     def wanted(self, member_id: str) -> frozenset[int]:
         """Return the partitions that a member should own. O(partitions) after a new target."""

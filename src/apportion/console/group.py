@@ -148,7 +148,7 @@ def forget_group(url: str, name: str, member: str, /, *, json: bool = False) -> 
 
 
 def release_group(url: str, name: str, partition: int, /, *, json: bool = False) -> None:
-    """Let a partition be owned again that was quarantined, because its owners died while they served it.
+    """Let the next owner take a partition at once that is quarantined, or that waits because its owners died.
 
     Parameters
     ----------
@@ -162,11 +162,11 @@ def release_group(url: str, name: str, partition: int, /, *, json: bool = False)
         Print one JSON object instead.
     """
 
-    deaths = _asked(url, lambda store: acts.release(store, name, partition, shown_url(url))).deaths
+    deaths = _asked(url, lambda store: acts.release(store, name, partition, shown_url(url)))
     if json:
         print_json("group release", group=name, partition=partition, deaths_before=deaths)
     else:
-        done = f"{deaths} deaths are forgiven" if deaths else "no owner has died of it: nothing to do"
+        done = f"{deaths} deaths are forgiven" if deaths else "no session ended under it: nothing to do"
         print(f"group release: partition {partition} of {name}: {done}")
 
 

@@ -1,8 +1,8 @@
 """What an operator does to a group without being in it: drain, forget, release, resize; and how its changes are read.
 
 Promises: each is one commit that compares what it rests upon, also to drain some and forget others as planned; what
-changed in between is read again. No epoch ever goes back: ownership records are written anew at most with fewer deaths,
-and never deleted.
+changed in between is read again. No epoch ever goes back: an ownership record is written anew with a
+higher epoch or with fewer deaths, and never deleted.
 """
 
 import asyncio
@@ -10,13 +10,14 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
+from apportion.cluster.deaths import ended
 from apportion.cluster.records import DRAINED, Keys, Ownership, Target, checked_partitions, encoded, encoded_target
 from apportion.cluster.seat import ask_to_leave, request_to_leave
 from apportion.cluster.view import View
 from apportion.console.group_state import Found, happened, read
 from apportion.console.group_story import Line, Story
 from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
-from apportion.stores.api import Committed, Compare, CoordinationStore, Put, Unchanged
+from apportion.stores.api import Absent, Committed, Compare, CoordinationStore, Put, Unchanged
 
 _HISTORY_SECONDS = 5.0
 
@@ -84,18 +85,29 @@ def _remembered(found: Found, member_id: str) -> Unchanged:
     return Unchanged(key=found.view.keys.static(member_id), revision=statics[member_id][1])
 
 
-async def release(store: CoordinationStore, name: str, partition: int, shown: str) -> Ownership:
-    """Forgive the deaths of a partition; return its record as it was."""
+async def release(store: CoordinationStore, name: str, partition: int, shown: str) -> int:
+    """Let the next owner take a partition at once; return how many sessions in a row had ended under it."""
     while True:
         found = await read(store, name)
-        owned = found.view.owned(found.checked_partition(partition))
-        if not owned.ownership.deaths:
-            return owned.ownership
-        key = found.view.keys.own(partition)
-        put = Put(key=key, value=encoded(replace(owned.ownership, deaths=0, among=0)))
-        outcome = await store.commit(when=[Unchanged(key=key, revision=owned.revision)], puts=[put])
+        deaths = len(ended(found.view, found.checked_partition(partition)))
+        if not deaths:
+            return 0
+        when, after = _released(found, partition)
+        outcome = await store.commit(when=when, puts=[Put(key=found.view.keys.own(partition), value=encoded(after))])
         if happened(outcome, shown):
-            return owned.ownership
+            return deaths
+
+
+def _released(found: Found, partition: int) -> tuple[list[Compare], Ownership]:
+    """Return the compares and the record of a partition without deaths, and without an owner that is gone."""
+    view, owned = found.view, found.view.owned(partition)
+    record = owned.ownership
+    when: list[Compare] = [Unchanged(key=view.keys.own(partition), revision=owned.revision)]
+    if record.owner is None or view.is_live(record):
+        return when, replace(record, ended=())
+    session, member = view.session(record.owner), view.keys.member(record.owner)
+    when.append(Absent(key=member) if session is None else Unchanged(key=member, revision=session))
+    return when, Ownership(epoch=record.epoch + 1)
 
 
 async def resize(store: CoordinationStore, name: str, partitions: int, shown: str) -> Found:

@@ -4,6 +4,7 @@ import json as json_format
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from apportion.cluster.deaths import ended
 from apportion.console.group_state import Found
 from apportion.console.group_steps import Standing, remarks, standing, state_of
 from apportion.console.group_story import Line
@@ -58,7 +59,7 @@ def summary(found: Found) -> str:
         _count(len(view.members), "member"),
         "no controller" if view.leading is None else f"controller {_leader(found)} (term {view.leading.term})",
         "no target" if view.target is None else f"target {view.target.generation}",
-        *(f"{states[each]} {each}" for each in ("unowned", "orphaned", "quarantined") if states[each]),
+        *(f"{states[each]} {each}" for each in ("unowned", "orphaned", "crash-looping", "quarantined") if states[each]),
     ]
     unsettled = len(found.unsettled)
     return ", ".join([*parts, "settled" if found.is_settled else f"{unsettled} not settled"])
@@ -95,7 +96,7 @@ def partition_member(found: Found, partition: int) -> dict[str, object]:
         "owner": ownership.owner,
         "session": ownership.session,
         "epoch": ownership.epoch,
-        "deaths": ownership.deaths,
+        "deaths": len(ended(found.view, partition)),
         "target": stands.wanted,
         "state": stands.state,
         "settled": not stands.step,
@@ -106,9 +107,10 @@ def partition_member(found: Found, partition: int) -> dict[str, object]:
 def print_explanation(found: Found, stands: Standing, history: Sequence[Line]) -> None:
     """Print how a partition stands, the step that it waits for, and how it came there."""
     ownership, target, leading = found.view.owned(stands.partition).ownership, found.view.target, found.view.leading
+    deaths = len(ended(found.view, stands.partition))
     written = "" if target is None else f" (generation {target.generation})"
     facts = {
-        "owner": f"{ownership.owner or 'nobody'}, epoch {ownership.epoch}, deaths {ownership.deaths}",
+        "owner": f"{ownership.owner or 'nobody'}, epoch {ownership.epoch}, deaths {deaths}",
         "target": f"{stands.wanted or 'nobody'}{written}",
         "controller": "nobody" if leading is None else f"{_leader(found)} (term {leading.term})",
         "state": stands.state,
@@ -154,7 +156,7 @@ def print_json_line(command: str, *, group: str, members: dict[str, object]) -> 
 def _notable(found: Found) -> tuple[int, ...]:
     """Return the partitions that are not settled, have no owner, or have seen an owner die."""
     ownerships = ((each, found.view.owned(each).ownership) for each in range(found.record.partitions))
-    bad = {each for each, ownership in ownerships if ownership.deaths or ownership.owner is None}
+    bad = {each for each, ownership in ownerships if ended(found.view, each) or ownership.owner is None}
     return tuple(sorted({*found.unsettled, *bad}))
 
 
@@ -192,9 +194,13 @@ def _members(found: Found) -> list[dict[str, object]]:
 def _cells_of_partition(found: Found, partition: int) -> tuple[str, ...]:
     ownership = found.view.owned(partition).ownership
     stands = standing(found, partition)
-    state = stands.state if not stands.step or stands.state == "quarantined" else f"{stands.state}, not settled"
+    state = (
+        stands.state
+        if not stands.step or stands.state in ("crash-looping", "quarantined")
+        else f"{stands.state}, not settled"
+    )
     owner, wanted = ownership.owner or "nobody", stands.wanted or "nobody"
-    return str(partition), owner, str(ownership.epoch), str(ownership.deaths), wanted, state
+    return str(partition), owner, str(ownership.epoch), str(len(ended(found.view, partition))), wanted, state
 
 
 def _leader(found: Found) -> str:

@@ -23,7 +23,7 @@ from cyclopts import Parameter
 
 from apportion.cluster.facade import AsyncGroup, AsyncOpening
 from apportion.cluster.guards import note
-from apportion.cluster.options import DRAIN, TTL
+from apportion.cluster.options import DRAIN, SETTLE, TTL
 from apportion.cluster.records import Mode
 from apportion.console.group_commands import Command, Commands
 from apportion.console.group_reports import Reports
@@ -54,6 +54,8 @@ class Joining:
     mode: Annotated[Mode, Parameter(help="Whether only what moves pauses, or all.")] = "cooperative"
     balancer: Annotated[str, Parameter(help="What decides who owns what.")] = "optimal"
     throttle: Annotated[int | None, Parameter(help="Most planned moves at once.")] = None
+    settle: Annotated[timedelta, Parameter(help="How long no member may have come before partitions move.")] = SETTLE
+    quarantine_after: Annotated[int | None, Parameter(help="Deaths after which a partition waits for release.")] = None
     weight: Annotated[float | None, Parameter(help="How much this member takes.")] = None
     zone: Annotated[str | None, Parameter(help="Where it stands: eu/rack1.")] = None
 
@@ -72,6 +74,8 @@ class Joining:
             mode=self.mode,
             balancer=self.balancer,
             throttle=self.throttle,
+            settle=self.settle,
+            quarantine_after=self.quarantine_after,
             weight=self.weight,
             zone=None if self.zone is None else tuple(filter(None, self.zone.split("/"))),
         )

@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from apportion.cluster.records import QUARANTINE_DEATHS, GroupRecord, Keys, checked_group, decoded
+from apportion.cluster.deaths import next_try
+from apportion.cluster.records import GroupRecord, Keys, checked_group, decoded
+from apportion.cluster.rest import is_at_rest, is_settled
 from apportion.cluster.view import View
 from apportion.errors import InvalidInput, StoreUnavailable, UnknownOption
 from apportion.stores.api import Committed, CoordinationStore, Need, Outcome, Refused
@@ -38,12 +40,12 @@ class Found:
         every = range(self.record.partitions)
         if target is None or target.is_paused:
             return tuple(every)
-        return tuple(each for each in every if not view.is_settled(each, self.wanted(each)))
+        return tuple(each for each in every if not is_settled(view, each, self.wanted(each)))
 
     @property
     def is_settled(self) -> bool:
         """Whether the target knows of all members, and every partition belongs to whom it names."""
-        return self.view.is_at_rest
+        return is_at_rest(self.view)
 
     def wanted(self, partition: int) -> str | None:
         """Return whom the target names now, None for nobody."""
@@ -68,10 +70,9 @@ class Found:
             if own[each].ownership.owner == member_id and self.view.is_live(own[each].ownership)
         )
 
-    def is_quarantined(self, partition: int) -> bool:
-        """Whether too many owners died of a partition, so that nobody may own it."""
-        ownership = self.view.owned(partition).ownership
-        return ownership.owner is None and ownership.deaths >= QUARANTINE_DEATHS
+    def wait_seconds(self, partition: int) -> float:
+        """Return how long the next owner waits once it saw the last one gone; infinity in quarantine."""
+        return max(0.0, next_try(self.view, partition) - self.view.owned(partition).since)
 
     def checked_partition(self, partition: int) -> int:
         """Return a partition of this group; `InvalidInput` for any other number."""
@@ -113,7 +114,7 @@ async def read(store: CoordinationStore, name: str) -> Found:
         _known("group", name, known, "This store holds no group; its first member makes it.")
         return await read(store, name)  # made in between
     record = decoded(GroupRecord, item.value)
-    view = View(keys, record.partitions)
+    view = View(keys, record.partitions, quarantine_after=record.quarantine_after)
     view.load(await store.scan(keys.live), SystemClock().elapsed())
     return Found(name=name, record=record, record_revision=item.revision, view=view)
 

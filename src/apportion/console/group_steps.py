@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from apportion.cluster.records import QUARANTINE_DEATHS, Target
+from apportion.cluster.deaths import ended
+from apportion.cluster.records import Target
+from apportion.cluster.rest import knows_all
 from apportion.console.group_state import Found
 
-State = Literal["owned", "unowned", "orphaned", "quarantined"]
+State = Literal["owned", "unowned", "orphaned", "crash-looping", "quarantined"]
 _LETS_GO = (
     "It ends its work on it first, for at most its drain_timeout. If its process is gone or stopped, its session ends"
     " with its lease, within its lease_ttl, as long as a member or `apportion group watch` watches the store."
@@ -37,9 +39,9 @@ def standing(found: Found, partition: int) -> Standing:
 
 def state_of(found: Found, partition: int) -> State:
     """Say whether somebody owns a partition, and if not, why."""
-    ownership = found.view.owned(partition).ownership
-    if found.is_quarantined(partition):
-        return "quarantined"
+    ownership, wait_seconds = found.view.owned(partition).ownership, found.wait_seconds(partition)
+    if wait_seconds:
+        return "quarantined" if wait_seconds == float("inf") else "crash-looping"
     if ownership.owner is None:
         return "unowned"
     return "owned" if found.view.is_live(ownership) else "orphaned"
@@ -60,7 +62,7 @@ def remarks(found: Found) -> Iterator[str]:
         yield "no target yet: the controller writes the first one"
     elif target.is_paused:
         yield "the target is paused (eager mode): all members let go of everything before the next one names owners"
-    elif not view.knows_all(target):
+    elif not knows_all(view, target):
         yield "the target was made before the newest member came"
     elif not target.digest:
         yield "the target is a step: the throttle holds back further moves until those under way are done"
@@ -69,10 +71,8 @@ def remarks(found: Found) -> Iterator[str]:
 def _step(found: Found, partition: int, state: State) -> tuple[str, str]:
     """Return the step that a partition waits for, and what helps."""
     target, wanted = found.view.target, found.wanted(partition)
-    if state == "quarantined":
-        deaths = found.view.owned(partition).ownership.deaths
-        words = f"quarantined: {deaths} owners in a row died while they served it"
-        return words, f"Mend what kills them, then: apportion group release URL {found.name} {partition}"
+    if state in ("crash-looping", "quarantined"):
+        return _crash_loop(found, partition, state)
     if target is None or target.is_paused:
         return _without_target(found, partition, state, target)
     if state == "owned":
@@ -120,12 +120,6 @@ def _of_absent(found: Found, wanted: str) -> tuple[str, str]:
 
 def _to_be_taken(found: Found, partition: int, wanted: str) -> tuple[str, str]:
     ownership = found.view.owned(partition).ownership
-    if ownership.deaths + (ownership.owner is not None) >= QUARANTINE_DEATHS - 1:  # to take it over may count one more
-        others = [each for each in found.owned_by(wanted) if _is_suspect(found, each)]
-        if others:
-            words = f"a suspect that waits its turn: {ownership.deaths} owners died of it, and {wanted} tries"
-            hint = "So many are tried at once, each for 60 s, that a death tells which it was."
-            return f"{words} {others[0]} first", hint
     if ownership.owner is None:
         words = f"waiting for {wanted} to claim it: nobody owns it"
     elif ownership.owner == wanted:
@@ -135,8 +129,13 @@ def _to_be_taken(found: Found, partition: int, wanted: str) -> tuple[str, str]:
     return words, f"That takes milliseconds; if it lasts, look at the process of {wanted} and at its log."
 
 
-def _is_suspect(found: Found, partition: int) -> bool:
-    return found.view.owned(partition).ownership.deaths >= QUARANTINE_DEATHS - 1
+def _crash_loop(found: Found, partition: int, state: State) -> tuple[str, str]:
+    deaths, release = len(ended(found.view, partition)), f"apportion group release URL {found.name} {partition}"
+    words = f"{deaths} sessions in a row ended under it, each within a minute"
+    if state == "quarantined":
+        return f"quarantined: {words}", f"Mend the cause, then: {release}"
+    wait = f"the next try comes within {found.wait_seconds(partition):g} s"
+    return f"crash-looping: {words}; {wait}", f"Look at the logs of its last owners; to try at once: {release}"
 
 
 def _no_controller(found: Found) -> str:

@@ -149,7 +149,7 @@ class Story:
 
     def _takeover(self, owner: str, session: int, new: Ownership) -> str:
         if new.owner is None:
-            return f"buried: {new.deaths} owners in a row died of it"
+            return "released: its next owner does not wait"
         if session <= self.unknown_until:
             return "how the session before it ended is not kept"
         if owner == new.owner:

@@ -40,7 +40,7 @@ GROUP_COMMANDS = {
     "forget": "Forget a static member that will not come back.",
     "ls": "List the groups of a store.",
     "plan": "Show what members that join, leave or drain would move.",
-    "release": "Let a partition be owned again that was quarantined.",
+    "release": "Let the next owner take a quarantined or waiting partition at once.",
     "resize": "Give a group that nobody is in another number of partitions.",
     "run": "Join, and run a command for each partition that is owned.",
     "show": "Show members, target, and what is not as it should be.",

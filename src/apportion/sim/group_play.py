@@ -11,19 +11,11 @@ from logging import CRITICAL
 from typing import Any
 
 from apportion.cluster import handover
+from apportion.cluster.deaths import LONGEST_WAIT_SECONDS
 from apportion.cluster.driver import logger
 from apportion.cluster.handover import Act, Event, Phase
 from apportion.cluster.options import Options
-from apportion.cluster.poison import SUSPECT_DEATHS
-from apportion.cluster.records import (
-    QUARANTINE_DEATHS,
-    GroupRecord,
-    Keys,
-    MemberRecord,
-    Ownership,
-    Target,
-    decoded_target,
-)
+from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, decoded_target
 from apportion.sim.nemesis import Mix, Nemesis
 from apportion.sim.ownership import ownership, split
 from apportion.sim.process import outside
@@ -55,6 +47,7 @@ class GroupPlay:
         self._workers: dict[str, Worker] = {}
         self._churn_seconds = draw.choice([0.5, 1.5, 3.0])
         self._poisons = draw.random() < 0.15
+        self.liveness_seconds += LONGEST_WAIT_SECONDS if self._poisons else 0.0
         self.nemesis = Nemesis(world, Mix.drawn(world.seed), start=self.start)
         self._churn: asyncio.Task[None] | None = None
 
@@ -82,7 +75,7 @@ class GroupPlay:
         )
         if habits.listens and habits.most_seconds > options.drain_seconds:
             # Who is slow to let go gives up its session; what moves then asks the next one. That ends by luck.
-            self.liveness_seconds = 60.0
+            self.liveness_seconds = max(self.liveness_seconds, 60.0)
         spare, beside = process not in self.ids, self._other(process) if self.world.seed % 4 == _VISITS else None
         worker = Worker(process, self.world, self.sink, options, habits, spare=spare, dies=self._die, beside=beside)
         self._workers[process] = worker
@@ -115,7 +108,7 @@ class GroupPlay:
         """Whether somebody serves what others have died of, and could be seen to live."""
         items = self.world.checker.history.items
         owned = [ownership(item.value) for key, item in items.items() if split(key)[1] == "own"]
-        return any(own.owner is not None and 0 < own.deaths < QUARANTINE_DEATHS for own in owned)
+        return any(own.owner is not None and own.ended for own in owned)
 
     @staticmethod
     def _own(item: Item | None) -> Ownership:
@@ -125,14 +118,11 @@ class GroupPlay:
         self, partition: int, owned: dict[int, Ownership], target: Target, sessions: dict[str, int], calm: float
     ) -> Iterator[str]:
         wanted, own = target.owner(partition), owned[partition]
-        if wanted is None or (own.owner is None and own.deaths >= QUARANTINE_DEATHS):
+        if wanted is None:
             if own.owner is not None:
                 yield f"{partition} belongs to {own}, not to nobody"
         elif (own.owner, own.session) != (wanted, sessions[wanted]):
-            suspects = [each for each in owned.values() if (each.owner, each.session) == (wanted, sessions[wanted])]
-            died = own.deaths + (own.owner is not None)  # to take it over counts one more
-            if died < SUSPECT_DEATHS or all(each.deaths < SUSPECT_DEATHS for each in suspects):
-                yield f"{partition} belongs to {own}, not to {wanted}"
+            yield f"{partition} belongs to {own}, not to {wanted}"
         else:
             token, holder, at = self.sink.accepted.get(f"{GROUP}/{partition}", (None, "", 0.0))
             if token is None or at < calm or token.epoch != own.epoch:

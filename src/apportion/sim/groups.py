@@ -5,10 +5,10 @@ entered and left a partition, under which token. So the simulated world and test
 of their effects, are held against the same lines.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from apportion.cluster.poison import SUSPECT_DEATHS
-from apportion.cluster.records import QUARANTINE_DEATHS, Ownership, Target, decoded_target
+from apportion.cluster.deaths import wait_seconds
+from apportion.cluster.records import KEPT_DEATHS, MemberRecord, Ownership, Target, decoded, decoded_target
 from apportion.sim import ownership as owners
 from apportion.sim.facts import Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.history import History
@@ -16,7 +16,10 @@ from apportion.sim.invariants import Invariant
 from apportion.sim.ownership import ownership, split
 from apportion.stores import Item, Unchanged
 
-ORPHAN_SECONDS = 12.0
+ORPHAN_SECONDS = 3.0  # the worlds' time to live, and a second
+STATIC_SECONDS = 3.0  # the worlds' grace of static members
+EAGER_SECONDS = 6.0  # the longest work of the worlds, its drain and one more time to live
+_SLOWEST_CLOCK = 0.99
 _LAG_SECONDS = 2.0  # what a member has been given, it has looked at by then
 _NOBODY = Ownership()
 Session = tuple[str, int]
@@ -98,12 +101,12 @@ class TargetsHaveATerm(GroupInvariant):
 
 
 class GivenWhenQuiet(GroupInvariant):
-    """What a live session gives away, or numbers anew, nobody works on any more."""
+    """What a live session gives away, or numbers anew, nobody works on any more: except in the commit that ends it."""
 
     def look(self, fact: Changed) -> None:
         """Look at the holds that are open on what changed."""
         for key, old, new, session in self.owned(fact):
-            if new.epoch == old.epoch or session not in self.live:
+            if new.epoch == old.epoch or session not in self.live or (session[0], None) in fact.items:
                 continue
             for hold in self.history.holds.values():
                 is_under = (hold.incarnation, hold.epoch) == (fact.incarnation, old.epoch)
@@ -226,66 +229,89 @@ class UntouchedStays(GroupInvariant):
         return max((revision for at, revision in self._known.get(attempt.asked.process, ()) if at <= by), default=0)
 
 
-class QuarantineNeedsDeaths(GroupInvariant):
-    """No death is counted but of an owner whose session is over, and without three of them nobody is robbed.
+class DeathsAreTrue(GroupInvariant):
+    """A record lists sessions that are over, each once. Only its owner's end adds one, and delays the next owner."""
 
-    The third is of one that tried no other suspect: a session owns no more of them than each says are tried together.
-    """
+    def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
+        super().__init__(history, report)
+        self._gone: dict[Session, float] = {}
+
+    def began(self, fact: Began) -> None:
+        """Forget what ended in another life."""
+        super().began(fact)
+        self._gone = {}
+
+    def changed(self, fact: Changed) -> None:
+        """Remember when sessions ended."""
+        before = set(self.live)
+        super().changed(fact)
+        self._gone |= dict.fromkeys(before - self.live.keys(), fact.at)
 
     def look(self, fact: Changed) -> None:
-        """Look at the deaths that are counted."""
+        """Look at the sessions that are listed, and at how long the next owner waited."""
         for key, old, new, session in self.owned(fact):
-            if new.deaths >= QUARANTINE_DEATHS > old.deaths and old.among > 1:
-                self.broken(f"{key} is convicted though {old.among} were tried together: {old}")
             is_dead = old.owner is not None and session not in self.live
-            if new.deaths > old.deaths + is_dead:
-                self.broken(f"{key} counts {new.deaths} deaths after {old}")
-            if is_dead and new.owner is None and new.deaths < QUARANTINE_DEATHS:
+            added = {*new.ended}.difference(old.ended, [old.session] if is_dead else [])
+            if added or len({*new.ended}) < len(new.ended) or len(new.ended) > KEPT_DEATHS:
+                self.broken(f"{key} lists the sessions {new.ended} after {old}")
+            if is_dead and new.owner is None:
                 self.broken(f"{key} was taken from {old.owner}, which is gone, and given to nobody")
-            if new.owner is not None and old.owner is None and old.deaths >= QUARANTINE_DEATHS:
-                self.broken(f"{key} went to {new.owner} out of its quarantine")
-            if _is_tried(new):
-                self._together(fact, split(key)[0], new)
-
-    def _together(self, fact: Changed, room: str, new: Ownership) -> None:
-        items = (self.history.items | dict(fact.items)).items()
-        there = [ownership(item.value) for key, item in items if item is not None and split(key)[:2] == (room, "own")]
-        tried = [own for own in there if _is_tried(own) and (own.owner, own.session) == (new.owner, new.session)]
-        if len(tried) > min(max(1, own.among) for own in tried):
-            self.broken(f"{len(tried)} suspects are tried together: {tried}")
+            waited = fact.at - self._gone.get(session, float("-inf"))
+            if is_dead and waited < wait_seconds(len(new.ended)) * _SLOWEST_CLOCK:
+                self.broken(f"{key} was taken {waited:.3f} s after the end of {session}, and {new.ended} before")
 
 
 class BoundedOrphan(GroupInvariant):
-    """Once nothing fails any more, what has no owner that lives gets one within a bound. Measures the longest."""
+    """Once nothing fails any more, a partition without a live owner gets one within a bound. Measures the longest.
+
+    The bound is a time to live, the back-off of its deaths and a second. Sessions whose process has said that it lives
+    on are no deaths. A static member has its grace, and an eager group lets go of everything first.
+    """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
         self._since: dict[str, float] = {}
         self._known: set[str] = set()
         self._began = 0.0
+        self._lived: set[int] = set()
 
     def began(self, fact: Began) -> None:
         """Take who has an owner in this life of the store."""
         super().began(fact)
-        self._since, self._began = {}, fact.at
+        self._since, self._began, self._lived = {}, fact.at, set()
         self._known = {item.key for item in fact.items if split(item.key)[1] == "own"}
+        self._note_lived((item.key, item) for item in fact.items)
 
     def changed(self, fact: Changed) -> None:
         """Look at who got an owner, and remember who lost it."""
         super().changed(fact)
         calm = self.history.calm_since
-        for key, _, new, _ in self.owned(fact):
+        for key, old, new, _ in self.owned(fact):
             since = self._since.pop(key, fact.at if key in self._known else self._began)
             self._known.add(key)
             self.figure = max(self.figure, fact.at - since)
-            may_wait = new.owner is None or new.deaths >= SUSPECT_DEATHS  # of such some wait for others
-            if calm is not None and not may_wait and fact.at - max(since, calm) > ORPHAN_SECONDS:
-                self.broken(f"{key} had no owner for {fact.at - since:.3f} s")
+            late = 0.0 if calm is None else fact.at - max(since, calm) - self._bound_seconds(key, old)
+            if new.owner is not None and late > 0:
+                self.broken(f"{key} had no owner for {fact.at - since:.3f} s, {late:.3f} s too long: {old}")
             if new.owner is None:
                 self._since[key] = since
+        self._note_lived(fact.items)
         gone = {key for key, item in fact.items if item is None and split(key)[1] == "member"}
         if gone:
             self._orphan(gone, fact.at)
+
+    def _bound_seconds(self, key: str, old: Ownership) -> float:
+        room, _, _ = split(key)
+        items, deaths = self.history.items, {*old.ended, old.session}.difference(self._lived)
+        is_static = any(split(each)[:2] == (room, "static") for each in items)
+        is_eager = any(b'"mode":"eager"' in item.value for each, item in items.items() if each.startswith("group/"))
+        slack = (STATIC_SECONDS if is_static else 0.0) + (EAGER_SECONDS if is_eager else 0.0)
+        return ORPHAN_SECONDS + slack + wait_seconds(len(deaths)) / _SLOWEST_CLOCK
+
+    def _note_lived(self, items: "Iterable[tuple[str, Item | None]]") -> None:
+        for key, item in items:
+            if item is not None and split(key)[1] == "member":
+                self._lived.update(decoded(MemberRecord, item.value).former)
 
     def _orphan(self, gone: set[str], at: float) -> None:
         for key, item in self.history.items.items():
@@ -303,7 +329,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     NoLiveOverlap,
     TokensAreUnique,
     UntouchedStays,
-    QuarantineNeedsDeaths,
+    DeathsAreTrue,
     BoundedOrphan,
 )
 
@@ -311,7 +337,3 @@ INVARIANTS: tuple[type[Invariant], ...] = (
 def _key_of(hold: Entered) -> str:
     group, _, partition = hold.resource.rpartition("/")
     return f"live/{group}/own/{partition}"
-
-
-def _is_tried(own: Ownership) -> bool:
-    return own.owner is not None and own.deaths >= SUSPECT_DEATHS

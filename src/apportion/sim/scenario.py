@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from apportion.cluster.handover import HEALTHY_SECONDS
+from apportion.cluster.deaths import HEALTHY_SECONDS
 from apportion.errors import InvariantBroken
 from apportion.sim import groups, living
 from apportion.sim.backing import MemoryBacking

@@ -12,15 +12,15 @@ _ON_HAND_OVER = (
     Bug(
         "a live owner is robbed",
         "cluster/handover.py",
-        "    if not known.is_wanted or not known.is_free:",
-        "    if not known.is_wanted:",
+        "    if not known.is_wanted or not known.is_free or known.waits:",
+        "    if not known.is_wanted or known.waits:",
     ),
     Bug(
         "a member that is back adopts its old epoch",
         "cluster/handover.py",
-        "    return replace(nobody, owner=me.id, session=me.session, among=known.among)",
-        "    epoch = record.epoch if record.owner == me.id else nobody.epoch\n"
-        "    return replace(nobody, owner=me.id, session=me.session, epoch=epoch)",
+        "    after = replace(record, epoch=record.epoch + 1, ended=known.ended)",
+        "    is_back = act is Act.TAKE_OVER and record.owner == me.id\n"
+        "    after = replace(record, epoch=record.epoch + (not is_back), ended=known.ended)",
     ),
     Bug(
         "what is served is given before it is drained",
@@ -49,37 +49,25 @@ _ON_HAND_OVER = (
         seeds=200,
     ),
     Bug(
-        "quarantine is skipped",
+        "the next owner never waits",
         "cluster/handover.py",
-        "        return None if record.deaths >= QUARANTINE_DEATHS else Event.WANTED_FREE",
-        "        return Event.WANTED_FREE",
+        "    if not known.is_wanted or not known.is_free or known.waits:",
+        "    if not known.is_wanted or not known.is_free:",
         seeds=200,
     ),
     Bug(
-        "one death is enough for quarantine",
+        "a process that lives on counts as dead",
+        "cluster/intake.py",
+        "            _keep(self.lived, {} if there is None else dict.fromkeys(there.record.former))\n",
+        "",
+        seeds=400,
+    ),
+    Bug(
+        "a session that lives is listed as ended",
         "cluster/handover.py",
-        "    return Event.WANTED_DEADLY if known.deaths >= QUARANTINE_DEATHS else Event.WANTED_ORPHANED",
-        "    return Event.WANTED_DEADLY if known.deaths >= 1 else Event.WANTED_ORPHANED",
-    ),
-    Bug(
-        "deaths are counted twice",
-        "cluster/poison.py",
-        "    return record.deaths + (has_died and tells)",
-        "    return record.deaths + 2 * (has_died and tells)",
-    ),
-    Bug(
-        "a death of several suspects convicts each",
-        "cluster/poison.py",
-        "    tells = record.deaths < SUSPECT_DEATHS or record.among <= 1",
-        "    tells = True",
-        seeds=400,
-    ),
-    Bug(
-        "suspects are tried together, whatever was said of them",
-        "cluster/poison.py",
-        "        if number > min(narrowest, rooms[each]):",
-        "        if number > MAX_PARTITIONS:",
-        seeds=400,
+        "    return replace(after, owner=None, session=0) if to is None else",
+        "    after = replace(after, ended=(*known.ended, record.session or me.session)[-9:])\n"
+        "    return replace(after, owner=None, session=0) if to is None else",
     ),
     Bug(
         "a session that is over is not told to the partitions",
@@ -274,15 +262,15 @@ _ON_DRIVER = (
     ),
     Bug(
         "tokens do not say which life of the store they are of",
-        "cluster/driver.py",
-        "incarnation=self.view.incarnation, epoch=epoch)",
-        "incarnation=1, epoch=epoch)",
+        "cluster/acting.py",
+        "incarnation=self._view.incarnation, epoch=action.epoch)",
+        "incarnation=1, epoch=action.epoch)",
     ),
     Bug(
         "the token of a session is that of its member",
-        "cluster/driver.py",
-        'session = f"{self.options.member_id} {self.share.me.session}"',
-        'session = f"{self.options.member_id} 1"',
+        "cluster/acting.py",
+        'holder = f"{me.id} {me.session}"',
+        'holder = f"{me.id} 1"',
     ),
 )
 
@@ -326,6 +314,6 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
         "a member that is back adopts its old epoch",
     ),
     "UntouchedStays": ("who is asked to drain gives all away at once", "without a controller all is given away"),
-    "QuarantineNeedsDeaths": ("quarantine is skipped", "deaths are counted twice"),
+    "DeathsAreTrue": ("the next owner never waits", "a session that lives is listed as ended"),
     "BoundedOrphan": ("what failed is tried again much later", "a candidate waits for his place for ever so long"),
 }

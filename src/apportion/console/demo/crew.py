@@ -9,6 +9,7 @@ from pathlib import Path
 
 from apportion import sync
 from apportion.cluster.records import DRAINED, Keys
+from apportion.cluster.rest import is_at_rest
 from apportion.cluster.view import View
 from apportion.console.demo.work import GROUP, PARTITIONS, Ledger
 from apportion.errors import StoreUnavailable
@@ -96,7 +97,7 @@ class Crew:
     def is_settled(self, *names: str) -> bool:
         """Whether these members, and no others, share the partitions, and each has done something."""
         there = {name for name in self.view.members if name not in self.view.drains}
-        return there == set(names) and self.view.is_at_rest
+        return there == set(names) and is_at_rest(self.view)
 
     def worked(self) -> Callable[[], bool]:
         """Return a question: whether every partition was worked on since now by whom it belongs to now."""

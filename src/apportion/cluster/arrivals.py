@@ -1,0 +1,50 @@
+"""Arrivals: when a controller may move partitions to members that have come, so that a staggered start is one change.
+
+Promises: a member that comes into a group that has been still for 10 s gets its share at once. While members keep
+coming, the controller waits until none has come for the settling time, and at most 30 s after the first.
+Refuses: to wait and to read clocks. It delays moves between members that are there; see `Controller` for all others.
+"""
+
+from collections.abc import Collection
+
+STILL_SECONDS = 10.0
+LONGEST_SECONDS = 30.0
+
+
+class Arrivals:
+    """The members as one process has seen them come and go.
+
+    >>> arrivals = Arrivals(settle_seconds=2.0)
+    >>> for now, members in ((0.0, "a"), (20.0, "ab"), (20.5, "abc"), (21.0, "abcd")):
+    ...     arrivals.look(members, now)
+    ...     print(arrivals.levels_at)
+    2.0
+    20.0
+    22.5
+    23.0
+    """
+
+    def __init__(self, settle_seconds: float) -> None:
+        self.levels_at = float("-inf")
+        self._settle_seconds = settle_seconds
+        self._known: frozenset[str] = frozenset()
+        self._changed_at = float("-inf")
+        self._first_at: float | None = None  # of those that come one soon after another
+
+    def look(self, members: Collection[str], now: float) -> None:
+        """Take the members that are there now. O(members)."""
+        there = frozenset(members)
+        if there == self._known:
+            return
+        if there - self._known:
+            self._came(now)
+        self._known, self._changed_at = there, now
+
+    def _came(self, now: float) -> None:
+        """Say when to level after one more arrival."""
+        is_still = bool(self._known) and now - self._changed_at >= STILL_SECONDS
+        if self._first_at is None or now >= self.levels_at:
+            is_late = self._first_at is not None and now >= self._first_at + LONGEST_SECONDS
+            self._first_at = None if is_still or is_late else now
+        waits_until = now if self._first_at is None else self._first_at + LONGEST_SECONDS
+        self.levels_at = min(now + self._settle_seconds, waits_until)

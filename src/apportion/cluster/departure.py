@@ -1,0 +1,54 @@
+"""Departure: how a member leaves its group: it asks for a drain until the request is there, then goes.
+
+Promises: a lost request costs a quarter of a second. The member frees every partition that it cannot hand over in time,
+so that its leaving counts as nobody's death. A static member keeps its partitions for its next session.
+Refuses: to wait for longer than the drain's time and one time to live.
+"""
+
+from collections.abc import Callable
+
+from apportion.cluster.options import Options
+from apportion.cluster.seat import Seat
+
+AGAIN_SECONDS = 0.25
+
+
+class Departure:
+    """One member on its way out; times are elapsed seconds."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._ends_at: float | None = None
+        self._asks_at: float | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether we have begun to leave."""
+        return self._ends_at is not None
+
+    def wakes_at(self) -> float | None:
+        """Return when to look again though nothing changed, None if there is no need."""
+        return self._ends_at if self._asks_at is None else self._asks_at
+
+    async def ask(self, seat: Seat, now: float) -> None:
+        """Ask the controller for a target without us, unless the request is there."""
+        if self._ends_at is None:
+            self._ends_at = now + self._options.drain_seconds + self._options.ttl_seconds
+        if self._options.is_static or seat.is_asked:
+            self._asks_at = None
+        elif self._asks_at is None or now >= self._asks_at:
+            self._asks_at = now + AGAIN_SECONDS
+            await seat.ask()
+
+    def is_late(self, now: float) -> bool:
+        """Whether others have waited for long enough."""
+        return self._ends_at is not None and now >= self._ends_at
+
+    async def go(self, seat: Seat, *, width: int, is_quiet: Callable[[int], bool]) -> None:
+        """Take our record away. Before that, free every partition that is still ours.
+
+        A partition that is still worked on is freed in the very commit that ends the session.
+        """
+        left = () if self._options.is_static else seat.owned
+        await seat.free([each for each in left if is_quiet(each)], width=width)
+        await seat.leave(frees=[each for each in left if not is_quiet(each)][:width])
