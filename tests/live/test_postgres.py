@@ -32,6 +32,7 @@ from apportion.stores import Absent, Committed, Put, Unchanged, administration, 
 from apportion.stores.postgres import links
 from tests.console.running import run
 from tests.stores.rigs import absent
+from tests.stores.rigs.pgbouncer import Pooler
 from tests.stores.rigs.postgres import AS_POSTGRES, DATABASE, SECRET, USER, PostgresRig, free_port, programs
 
 pytestmark = pytest.mark.live
@@ -134,40 +135,17 @@ async def _connected(url):
 
 @pytest.fixture(scope="module")
 def bouncer(rig):
-    """The port of a pooler in transaction mode before the server."""
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        absent("no pgbouncer")
-    port = free_port()
-    quoted = SECRET.replace('"', '""')
-    (rig.folder / "users").write_text(f'"{USER}" "{quoted}"\n')
-    (rig.folder / "pgbouncer.ini").write_text(
-        f"[databases]\n{DATABASE} = host=127.0.0.1 port={rig.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
-        f"listen_port = {port}\nauth_type = trust\nauth_file = users\npool_mode = transaction\nunix_socket_dir =\n"
-        "default_pool_size = 3\n"
-    )
-    with (rig.folder / "pgbouncer.log").open("wb") as log:
-        pooler = subprocess.Popen([program, "pgbouncer.ini"], cwd=rig.folder, stdout=log, stderr=log, **AS_POSTGRES)
-    ends = time.monotonic() + 30
-    while not _answers(port):
-        assert time.monotonic() < ends, (rig.folder / "pgbouncer.log").read_text()
-        time.sleep(0.05)
-    yield port
-    pooler.terminate()
-    pooler.wait()
-
-
-def _answers(port):
-    target = {"host": "127.0.0.1", "port": port, "user": USER, "password": SECRET, "dbname": DATABASE}
+    """A pooler in transaction mode before the server."""
     try:
-        psycopg.connect(**target, connect_timeout=5).close()
-    except psycopg.OperationalError:
-        return False
-    return True
+        pooler = Pooler(rig)
+    except FileNotFoundError as error:
+        absent(str(error))
+    yield pooler
+    pooler.stop()
 
 
 def test_behind_a_transaction_pooler_all_works_without_hints_and_connecting_warns(rig, bouncer, caplog):
-    url = rig.url("pooled", address=("127.0.0.1", bouncer))
+    url = rig.url("pooled", address=bouncer.address)
     found = findings(url)
 
     async def main():
