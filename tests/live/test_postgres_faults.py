@@ -5,19 +5,20 @@ import os
 import random
 import signal
 import subprocess
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import timedelta
 
+import psycopg
 import pytest
 
 import apportion
-from apportion.errors import StoreWentBack
+from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim.conformance.proxy import Proxy
-from apportion.stores import Absent, Put, connect
+from apportion.stores import Absent, Committed, Put, connect
 from apportion.stores.postgres.link import LOOK_SECONDS
 from tests.stores.rigs import absent
 from tests.stores.rigs.pgbouncer import Pooler
-from tests.stores.rigs.postgres import AS_POSTGRES, SECRET, PostgresRig, free_port, programs
+from tests.stores.rigs.postgres import AS_POSTGRES, SECRET, USER, PostgresRig, free_port, programs
 
 pytestmark = pytest.mark.live
 PATIENCE_SECONDS = 20.0
@@ -138,8 +139,8 @@ class Standby:
         subprocess.run([programs() / "pg_ctl", order, "-D", self._folder, "-s"], check=True, **AS_POSTGRES)
 
 
-@pytest.mark.parametrize("watch", ["hints", "poll"])
-def test_a_fail_over_behind_a_pooler_is_seen_and_gives_no_revision_twice(own_rig, watch):
+@pytest.mark.parametrize(("watch", "first"), [("hints", "a write"), ("poll", "a watch")])
+def test_a_fail_over_behind_a_pooler_is_seen_and_gives_no_revision_twice(own_rig, watch, first):
     rig = own_rig
     pooler = Pooler(rig)
     url = rig.url("moved", address=pooler.address, options=f"&watch={watch}")
@@ -166,12 +167,15 @@ def test_a_fail_over_behind_a_pooler_is_seen_and_gives_no_revision_twice(own_rig
             await asyncio.to_thread(standby.promote)
             await asyncio.to_thread(pooler.point_at, standby.port)
             await asyncio.to_thread(pooler.tell, "RESUME")
+            if first == "a watch":
+                with pytest.raises(StoreWentBack):
+                    await asyncio.wait_for(watching, LOOK_SECONDS + 3)
             with pytest.raises(StoreWentBack):  # it has seen less than the new primary has
                 await put(idle, "after")
             with pytest.raises(StoreWentBack):
                 await put(busy, "after")
             with pytest.raises(StoreWentBack):
-                await asyncio.wait_for(watching, LOOK_SECONDS + 3)
+                await asyncio.wait_for(asyncio.shield(watching), LOOK_SECONDS + 3)
             for store in (idle, busy):
                 incarnation = (await store.scan("")).incarnation
                 again = [(incarnation, (await put(store, f"new{id(store)}{number}")).revision) for number in range(5)]
@@ -182,3 +186,76 @@ def test_a_fail_over_behind_a_pooler_is_seen_and_gives_no_revision_twice(own_rig
             asyncio.run(main())
     finally:
         pooler.stop()
+
+
+REFUSALS = {
+    "rights": (
+        f"REVOKE ALL ON ALL TABLES IN SCHEMA apportion FROM {USER}",
+        f"GRANT ALL ON ALL TABLES IN SCHEMA apportion TO {USER}",
+    ),
+    "password": (f"ALTER ROLE {USER} PASSWORD 'other'", f"ALTER ROLE {USER} PASSWORD {psycopg.sql.quote(SECRET)}"),
+    "read-only": (
+        f"ALTER ROLE {USER} SET default_transaction_read_only = on",
+        f"ALTER ROLE {USER} RESET default_transaction_read_only",
+    ),
+    "connections": (f"ALTER ROLE {USER} CONNECTION LIMIT 0", f"ALTER ROLE {USER} CONNECTION LIMIT -1"),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_what_is_refused_for_three_seconds_works_again_afterwards_on_the_same_handle(rig, refusal):
+    take, give = REFUSALS[refusal]
+    end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{USER}'"
+
+    async def answered(ask):
+        """Ask until there is an answer that is none of the two that pass."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                with suppress(StoreDenied, StoreUnavailable):
+                    return await ask()
+                await asyncio.sleep(0.05)
+
+    async def main():
+        store = await connect(rig.url(refusal))
+        shown = asyncio.Queue()
+        after = (await store.scan("")).revision
+
+        async def watch():
+            async for change in store.watch("", after=after):
+                shown.put_nowait(change)
+
+        watching = asyncio.ensure_future(watch())
+        lease = await store.grant(ttl_seconds=30)
+        asks = [
+            lambda: store.renew([lease.id]),
+            lambda: store.commit(when=[Absent(key="in")], puts=[Put(key="in", value=b"")]),
+            lambda: store.scan(""),
+            lambda: store.revoke(1),
+        ]
+        await asyncio.to_thread(rig.sql, take)
+        await asyncio.to_thread(rig.sql, end)
+        met = set()
+        try:
+            ends = asyncio.get_running_loop().time() + 3
+            while asyncio.get_running_loop().time() < ends:
+                for ask in asks:
+                    try:
+                        await ask()
+                    except (StoreDenied, StoreUnavailable) as error:
+                        met.add(type(error))
+                        assert SECRET not in str(error)
+        finally:
+            await asyncio.to_thread(rig.sql, give)
+            await asyncio.to_thread(rig.sql, end)
+        assert met
+        assert (StoreDenied in met) == (refusal in ("rights", "password"))
+        assert {lease.id} == await answered(asks[0])
+        made = await answered(lambda: store.commit(when=[Absent(key="out")], puts=[Put(key="out", value=b"")]))
+        assert isinstance(made, Committed)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (await shown.get()).revision < made.revision:
+                pass
+        watching.cancel()
+        await store.close()
+
+    asyncio.run(main())
