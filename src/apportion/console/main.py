@@ -10,6 +10,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from apportion import __version__
+from apportion.console.store_url import with_url
 from apportion.errors import ApportionError, shown
 
 if TYPE_CHECKING:
@@ -47,11 +48,15 @@ GROUP_COMMANDS = {
     "watch": "Tell each change as it happens, and why.",
 }
 ALIASES = {"explain": ("why",)}
+GUARD_COMMANDS = {
+    "check": "Say whether a fencing token is the newest: a guard for shell scripts.",
+}
 STORE_COMMANDS = {
     "grants": "Print the statements that give a user what a member needs.",
     "restored": "Say that a store was restored from a copy, so that members join anew.",
     "upgrade": "Make the schema of a store, or bring it to the newest version.",
 }
+_WHERE = "APPORTION_STORE, or --url-file FILE, says the URL where it is left out."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     _make_streams_usable()
     try:
-        code = application()(arguments, exit_on_error=False, print_error=False)
+        given = with_url(sys.argv[1:] if arguments is None else arguments, os.environ)
+        code = application()(given, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except ApportionError as error:
         return _failed(str(error))
@@ -125,12 +131,16 @@ def application() -> "App":
     for name, words in TABLE_COMMANDS.items():
         table.command(f"apportion.console.table:{name}_table", name=name, help=words)
     app.command(table)
-    group = App(name="group", help="Look at groups, and tell their members what to do.")
+    group = App(name="group", help=f"Look at groups, and tell their members what to do. {_WHERE}")
     for name, words in GROUP_COMMANDS.items():
         names = (name, *ALIASES.get(name, ()))
         group.command(f"apportion.console.group:{name}_group", name=names, help=words)
     app.command(group)
-    store = App(name="store", help="Look after a store: its schema, its rights, and its restores.")
+    guard = App(name="guard", help=f"Guard what scripts write to from members that were replaced. {_WHERE}")
+    for name, words in GUARD_COMMANDS.items():
+        guard.command(f"apportion.console.guard:{name}_guard", name=name, help=words)
+    app.command(guard)
+    store = App(name="store", help=f"Look after a store: its schema, its rights, and its restores. {_WHERE}")
     for name, words in STORE_COMMANDS.items():
         store.command(f"apportion.console.store:{name}_store", name=name, help=words)
     app.command(store)

@@ -1,0 +1,75 @@
+"""The URL of a store, where it is not written on the command line: process lists show that to everybody.
+
+Promises: for each command that takes a store URL, `--url-file FILE` or the variable APPORTION_STORE says it too. The
+URL itself comes first, then the file, then the variable. No message holds a part of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from apportion.errors import InvalidInput
+
+VARIABLE = "APPORTION_STORE"
+_FILE = "--url-file"
+_STORE = "--store"
+_ROOMS = ("group", "store", "guard")
+_MOST_CHARACTERS = 4096
+
+
+def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Return the arguments of a command with the URL of its store among them, wherever it was said."""
+    given, after = _divided(arguments)
+    kept, path = _without_file(given)
+    said = environ.get(VARIABLE, "")
+    if kept[:1] == ["doctor"]:
+        return [*_of_doctor(kept, path, said), *after]
+    is_for_store = len(kept) >= 2 and kept[0] in _ROOMS and not kept[1].startswith("-")
+    is_written = any("://" in each for each in kept[2:])
+    if path is not None and (is_written or not is_for_store):
+        expected = "the only URL, of a command that takes one"
+        raise InvalidInput(_FILE, path, expected, "Leave out the option, or the URL beside it.")
+    if not is_for_store or is_written or kept[2:3] == ["--help"]:
+        return [*kept, *after]
+    url = said if path is None else _read(path)
+    return [*kept[:2], *([url] if url else []), *kept[2:], *after]
+
+
+def _of_doctor(kept: list[str], path: str | None, said: str) -> list[str]:
+    """Return the arguments of the doctor: `--store` without a URL means the one of the file or of the variable."""
+    if path is not None:
+        return [*kept, f"{_STORE}={_read(path)}"]
+    place = kept.index(_STORE) if _STORE in kept else None
+    if place is not None and said and "://" not in "".join(kept[place + 1 : place + 2]):
+        return [*kept[: place + 1], said, *kept[place + 1 :]]
+    return kept
+
+
+def _divided(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Divide at the two hyphens: those after them belong to another command."""
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:place]), list(arguments[place:])
+
+
+def _without_file(given: list[str]) -> tuple[list[str], str | None]:
+    """Take the option with its file out of the arguments."""
+    for place, each in enumerate(given):
+        name, mark, value = each.partition("=")
+        if name == _FILE and mark:
+            return [*given[:place], *given[place + 1 :]], value
+        if name == _FILE:
+            if place + 1 == len(given):
+                raise InvalidInput(_FILE, "", "a file", "Write its name after the option.")
+            return [*given[:place], *given[place + 2 :]], given[place + 1]
+    return given, None
+
+
+def _read(path: str) -> str:
+    try:
+        with Path(path).open(encoding="utf-8") as stream:
+            url = stream.read(_MOST_CHARACTERS + 2).rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "no UTF-8"
+        raise InvalidInput(_FILE, path, f"a file that can be read ({why})", "Check its name and its mode.") from None
+    if not url or "\n" in url or len(url) > _MOST_CHARACTERS:
+        raise InvalidInput(_FILE, path, "a file with one line, the URL", "Write the URL alone into it.")
+    return url
