@@ -2,6 +2,9 @@
 
 import os
 import signal
+import sys
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -219,19 +222,142 @@ def test_a_hold_that_rests_keeps_its_partition_and_is_not_the_oldest(holdings, c
     assert [1] == quiet
 
 
-def test_a_child_that_was_forked_while_a_lock_was_held_ends_its_blocks_and_touches_nothing(holdings, quiet):
+def test_a_child_that_was_forked_ends_its_blocks_and_touches_nothing(holdings, quiet):
     _, hold = holdings.enter(1)
     holdings.consume()
-    with holdings._lock:  # by the I/O thread, say, which is not there in the child
-        child = os.fork()
-        if child == 0:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(20)
-            holdings.leave(hold)
-            change = holdings.next_change()
-            holdings.abandon()
-            os._exit(0 if change is None and not quiet else 1)
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        holdings.leave(hold)
+        change = holdings.next_change()
+        holdings.abandon()
+        os._exit(0 if change is None and not quiet else 1)
     assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    holdings.abandon()
     holdings.leave(hold)
     holdings.withdraw([1])
     assert ([1], [2]) == (quiet, list(holdings))
+
+
+def in_the_middle_of(work, finalizer, at):
+    """Run some work, and a finalizer before its line number `at` in the file of holdings; whether there was such."""
+    lines = 0
+
+    def trace(frame, event, argument):
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith("cluster/holdings.py"):
+            return None
+        if event == "line":
+            lines += 1
+            if lines == at:
+                sys.settrace(None)
+                finalizer()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return lines >= at
+
+
+def ended(holdings, hold):
+    holdings.leave(hold)
+
+
+def begun_and_ended(holdings, hold):
+    with suppress(NotOwner):
+        holdings.leave(holdings.enter(2)[1])
+
+
+def abandoned(holdings, hold):
+    holdings.abandon()
+
+
+def asked(holdings, hold):
+    holdings.cancel()
+    assert holdings.oldest() is not None or not holdings._holds
+    assert not holdings.all_quiet or not dict(holdings)
+
+
+@pytest.mark.parametrize("finalizer", [ended, begun_and_ended, abandoned, asked])
+def test_a_finalizer_may_call_in_at_every_line_and_what_is_lost_is_quiet_once_it_is_done_and_not_before(finalizer):
+    at = 0
+    while True:
+        at += 1
+        quiet = []
+        holdings = Holdings(Clock(), quiet=quiet.extend, told=lambda: None)
+        holdings.deadline = 10.0
+        _consumed(holdings)
+        _, hold = holdings.enter(1)
+        others = []
+
+        def work(holdings=holdings, quiet=quiet, others=others):
+            told(holdings)
+            others.append(holdings.enter(2)[1])
+            holdings.withdraw([1, 2])
+            assert 2 not in quiet, "its hold is open"
+            holdings.leave(others[0])
+            told(holdings)
+            holdings.grant({1: token(1, 2)})
+
+        calls_in = partial(finalizer, holdings, hold)
+        was_there = in_the_middle_of(work, calls_in, at)
+        if not was_there:
+            calls_in()
+        holdings.withdraw([1])
+        if finalizer is not ended:
+            assert 1 not in quiet
+            holdings.leave(hold)
+        holdings.abandon()
+        assert {1, 2} == set(quiet)
+        assert holdings.all_quiet
+        if not was_there:
+            assert at > 50
+            return
+
+
+def _consumed(holdings):
+    holdings.grant({1: token(1), 2: token(2)})
+    holdings.consume()
+    told(holdings)
+
+
+def test_what_is_withdrawn_at_any_line_of_the_beginning_of_a_hold_waits_for_it_or_it_does_not_begin():
+    at, was_there, outcomes = 0, True, set()
+    while was_there:
+        at += 1
+        quiet, holds = [], []
+        holdings = Holdings(Clock(), quiet=quiet.extend, told=lambda: None)
+        holdings.deadline = 10.0
+        holdings.grant({1: token(1)})
+
+        def work(holdings=holdings, holds=holds):
+            with suppress(NotOwner):
+                holds.append(holdings.enter(1)[1])
+
+        was_there = in_the_middle_of(work, partial(holdings.withdraw, [1]), at)
+        outcomes.add((bool(holds), bool(quiet)))
+        assert bool(quiet) == (was_there and not holds)
+        for hold in holds:
+            holdings.leave(hold)
+    assert {(True, False), (False, True)} == outcomes
+
+
+def test_what_is_withdrawn_at_any_line_of_telling_it_waits_for_the_consumer_or_the_consumer_does_not_have_it():
+    at, was_there, outcomes = 0, True, set()
+    while was_there:
+        at += 1
+        quiet = []
+        holdings = Holdings(Clock(), quiet=quiet.extend, told=lambda: None)
+        holdings.deadline = 10.0
+        holdings.grant({1: token(1)})
+        holdings.consume()
+        change = holdings.next_change()
+        was_there = in_the_middle_of(partial(holdings.tell, change), partial(holdings.withdraw, [1]), at)
+        is_told, was_quiet = holdings._tellings.waits_for(1), bool(quiet)
+        outcomes.add((is_told, was_quiet))
+        assert was_quiet == (was_there and not is_told)
+    assert {(True, False), (False, True)} == outcomes

@@ -1,7 +1,8 @@
 """Blocks: a partition that a task keeps for as long as a block lasts, on any event loop.
 
 Promises: the block begins only on what is ours. When the session ends within it, or the drain times out, what the block
-awaits is cancelled and the block ends with `NotOwner`.
+awaits is cancelled, once, and the block ends with `NotOwner`. A cancellation by anybody else is passed on, also when
+both come together.
 Refuses: threads, which cannot be cancelled; see `Membership.held`.
 """
 
@@ -22,7 +23,7 @@ async def block(holdings: Holdings, partition: int) -> AsyncIterator[tuple[Fenci
     try:
         yield token, hold
     except asyncio.CancelledError:
-        if inside.was_cancelled:
+        if inside.end():
             raise NotOwner(partition, "the session ended, or the drain timed out, while it was held") from None
         raise
     finally:
@@ -35,20 +36,22 @@ class _Inside:
 
     def __init__(self, task: "asyncio.Task[object] | None", loop: asyncio.AbstractEventLoop) -> None:
         self._task, self._loop = task, loop
-        self.was_cancelled = False
+        self._cancelled_before = 0 if task is None else task.cancelling()
+        self._was_cancelled = False
 
     def cancel(self) -> None:
         """Cancel what the block awaits; from any thread."""
         with suppress(RuntimeError):  # its loop was closed within the block: nobody works there any more
             self._loop.call_soon_threadsafe(self._cancel)
 
-    def end(self) -> None:
-        """Note that the block has ended."""
+    def end(self) -> bool:
+        """Note that the block has ended; whether it was cancelled here, and nowhere else."""
         task, self._task = self._task, None
-        if self.was_cancelled and task is not None:
-            task.uncancel()
+        if task is None or not self._was_cancelled:
+            return False
+        return task.uncancel() <= self._cancelled_before
 
     def _cancel(self) -> None:
-        if self._task is not None:
-            self.was_cancelled = True
+        if self._task is not None and not self._was_cancelled:
+            self._was_cancelled = True
             self._task.cancel()

@@ -213,7 +213,8 @@ class Driver:
         news, self._inbox = self._inbox, []
         for each in news:
             self._take(each)
-        quiet = frozenset(partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
+        ended = (partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
+        quiet = frozenset(filter(self.holdings.is_quiet, ended))  # it may have been said long ago
         self._patience.ended(quiet)
         self._step(Quiet(partitions=quiet) if quiet else Tick())
         self.note_turn()

@@ -13,6 +13,7 @@ All that must go on in time goes on on the I/O thread: a user's loop that is blo
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import cached_property, partial
 from types import TracebackType
 
 from apportion.cluster.blocks import block
@@ -26,8 +27,8 @@ from apportion.cluster.signals import leaving_on_sigterm
 from apportion.cluster.statistics import Sight, Statistics
 from apportion.model.epoch import FencingToken
 from apportion.stores.handle import Handle
-from apportion.stores.io_thread import io_thread
 from apportion.stores.machine import Runner
+from apportion.stores.resource import AsyncResource, OnlyAsync, OnlySync, SyncResource
 
 MOST_THREADS = 32
 LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them as long as it may
@@ -196,42 +197,54 @@ class SyncGroup(Group):
         return self._thread.wait(self._membership.members())
 
 
-class AsyncOpening(Opening):
-    """`apportion.open_group(...)`: joins at the beginning of an `async with` block, and leaves at its end."""
+class AsyncOpening(Opening, OnlyAsync):
+    """`apportion.open_group(...)`: joins at the beginning of an `async with` block, and leaves at its end.
+
+    A caller that is cancelled at either end hears of that at once; what has joined leaves without it.
+    """
+
+    _call = "async with apportion.open_group(url, name, partitions=...)"
+
+    @cached_property
+    def _block(self) -> AsyncResource[Membership, AsyncGroup]:
+        begin = partial(Membership.begin, self.url, self.options)
+        return AsyncResource(self._call, begin, Membership.end, AsyncGroup, around=_heeding_sigterm)
 
     async def __aenter__(self) -> AsyncGroup:
         """Connect and join. Errors as those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
-        self._thread = io_thread()
-        self._membership = await self._thread.hop(Membership.begin(self.url, self.options))
-        self._signals = leaving_on_sigterm(self._membership.driver.leave)
-        self._signals.__enter__()
-        return AsyncGroup(self._membership, self._thread)
+        return await self._block.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
-        self._signals.__exit__(None, None, None)
-        if self._thread.runs:  # a forked child that ends within the block leaves its parent's group alone
-            await self._thread.hop(self._membership.end())
+        await self._block.__aexit__(kind, error, place)
 
 
-class SyncOpening(Opening):
-    """`apportion.sync.open_group(...)`: joins at the beginning of a `with` block, and leaves at its end."""
+class SyncOpening(Opening, OnlySync):
+    """`apportion.sync.open_group(...)`: joins at the beginning of a `with` block, and leaves at its end.
+
+    Where Ctrl-C interrupts either end, what has joined leaves by itself.
+    """
+
+    _call = "with apportion.sync.open_group(url, name, partitions=...)"
+
+    @cached_property
+    def _block(self) -> SyncResource[Membership, SyncGroup]:
+        begin = partial(Membership.begin, self.url, self.options)
+        return SyncResource(self._call, begin, Membership.end, SyncGroup, around=_heeding_sigterm)
 
     def __enter__(self) -> SyncGroup:
         """See `AsyncOpening`."""
-        self._thread = io_thread()
-        self._membership = self._thread.wait(Membership.begin(self.url, self.options))
-        self._signals = leaving_on_sigterm(self._membership.driver.leave)
-        self._signals.__enter__()
-        return SyncGroup(self._membership, self._thread)
+        return self._block.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
-        self._signals.__exit__(None, None, None)
-        if self._thread.runs:
-            self._thread.wait(self._membership.end())
+        self._block.__exit__(kind, error, place)
+
+
+def _heeding_sigterm(membership: Membership) -> AbstractContextManager[None]:
+    return leaving_on_sigterm(membership.driver.leave)
 
 
 open_group = AsyncOpening

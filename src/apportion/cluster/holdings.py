@@ -1,17 +1,17 @@
 """Holdings: what this process may work on right now, for whichever thread asks.
 
 Promises: every access looks at the deadline of the session on this process's own clock, so that a process that was
-paused, or cut off, stops by itself before another may start; a forked child owns nothing, and takes no lock that its
-parent may have held. A partition is quiet when no hold on it is open and the consumer of changes has asked for the next
-one, so that what was lost is given away after the work on it has ended.
-Refuses: to wait. It is filled by the driver on the I/O thread, and read from any.
+paused, or cut off, stops by itself before another may start; a forked child owns nothing. A partition is quiet when no
+hold on it is open and the consumer of changes has asked for the next one, so that what was lost is given away after the
+work on it has ended.
+Refuses: to wait. It takes no lock: a finalizer may end a hold, or begin one, wherever it runs, in the middle of this
+file too. So each change is one assignment, or one step of a dict; a hold is counted before its partition is looked at,
+and a partition is withdrawn before its holds are. It is filled by the driver on the I/O thread, and read from any.
 """
 
 import logging
 import os
-import threading
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -73,14 +73,21 @@ _NOTHING: Mapping[int, Holding] = {}
 
 @dataclass(slots=True)
 class _Tellings:
-    """What the consumer of changes was told that it has, or has lost and did not yet do; `lapsed`: may get again."""
+    """What the consumer of changes was told that it has, or has lost and did not yet do; `lapsed`: may get again.
 
-    has_consumer: bool = False
-    has: dict[int, Holding] = field(default_factory=dict)
-    heard: set[int] = field(default_factory=set)
-    lapsed: set[int] = field(default_factory=set)
+    The first of the `claims` is the consumer's.
+    """
+
+    claims: list[object] = field(default_factory=list)
+    has: Mapping[int, Holding] = field(default_factory=dict)
+    heard: Set[int] = frozenset()
+    lapsed: Set[int] = frozenset()
     lapses: int = 0
     even: Mapping[int, Holding] | None = None
+
+    def waits_for(self, partition: int) -> bool:
+        """Whether the consumer may still work on a partition. What it lost is in `heard` before it leaves `has`."""
+        return bool(self.claims) and (partition in self.has or partition in self.heard)
 
 
 class Holdings(Handle, Mapping[int, Holding]):
@@ -92,10 +99,10 @@ class Holdings(Handle, Mapping[int, Holding]):
     def __init__(self, clock: Clock, *, quiet: Callable[[frozenset[int]], None], told: Callable[[], None]) -> None:
         self.deadline = float("-inf")
         self._clock, self._quiet, self._told = clock, quiet, told
-        self._lock, self._process = threading.Lock(), os.getpid()
-        self._held: dict[int, Holding] = {}
-        self._open: Counter[int] = Counter()
+        self._process = os.getpid()
+        self._held: Mapping[int, Holding] = {}
         self._holds: dict[Hold, None] = {}  # in the order in which they began
+        self._open: dict[int, dict[Hold, None]] = {}  # the same by partition
         self._tellings, self._lapses = _Tellings(), 0
         self.unguarded: set[int] = set()
         self.observer: Observer | None = None
@@ -133,78 +140,76 @@ class Holdings(Handle, Mapping[int, Holding]):
     def grant(self, tokens: Mapping[int, FencingToken]) -> None:
         """Take partitions that are ours from now on. O(all that is held)."""
         since = self._clock.elapsed()
-        with self._lock:
-            new = {partition: Holding(token=token, since=since) for partition, token in tokens.items()}
-            self._held = self._held | new
+        new = {partition: Holding(token=token, since=since) for partition, token in tokens.items()}
+        self._held = {**self._held, **new}
         self._told()
 
     def withdraw(self, partitions: Collection[int]) -> None:
         """Let nothing more begin on some; `quiet` is called with those on which what was begun has ended."""
-        with self._lock:
-            self._held = {each: held for each, held in self._held.items() if each not in partitions}
+        self._held = {each: held for each, held in self._held.items() if each not in partitions}
         self._told()
         self._settle(partitions)
 
     def cancel(self, partition: int | None = None) -> None:
         """Cancel the holds that are open on a partition, or all."""
-        with self._lock:
-            cancels = [hold.cancel for hold in self._holds if partition in (None, hold.partition)]
-        for cancel in cancels:
-            cancel()
+        for hold in list(self._holds):
+            if partition in (None, hold.partition):
+                hold.cancel()
 
     def oldest(self) -> tuple[float, int] | None:
         """Return since when a hold is at work for the longest, and on which partition; None when none is open."""
-        with self._lock:
-            return min(((hold.since, hold.partition) for hold in self._holds), default=None)
+        return min(((hold.since, hold.partition) for hold in list(self._holds)), default=None)
 
     def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, Hold]:
         """Begin a hold; `NotOwner` when the partition is not ours now. `leave` ends what is returned with the token."""
-        if self._process != os.getpid():  # where the lock may be held for ever
+        if self._process != os.getpid():
             raise NotOwner(partition, "it belongs to the process that this one was forked from")
-        with self._lock:
-            held = self._held.get(partition)
-            if held is None:
-                raise NotOwner(partition, "another member owns it, or nobody does")
-            if not self.is_current:
-                raise NotOwner(partition, "the store has not confirmed our session in time")
-            self._open[partition] += 1
-            hold = Hold(
-                partition=partition,
-                resource=held.token.resource,
-                cancel=cancel or _nothing,
-                clock=self._clock,
-                since=self._clock.elapsed(),
-            )
-            self._holds[hold] = None
-            if self.observer is not None:
-                self.observer.entered(hold, held.token, held.since)
-            return held.token, hold
+        held = self._owned(partition)
+        hold = Hold(
+            partition=partition,
+            resource=held.token.resource,
+            cancel=cancel or _nothing,
+            clock=self._clock,
+            since=self._clock.elapsed(),
+        )
+        self._holds[hold] = None
+        self._open.setdefault(partition, {})[hold] = None
+        # Counted first, then looked again: what is withdrawn meanwhile waits for the hold, or is found out here.
+        is_kept = False
+        try:
+            is_kept = self._owned(partition) is held
+        finally:
+            if not is_kept:
+                self._end(hold)
+        if not is_kept:
+            raise NotOwner(partition, "it was given away and taken again at this moment")
+        if self.observer is not None:
+            self.observer.entered(hold, held.token, held.since)
+        return held.token, hold
 
     def leave(self, hold: Hold) -> None:
         """End a hold."""
         if self._process != os.getpid():
             return
-        with self._lock:
-            del self._holds[hold]
-            if self.observer is not None:
-                self.observer.left(hold)
-            partition = hold.partition
-            is_first = not self.unguarded
-            if not checked(hold.resource):
-                self.unguarded.add(partition)
-            self._open[partition] -= 1
+        if self.observer is not None:
+            self.observer.left(hold)
+        is_first = not self.unguarded
+        if not checked(hold.resource):
+            self.unguarded.add(hold.partition)
         if is_first and self.unguarded:  # said at once: who is killed says nothing at its end
             logger.warning("%s: work on it ended, and no guard saw its token; see group.unguarded", hold.resource)
-        self._settle([partition])
-        if partition in self._tellings.lapsed:
+        self._end(hold)
+        if hold.partition in self._tellings.lapsed:
             self._told()
 
     def consume(self) -> None:
         """Begin to consume changes; `InvalidInput` for a second consumer."""
-        if self._tellings.has_consumer:
+        claims, claim = self._tellings.claims, object()
+        claims.append(claim)
+        if claims[0] is not claim:
+            claims.remove(claim)
             hint = "Let one task consume them and tell the others."
             raise InvalidInput("consumer of changes()", "a second one", "one a group", hint)
-        self._tellings.has_consumer = True
 
     def next_change(self) -> GroupChange | None:
         """Return what there is to tell, None for nothing. To ask says that all that was told has been done.
@@ -214,60 +219,70 @@ class Holdings(Handle, Mapping[int, Holding]):
         """
         if self._process != os.getpid():
             return None
-        with self._lock:
-            tellings = self._tellings
-            done, tellings.heard = tellings.heard, set()
-            if not tellings.has:
-                tellings.lapses = self._lapses
-            there = self._held if self.is_current and tellings.lapses == self._lapses else _NOTHING
-            change = None
-            if there is not tellings.even:
-                lapsed = (each for each in tellings.lapsed if self._open[each])
-                gained = {each for each, held in there.items() if tellings.has.get(each) is not held}
-                lost = [each for each, held in tellings.has.items() if there.get(each) is not held]
-                tellings.even = None if gained or lost else there
-                gained.difference_update(lapsed)
-                change = GroupChange(gained=tuple(sorted(gained)), lost=tuple(sorted(lost))) if gained or lost else None
+        tellings, change = self._tellings, None
+        done, tellings.heard = tellings.heard, frozenset()
+        if not tellings.has:
+            tellings.lapses = self._lapses
+        there = self._held if self.is_current and tellings.lapses == self._lapses else _NOTHING
+        if there is not tellings.even:
+            gained = {each for each, held in there.items() if tellings.has.get(each) is not held}
+            lost = [each for each, held in tellings.has.items() if there.get(each) is not held]
+            tellings.even = None if gained or lost else there
+            gained.difference_update(each for each in tellings.lapsed if self._open.get(each))
+            change = GroupChange(gained=tuple(sorted(gained)), lost=tuple(sorted(lost))) if gained or lost else None
         self._settle(done)
         return change
 
     def tell(self, change: GroupChange) -> bool:
         """Note that the consumer has got a change; False when nothing of it is so any more."""
-        with self._lock:
-            tellings, held = self._tellings, self._held
-            lost = tellings.has.keys() & change.lost
-            gained = {each: held[each] for each in change.gained if each in held}
-            tellings.heard |= lost
-            tellings.lapsed = (tellings.lapsed | (lost & held.keys())) - gained.keys()
-            tellings.has = {each: has for each, has in tellings.has.items() if each not in lost} | gained
-            return bool(gained or lost)
+        tellings, held = self._tellings, self._held
+        lost = tellings.has.keys() & change.lost
+        gained = {each: held[each] for each in change.gained if each in held}
+        tellings.heard = tellings.heard | lost
+        tellings.lapsed = (tellings.lapsed | (lost & held.keys())) - gained.keys()
+        tellings.has = {each: has for each, has in tellings.has.items() if each not in lost} | gained
+        # Told first, then looked again, as in `enter`.
+        gone = {each for each, has in gained.items() if self._held.get(each) is not has}
+        if gone:
+            tellings.has = {each: has for each, has in tellings.has.items() if each not in gone}
+            self._settle(gone)
+        return len(gained) > len(gone) or bool(lost)
 
     def abandon(self) -> None:
         """End to consume changes: what was told counts as done."""
         if self._process != os.getpid():
             return
-        with self._lock:
-            done = self._tellings.heard | self._tellings.has.keys()
-            self._tellings = _Tellings()
-        self._settle(done)
+        tellings, self._tellings = self._tellings, _Tellings()
+        self._settle(tellings.heard | tellings.has.keys())
 
     @property
     def all_quiet(self) -> bool:
         """Whether nothing is held, and all that was begun has ended."""
-        with self._lock:
-            tellings = self._tellings
-            is_told = not tellings.has_consumer or not (tellings.has or tellings.heard)
-            return not self._held and not any(self._open.values()) and is_told
+        tellings = self._tellings
+        return not (self._held or self._holds or (tellings.claims and (tellings.has or tellings.heard)))
 
     def is_quiet(self, partition: int) -> bool:
-        """Whether a partition is not held, and all that was begun on it has ended."""
-        tellings = self._tellings
-        is_told = not tellings.has_consumer or (partition not in tellings.has and partition not in tellings.heard)
-        return partition not in self._held and self._open[partition] == 0 and is_told
+        """Whether a partition is not ours, and all that was begun on it has ended; then it stays so until a grant.
+
+        Looked at in this order: once it is not held, nothing begins on it any more.
+        """
+        return partition not in self._held and not self._open.get(partition) and not self._tellings.waits_for(partition)
+
+    def _owned(self, partition: int) -> Holding:
+        held = self._held.get(partition)
+        if held is None:
+            raise NotOwner(partition, "another member owns it, or nobody does")
+        if not self.is_current:
+            raise NotOwner(partition, "the store has not confirmed our session in time")
+        return held
+
+    def _end(self, hold: Hold) -> None:
+        self._open[hold.partition].pop(hold, None)
+        self._holds.pop(hold, None)
+        self._settle([hold.partition])
 
     def _settle(self, partitions: Iterable[int]) -> None:
-        with self._lock:
-            quiet = frozenset(each for each in partitions if self.is_quiet(each))
+        quiet = frozenset(filter(self.is_quiet, partitions))
         if quiet:
             self._quiet(quiet)
 

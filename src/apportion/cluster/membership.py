@@ -17,6 +17,7 @@ from apportion.model.epoch import FencingToken
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.catalog import connect
 from apportion.stores.clock import clock_here
+from apportion.stores.endings import to_its_end
 from apportion.stores.machine import simulated
 
 logger = logging.getLogger("apportion.group")
@@ -43,7 +44,7 @@ class Membership:
             shared = await SharedSessions.taken(url)
             undo.pop_all()
             membership = cls(store, shared, options)
-            undo.push_async_callback(membership.end)
+            undo.push_async_callback(membership._end_anyway)
             await membership._until_joined()
             undo.pop_all()
         return membership
@@ -59,6 +60,9 @@ class Membership:
         await self._store.close()
         if not self._running.cancelled():
             self._running.exception()  # told by whoever asked for a change, or by nobody
+
+    async def _end_anyway(self) -> None:
+        await to_its_end(self.end())
 
     @property
     def is_running(self) -> bool:

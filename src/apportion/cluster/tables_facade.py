@@ -6,8 +6,8 @@ async with apportion.follow("sqlite:///work.db", "orders") as table:
 await apportion.publish("sqlite:///work.db", "orders", ring.table())
 """
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack
+from functools import partial
 
 from apportion.cluster.deltas import Routing
 from apportion.cluster.following import Following
@@ -20,10 +20,11 @@ from apportion.model.epoch import Epoch
 from apportion.model.plan import Key
 from apportion.placement.hashers import Hasher
 from apportion.stores.api import CoordinationStore
-from apportion.stores.catalog import connect
+from apportion.stores.catalog import check_url, connect
 from apportion.stores.handle import Handle
 from apportion.stores.io_thread import io_thread
 from apportion.stores.machine import Runner
+from apportion.stores.resource import AsyncResource, SyncResource
 
 
 async def publish(url: str, name: str, table: Routing) -> Published:
@@ -36,43 +37,33 @@ def publish_sync(url: str, name: str, table: Routing) -> Published:
     return io_thread().wait(_publish(url, name, table))
 
 
-@asynccontextmanager
-async def follow(
+def follow(
     url: str, name: str, *, within_seconds: float = 10.0, hasher: str | Hasher | None = None
-) -> AsyncIterator["AsyncFollower"]:
-    """Follow a name until the end of the block, from its newest version on.
+) -> "AsyncResource[Followed, AsyncFollower]":
+    """Follow a name until the end of an `async with` block, from its newest version on.
 
     Waits so long for a first version, then raises `StoreUnavailable`. `hasher` is needed only for a table of one with
     a secret, or of your own. Errors as those of `stores.connect` and `Following.start`.
     """
-    thread = io_thread()
-    store, following = await thread.hop(_follow(url, name, within_seconds, hasher))
-    try:
-        yield AsyncFollower(following, thread)
-    finally:
-        if thread.runs:
-            await thread.hop(_close(store, following))
+    check_url(url)
+    begin = partial(_follow, url, Keys(name).name, within_seconds, hasher)
+    return AsyncResource("async with apportion.follow(url, name)", begin, _close, AsyncFollower)
 
 
-@contextmanager
 def follow_sync(
     url: str, name: str, *, within_seconds: float = 10.0, hasher: str | Hasher | None = None
-) -> Iterator["SyncFollower"]:
-    """Follow a name until the end of the block, from its newest version on; `apportion.sync.follow`."""
-    thread = io_thread()
-    store, following = thread.wait(_follow(url, name, within_seconds, hasher))
-    try:
-        yield SyncFollower(following, thread)
-    finally:
-        if thread.runs:
-            thread.wait(_close(store, following))
+) -> "SyncResource[Followed, SyncFollower]":
+    """Follow a name until the end of a `with` block, from its newest version on; `apportion.sync.follow`."""
+    check_url(url)
+    begin = partial(_follow, url, Keys(name).name, within_seconds, hasher)
+    return SyncResource("with apportion.sync.follow(url, name)", begin, _close, SyncFollower)
 
 
 class _Follower(Handle):
     """What a follower answers from memory: without I/O, from any thread, also after the end of its block."""
 
-    def __init__(self, following: Following, thread: Runner) -> None:
-        self._following, self._thread = following, thread
+    def __init__(self, followed: "Followed", thread: Runner) -> None:
+        (_, self._following), self._thread = followed, thread
 
     @property
     def routes(self) -> Routes:
@@ -154,10 +145,7 @@ async def _publish(url: str, name: str, table: Routing) -> Published:
         await store.close()
 
 
-async def _follow(
-    url: str, name: str, within_seconds: float, hasher: str | Hasher | None
-) -> tuple[CoordinationStore, Following]:
-    Keys(name)
+async def _follow(url: str, name: str, within_seconds: float, hasher: str | Hasher | None) -> "Followed":
     store = await connect(url)
     async with AsyncExitStack() as otherwise:
         otherwise.push_async_callback(store.close)
@@ -167,6 +155,12 @@ async def _follow(
     return store, following
 
 
-async def _close(store: CoordinationStore, following: Following) -> None:
-    await following.close()
-    await store.close()
+async def _close(followed: "Followed") -> None:
+    store, following = followed
+    try:
+        await following.close()
+    finally:
+        await store.close()
+
+
+Followed = tuple[CoordinationStore, Following]

@@ -17,7 +17,9 @@ from apportion.sim.facts import Entered, Fact, Left
 from apportion.sim.invariants import Checker, Invariant
 from apportion.sim.refusal import refuse
 from apportion.stores import CoordinationStore
-from apportion.stores.machine import Machine
+from apportion.stores.call import Call
+from apportion.stores.endings import begun, to_its_end
+from apportion.stores.machine import Machine, Undo
 from apportion.stores.url import StoreUrl
 
 Result = TypeVar("Result")
@@ -77,18 +79,26 @@ class _Machine:
         self._process, self._world, self._number, self._opened = process, world, number, opened
         self._numbers: dict[object, int] = {}
 
-    async def hop(self, work: Coroutine[object, object, Result]) -> Result:
+    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
         """See `Runner`: as by a thread, whose work goes on for a turn or two when its caller was cancelled."""
-        loop = asyncio._get_running_loop()
-        if loop is None:  # a `finally` at the end of the world
-            work.close()
-            _refuse()
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+        return await Call(_loop(work), work, undo).heard()
 
-    def wait(self, work: Coroutine[object, object, Result]) -> Result:
+    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
         """Refuse: whoever waits without a loop would keep the whole world waiting."""
         work.close()
         refuse("a call of apportion.sync (it waits in a thread)", "the same call of apportion, awaited")
+
+    async def finish(self, work: Coroutine[object, object, None]) -> None:
+        """See `Runner`."""
+        await Call(_loop(work), to_its_end(work), None).finished()
+
+    def wait_finished(self, work: Coroutine[object, object, None]) -> None:
+        """Refuse, as `wait` does."""
+        self.wait(work)
+
+    def send(self, work: Coroutine[object, object, None]) -> None:
+        """See `Runner`."""
+        begun(work)
 
     async def connect(self, url: str) -> CoordinationStore:
         """See `Machine`."""
@@ -128,12 +138,27 @@ class _Nowhere:
         """Refuse."""
         _refuse()
 
-    async def hop(self, work: Coroutine[object, object, Result]) -> Result:
+    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
         """Refuse."""
         work.close()
         _refuse()
 
-    def wait(self, work: Coroutine[object, object, Result]) -> Result:
+    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    async def finish(self, work: Coroutine[object, object, None]) -> None:
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    def wait_finished(self, work: Coroutine[object, object, None]) -> None:
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    def send(self, work: Coroutine[object, object, None]) -> None:
         """Refuse."""
         work.close()
         _refuse()
@@ -147,6 +172,14 @@ class _Nowhere:
 
     def left(self, work: object) -> None:
         """Nothing is held here."""
+
+
+def _loop(work: Coroutine[object, object, object]) -> asyncio.AbstractEventLoop:
+    loop = asyncio._get_running_loop()
+    if loop is None:  # a `finally` at the end of the world
+        work.close()
+        _refuse()
+    return loop
 
 
 def _refuse() -> NoReturn:

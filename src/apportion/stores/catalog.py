@@ -12,6 +12,7 @@ from apportion.errors import ApportionError, InvalidInput
 from apportion.model.clock import Clock
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.clock import SystemClock
+from apportion.stores.endings import whole
 from apportion.stores.machine import simulated
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl, parse
@@ -42,7 +43,7 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
     parsed = parsed_url(url)
     if (machine := simulated()) is not None:
         return await machine.connect(str(parsed))
-    store = await get(parsed.scheme).connect(parsed, clock or SystemClock())
+    store = await whole(get(parsed.scheme).connect(parsed, clock or SystemClock()), lambda opened: opened.close())
     try:
         store.capabilities().require(needs, store=str(parsed))
     except ApportionError:
@@ -55,6 +56,13 @@ def administration(url: str) -> "Administration":
     """Return what an operator can ask of the store of a URL; it does not connect yet."""
     parsed = parsed_url(url)
     return get(parsed.scheme).administration(parsed)
+
+
+def check_url(url: str) -> None:
+    """Refuse, before anything is opened, the URL that no store can have; errors are those of `administration`."""
+    parsed = parsed_url(url)
+    if simulated() is None:
+        get(parsed.scheme).administration(parsed)
 
 
 def schemes() -> tuple[str, ...]:

@@ -10,43 +10,58 @@ Both have the eight calls of `CoordinationStore`, with the same meanings and err
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from functools import partial
 
 from apportion.stores.api import Capabilities, Change, Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan
-from apportion.stores.catalog import connect
+from apportion.stores.catalog import check_url, connect
+from apportion.stores.endings import whole
 from apportion.stores.handle import Handle
-from apportion.stores.io_thread import io_thread
 from apportion.stores.machine import Runner
+from apportion.stores.resource import AsyncResource, SyncResource
 
 
-@asynccontextmanager
-async def open_store(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator["AsyncStore"]:
-    """Open the store of a URL and close it at the end of the block. Errors as those of `stores.connect`."""
-    thread = io_thread()
-    store = AsyncStore(await thread.hop(connect(url, needs=needs)), thread)
-    try:
-        yield store
-    finally:
-        await store.close()
+def open_store(url: str, *, needs: Collection[Need] = ()) -> "AsyncResource[CoordinationStore, AsyncStore]":
+    """Open the store of a URL in an `async with` block and close it at the end.
+
+    A URL that no store can have is refused at once, errors as those of `stores.connect`.
+    """
+    check_url(url)
+    opened = partial(connect, url, needs=needs)
+    return AsyncResource("async with apportion.open_store(url)", opened, _closed, AsyncStore)
 
 
-@contextmanager
-def open_store_sync(url: str, *, needs: Collection[Need] = ()) -> Iterator["SyncStore"]:
-    """Open the store of a URL and close it at the end of the block; `apportion.sync.open_store`."""
-    thread = io_thread()
-    store = SyncStore(thread.wait(connect(url, needs=needs)), thread)
-    try:
-        yield store
-    finally:
-        store.close()
+def open_store_sync(url: str, *, needs: Collection[Need] = ()) -> "SyncResource[CoordinationStore, SyncStore]":
+    """Open the store of a URL in a `with` block and close it at the end; `apportion.sync.open_store`."""
+    check_url(url)
+    opened = partial(connect, url, needs=needs)
+    return SyncResource("with apportion.sync.open_store(url)", opened, _closed, SyncStore)
 
 
-class AsyncStore(Handle):
-    """A store that lives on the I/O thread, for callers on any event loop."""
+async def _closed(store: CoordinationStore) -> None:
+    await store.close()
+
+
+class _Store(Handle):
+    """A store that lives on the I/O thread."""
 
     def __init__(self, store: CoordinationStore, thread: Runner) -> None:
         self._store, self._thread = store, thread
+
+    def capabilities(self) -> Capabilities:
+        """See `CoordinationStore`."""
+        return self._store.capabilities()
+
+    async def _granted(self, ttl_seconds: float) -> Lease:
+        """Grant a lease, there: one that nobody waits for any more is given back."""
+        return await whole(self._store.grant(ttl_seconds=ttl_seconds), self._taken_back)
+
+    async def _taken_back(self, lease: Lease) -> None:
+        await self._store.revoke(lease.id)
+
+
+class AsyncStore(_Store):
+    """A store that lives on the I/O thread, for callers on any event loop."""
 
     async def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`."""
@@ -66,11 +81,11 @@ class AsyncStore(Handle):
                 yield change
         finally:
             if self._thread.runs:
-                await self._thread.hop(changes.end())
+                await self._thread.finish(changes.end())
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`."""
-        return await self._thread.hop(self._store.grant(ttl_seconds=ttl_seconds))
+        """See `CoordinationStore`. A caller that is cancelled leaves no lease."""
+        return await self._thread.hop(self._granted(ttl_seconds), undo=self._taken_back)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`."""
@@ -80,21 +95,14 @@ class AsyncStore(Handle):
         """See `CoordinationStore`."""
         await self._thread.hop(self._store.revoke(lease))
 
-    def capabilities(self) -> Capabilities:
-        """See `CoordinationStore`."""
-        return self._store.capabilities()
-
     async def close(self) -> None:
         """See `CoordinationStore`."""
         if self._thread.runs:
-            await self._thread.hop(self._store.close())
+            await self._thread.finish(self._store.close())
 
 
-class SyncStore(Handle):
+class SyncStore(_Store):
     """A store that lives on the I/O thread, for callers without an event loop. Not to be called from one."""
-
-    def __init__(self, store: CoordinationStore, thread: Runner) -> None:
-        self._store, self._thread = store, thread
 
     def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`."""
@@ -111,12 +119,11 @@ class SyncStore(Handle):
             while (change := self._thread.wait(changes.next())) is not None:
                 yield change
         finally:
-            if self._thread.runs:
-                self._thread.wait(changes.end())
+            self._thread.send(changes.end())  # by a finalizer perhaps, which must not wait
 
     def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`."""
-        return self._thread.wait(self._store.grant(ttl_seconds=ttl_seconds))
+        """See `CoordinationStore`. A caller that is interrupted leaves no lease."""
+        return self._thread.wait(self._granted(ttl_seconds), undo=self._taken_back)
 
     def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`."""
@@ -126,14 +133,10 @@ class SyncStore(Handle):
         """See `CoordinationStore`."""
         self._thread.wait(self._store.revoke(lease))
 
-    def capabilities(self) -> Capabilities:
-        """See `CoordinationStore`."""
-        return self._store.capabilities()
-
     def close(self) -> None:
         """See `CoordinationStore`."""
         if self._thread.runs:
-            self._thread.wait(self._store.close())
+            self._thread.wait_finished(self._store.close())
 
 
 class _Pulled:

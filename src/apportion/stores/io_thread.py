@@ -3,23 +3,29 @@
 The loop of a user may be blocked by user code, and a sync program has none. So both hand their calls to this thread and
 wait; nothing is run inside the caller's thread. It is started when it is first needed and ends with the process.
 
-Promises: a caller that is cancelled or interrupted cancels its call. A forked child gets a thread of its own, and never
+Promises: a caller that is cancelled or interrupted cancels its call, and what the call has opened is undone, whenever
+that was. No lock is taken: a finalizer may call in wherever it runs. A forked child gets a thread of its own, and never
 touches, closes or frees what the loop of its parent holds.
 """
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from contextlib import suppress
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, StoreClosed
-from apportion.stores.machine import Runner, simulated
+from apportion.stores.call import Call
+from apportion.stores.endings import begun, to_its_end, under_way
+from apportion.stores.machine import Runner, Undo, simulated
 
 Result = TypeVar("Result")
-_LAST_SECONDS = 1.0  # for a call that is under way when the interpreter ends
+_SILENT_SECONDS = 1.0  # for calls and endings that are under way when the interpreter ends; longer ones are announced
+_ENDINGS_SECONDS = 5.0
+_log = logging.getLogger("apportion.stores")
 
 
 class IoThread:
@@ -31,65 +37,111 @@ class IoThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="apportion-io", daemon=True)
         self._thread.start()
-        atexit.register(self._stop)
+        atexit.register(self.stop)
 
     @property
     def runs(self) -> bool:
         """Whether it can be called: not at the end of the interpreter, nor in a child that was forked."""
         return self._process == os.getpid() and not self._ended
 
-    async def hop(self, work: Coroutine[object, object, Result]) -> Result:
-        """Run a coroutine on this thread, from any event loop. Costs two wake-ups of threads, about 0.1 ms."""
-        return await asyncio.wrap_future(self._submit(work))
+    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
+        """Run a coroutine on this thread, from any event loop. Costs two wake-ups of threads, about 0.1 ms.
 
-    def wait(self, work: Coroutine[object, object, Result]) -> Result:
-        """Run a coroutine on this thread, from a thread without an event loop, and wait for it."""
+        `undo` gets the result, there, when the caller was cancelled before the result had reached it.
+        """
+        call, has_result = self._call(work, undo), False
+        try:
+            call.begin()
+            result = await asyncio.wrap_future(call.outcome)
+            has_result = True
+            return result
+        finally:
+            if not has_result:
+                call.abandon()
+
+    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
+        """Run a coroutine on this thread, from a thread without an event loop, and wait for it; `undo` as in `hop`."""
         if threading.current_thread() is self._thread:
             work.close()
             hint = "Await the async call instead; a thread that waits for itself waits for ever."
             raise InvalidInput("thread of a sync call", "the I/O thread", "any other thread", hint)
-        call = self._submit(work)
+        call, has_result = self._call(work, undo), False
         try:
-            return call.result()
+            call.begin()
+            result = call.outcome.result()
+            has_result = True
+            return result
         finally:
-            call.cancel()  # Ctrl-C while waiting; a call that is over cannot be cancelled
+            if not has_result:  # Ctrl-C while waiting
+                call.abandon()
 
-    def _submit(self, work: Coroutine[object, object, Result]) -> "Future[Result]":
+    async def finish(self, work: Coroutine[object, object, None]) -> None:
+        """Run a coroutine on this thread to its end, and wait for it; a caller that is cancelled waits no longer."""
+        call = self._call(to_its_end(work), None)
+        call.begin()
+        await asyncio.wrap_future(call.outcome)
+
+    def wait_finished(self, work: Coroutine[object, object, None]) -> None:
+        """Run a coroutine on this thread to its end, from a thread without a loop; Ctrl-C ends the waiting alone."""
+        call = self._call(to_its_end(work), None)
+        try:
+            call.begin()
+            call.outcome.result()
+        finally:
+            call.begin()  # Ctrl-C may have come before the first one
+
+    def send(self, work: Coroutine[object, object, None]) -> None:
+        """Run a coroutine on this thread to its end, and do not wait for it. From any thread, and from finalizers."""
+        if self.runs:
+            self._loop.call_soon_threadsafe(begun, work)
+        else:
+            work.close()
+
+    def stop(self) -> None:
+        """End it, once what is under way has ended, or has taken too long."""
+        if self.runs:
+            self._ended = True
+            self._loop.call_soon_threadsafe(lambda: begun(self._last()))
+            self._thread.join(_SILENT_SECONDS)
+            if self._thread.is_alive():
+                _log.warning("the process ends once its groups have left, in %g s at the latest", _ENDINGS_SECONDS)
+                self._thread.join(_ENDINGS_SECONDS)
+
+    def _call(self, work: Coroutine[object, object, Result], undo: Undo[Result] | None) -> Call[Result]:
         if not self.runs:
             work.close()
             forked = "it belongs to the process that this one was forked from"
             raise StoreClosed("a store", "the interpreter ends" if self._process == os.getpid() else forked)
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return Call(self._loop, work, undo)
 
-    def _stop(self) -> None:
-        if self.runs:
-            self._ended = True
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_LAST_SECONDS)
+    async def _last(self) -> None:
+        endings = [each for each in under_way(self._loop) if each is not asyncio.current_task()]
+        if endings:
+            await asyncio.wait(endings, timeout=_SILENT_SECONDS + _ENDINGS_SECONDS)
+        self._loop.stop()
 
 
 def io_thread() -> Runner:
     """Return the thread of this process, started if need be; what a simulated process has in its place."""
     if (machine := simulated()) is not None:
         return machine
-    with _Current.lock:
-        if _Current.thread is None:
-            _Current.thread = IoThread()
-        return _Current.thread
+    thread = _threads.get(_THIS)
+    if thread is None:
+        made = IoThread()
+        thread = _threads.setdefault(_THIS, made)
+        if thread is not made:  # another thread, or a finalizer in this one, was first
+            made.stop()
+    return thread
 
 
-class _Current:
-    """The thread of this process, and those of its ancestors, which are kept so that nothing of theirs is freed."""
-
-    lock = threading.Lock()
-    thread: IoThread | None = None
-    inherited: "list[IoThread | None]" = []  # noqa: RUF012 - one a process, as the others
+_THIS = "process"
+_threads: dict[str, IoThread] = {}
+_inherited: list[IoThread] = []  # the threads of ancestors, kept so that nothing of theirs is freed
 
 
 def _after_fork() -> None:
-    _Current.lock = threading.Lock()
-    _Current.inherited.append(_Current.thread)
-    _Current.thread = None
+    with suppress(KeyError):
+        _inherited.append(_threads.pop(_THIS))
 
 
 os.register_at_fork(after_in_child=_after_fork)

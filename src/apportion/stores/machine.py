@@ -14,6 +14,7 @@ from apportion.stores.api import CoordinationStore
 from apportion.stores.url import StoreUrl
 
 Result = TypeVar("Result")
+Undo = Callable[[Result], Coroutine[object, object, None]]
 
 
 class Runner(Protocol):
@@ -24,12 +25,24 @@ class Runner(Protocol):
         """Whether it can be called."""
         ...
 
-    async def hop(self, work: Coroutine[object, object, Result]) -> Result:
-        """Run a coroutine there, and wait for it."""
+    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
+        """Run a coroutine there, and wait for it; `undo` gets a result that the caller was cancelled too early for."""
         ...
 
-    def wait(self, work: Coroutine[object, object, Result]) -> Result:
-        """Run a coroutine there, from a thread without an event loop, and wait for it."""
+    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
+        """Run a coroutine there, from a thread without an event loop, and wait for it; `undo` as in `hop`."""
+        ...
+
+    async def finish(self, work: Coroutine[object, object, None]) -> None:
+        """Run a coroutine there to its end, and wait for it; a caller that is cancelled waits no longer."""
+        ...
+
+    def wait_finished(self, work: Coroutine[object, object, None]) -> None:
+        """Run a coroutine there to its end, from a thread without an event loop; Ctrl-C ends the waiting alone."""
+        ...
+
+    def send(self, work: Coroutine[object, object, None]) -> None:
+        """Run a coroutine there to its end, and do not wait for it."""
         ...
 
 

@@ -1,0 +1,75 @@
+"""Call: a coroutine that runs on the loop of another thread, and a caller that may go away before it has the result.
+
+Promises: all that is decided about a call is decided on the loop that runs it, in the order in which it was asked for.
+So a caller that goes away either had the result, or the call is cancelled, or `undo` gets the result; nothing is lost
+between the threads. Neither `begin` nor `abandon` waits or takes a lock.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from apportion.stores.endings import begun
+from apportion.stores.machine import Undo
+
+Result = TypeVar("Result")
+
+
+class Call(Generic[Result]):
+    """One call; `outcome` is for the thread that waits."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[object, object, Result],
+        undo: Undo[Result] | None,
+    ) -> None:
+        self.outcome: Future[Result] = Future()
+        self.outcome.set_running_or_notify_cancel()  # nobody but the loop ends it
+        self._loop, self._work, self._undo = loop, work, undo
+        self._task: asyncio.Task[Result] | None = None
+        self._is_abandoned = False
+
+    def begin(self) -> None:
+        """Start it, once; to say so again does nothing."""
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def abandon(self) -> None:
+        """Say that nobody takes the result any more; of a call that has raised, nothing is left to undo."""
+        with suppress(RuntimeError):  # the loop has ended with the interpreter
+            self._loop.call_soon_threadsafe(self._abandon)
+
+    def _begin(self) -> None:
+        if self._task is None:
+            self._task = self._loop.create_task(self._work)
+            self._task.add_done_callback(self._tell)
+
+    def _tell(self, task: "asyncio.Task[Result]") -> None:
+        if self._is_abandoned:
+            self._take_back(task)
+        elif task.cancelled():
+            self.outcome.set_exception(asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
+
+    def _abandon(self) -> None:
+        self._is_abandoned = True
+        if self._task is None:
+            self._work.close()
+        elif self._task.done():
+            self._take_back(self._task)
+        else:
+            self._task.cancel()
+            begun(_ended(self._task))
+
+    def _take_back(self, task: "asyncio.Task[Result]") -> None:
+        if not task.cancelled() and task.exception() is None and self._undo is not None:
+            begun(self._undo(task.result()))
+
+
+async def _ended(task: "asyncio.Task[Result]") -> None:
+    await asyncio.wait([task])

@@ -1,0 +1,137 @@
+"""Resource: something that is opened on the I/O thread for the time of a block, from any event loop or from none.
+
+Promises: wherever the caller is cancelled or interrupted, the resource is closed: on the I/O thread, and to its end.
+The caller hears of the cancellation at once. The wrong block (`with`, `await`, twice at once) is `InvalidInput`, which
+names the call to write, before anything is opened.
+"""
+
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+
+from apportion.errors import InvalidInput
+from apportion.stores.io_thread import io_thread
+from apportion.stores.machine import Runner
+
+Opened = TypeVar("Opened")
+Shown = TypeVar("Shown")
+
+
+class Misuse:
+    """What a block says to a program that uses it otherwise than its call is meant.
+
+    `_call` is the call to write. Type checkers do not see what is refused here: they refuse it themselves.
+    """
+
+    _call = ""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"{name}: nothing is open yet. Write `{self._call} as opened:`, and use opened.{name}."
+            )
+
+
+class OnlyAsync(Misuse):
+    """A block for `async with`."""
+
+    if not TYPE_CHECKING:
+
+        def __enter__(self) -> NoReturn:
+            raise _refused("with", self._call)
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def __await__(self) -> NoReturn:
+            raise _refused("await", self._call)
+
+
+class OnlySync(Misuse):
+    """A block for `with`."""
+
+    if not TYPE_CHECKING:
+
+        async def __aenter__(self) -> NoReturn:
+            raise _refused("async with", self._call)
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        def __await__(self) -> NoReturn:
+            raise _refused("await", self._call)
+
+
+class _Resource(Generic[Opened, Shown]):
+    """How something is opened and closed, what a block gets of it, and what is `around` the block in its own thread."""
+
+    def __init__(
+        self,
+        call: str,
+        begin: Callable[[], Coroutine[object, object, Opened]],
+        end: Callable[[Opened], Coroutine[object, object, None]],
+        shown: Callable[[Opened, Runner], Shown],
+        *,
+        around: Callable[[Opened], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._call, self._begin, self._end, self._shown, self._around = call, begin, end, shown, around
+        self._inside: tuple[Opened, Runner, ExitStack] | None = None
+
+    def _entered(self, opened: Opened, thread: Runner) -> Shown:
+        self._inside = inside = opened, thread, ExitStack()
+        inside[2].enter_context(self._around(opened))
+        return self._shown(opened, thread)
+
+    def _left(self) -> tuple[Runner, Coroutine[object, object, None]] | None:
+        """Return what closes it, and where; None where nothing is open, or in a child that was forked."""
+        inside, self._inside = self._inside, None
+        if inside is None:
+            return None
+        opened, thread, stack = inside
+        stack.close()
+        return (thread, self._end(opened)) if thread.runs else None
+
+    def _require_outside(self) -> None:
+        if self._inside is not None:
+            hint = "Make another one for another block."
+            raise InvalidInput(self._call, "entered a second time", "one block at a time", hint)
+
+
+class AsyncResource(_Resource[Opened, Shown], OnlyAsync):
+    """A resource of an `async with` block."""
+
+    async def __aenter__(self) -> Shown:
+        self._require_outside()
+        thread = io_thread()
+        return self._entered(await thread.hop(self._begin(), undo=self._end), thread)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        if (left := self._left()) is not None:
+            await left[0].finish(left[1])
+
+
+class SyncResource(_Resource[Opened, Shown], OnlySync):
+    """A resource of a `with` block."""
+
+    def __enter__(self) -> Shown:
+        self._require_outside()
+        thread, is_entered = io_thread(), False
+        try:
+            shown = self._entered(thread.wait(self._begin(), undo=self._end), thread)
+            is_entered = True
+        finally:
+            if not is_entered and (left := self._left()) is not None:  # Ctrl-C came before the block
+                left[0].send(left[1])
+        return shown
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        if (left := self._left()) is not None:
+            left[0].wait_finished(left[1])
+
+
+def _refused(written: str, call: str) -> InvalidInput:
+    return InvalidInput("block", f"{written} …", f"{call} …", f"Write: {call} as opened:")
