@@ -1,7 +1,7 @@
 """What is cancelled at every turn: opening, holding, hearing of changes and leaving, against any store."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 
 import apportion
@@ -51,11 +51,13 @@ class Cancelled:
             async def work(count):
                 count()
                 async for change in group.changes():
-                    if change.lost:
+                    if change.lost or len(change.gained) < 4:
                         return
 
-            async with self.opened("b"):
+            async with AsyncExitStack() as stack:
+                joining = asyncio.ensure_future(stack.enter_async_context(self.opened("b")))
                 came = await at(work)
+                await joining
                 await group.wait_until_settled()
         return came
 

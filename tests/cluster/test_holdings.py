@@ -246,7 +246,7 @@ def in_the_middle_of(work, finalizer, at):
 
     def trace(frame, event, argument):
         nonlocal lines
-        if not frame.f_code.co_filename.endswith("cluster/holdings.py"):
+        if not frame.f_code.co_filename.endswith(("cluster/holdings.py", "cluster/holds.py")):
             return None
         if event == "line":
             lines += 1

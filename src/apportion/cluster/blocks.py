@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from apportion.cluster.holdings import Hold, Holdings
+from apportion.cluster.holdings import Holdings
+from apportion.cluster.holds import Hold
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
 

@@ -17,7 +17,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
 from apportion.cluster.blocks import block
 from apportion.cluster.calls import Call
-from apportion.cluster.holdings import GroupChange, Hold, Holdings
+from apportion.cluster.holdings import GroupChange, Holdings
+from apportion.cluster.holds import Hold
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
 

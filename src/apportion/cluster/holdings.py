@@ -12,10 +12,10 @@ and a partition is withdrawn before its holds are. It is filled by the driver on
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from apportion.cluster.guards import checked
+from apportion.cluster.holds import Hold, Holds
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
@@ -39,33 +39,6 @@ class GroupChange:
 
     gained: tuple[int, ...]
     lost: tuple[int, ...]
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Hold:
-    """Work that was begun on a partition, how to cancel it, and since when it is at work: infinity while it rests.
-
-    A hold that rests keeps its partition like any other, and owes no progress.
-    """
-
-    partition: int
-    resource: str
-    cancel: Callable[[], None]
-    clock: Clock
-    since: float
-
-    def rest(self) -> None:
-        """Only keep the partition, from now on."""
-        self.since = float("inf")
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Within the block it is at work, since now; afterwards it rests."""
-        self.since = self.clock.elapsed()
-        try:
-            yield
-        finally:
-            self.rest()
 
 
 _NOTHING: Mapping[int, Holding] = {}
@@ -101,8 +74,7 @@ class Holdings(Handle, Mapping[int, Holding]):
         self._clock, self._quiet, self._told = clock, quiet, told
         self._process = os.getpid()
         self._held: Mapping[int, Holding] = {}
-        self._holds: dict[Hold, None] = {}  # in the order in which they began
-        self._open: dict[int, dict[Hold, None]] = {}  # the same by partition
+        self._holds = Holds()
         self._tellings, self._lapses = _Tellings(), 0
         self.unguarded: set[int] = set()
         self.observer: Observer | None = None
@@ -152,19 +124,19 @@ class Holdings(Handle, Mapping[int, Holding]):
 
     def cancel(self, partition: int | None = None) -> None:
         """Cancel the holds that are open on a partition, or all."""
-        for hold in list(self._holds):
+        for hold in self._holds:
             if partition in (None, hold.partition):
                 hold.cancel()
 
     def oldest(self) -> tuple[float, int] | None:
         """Return since when a hold is at work for the longest, and on which partition; None when none is open."""
-        return min(((hold.since, hold.partition) for hold in list(self._holds)), default=None)
+        return min(((hold.since, hold.partition) for hold in self._holds), default=None)
 
     def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, Hold]:
         """Begin a hold; `NotOwner` when the partition is not ours now. `leave` ends what is returned with the token."""
         if self._process != os.getpid():
             raise NotOwner(partition, "it belongs to the process that this one was forked from")
-        held = self._owned(partition)
+        held = _owned(self._held, partition, is_current=self.is_current)
         hold = Hold(
             partition=partition,
             resource=held.token.resource,
@@ -172,15 +144,15 @@ class Holdings(Handle, Mapping[int, Holding]):
             clock=self._clock,
             since=self._clock.elapsed(),
         )
-        self._holds[hold] = None
-        self._open.setdefault(partition, {})[hold] = None
+        self._holds.begin(hold)
         # Counted first, then looked again: what is withdrawn meanwhile waits for the hold, or is found out here.
         is_kept = False
         try:
-            is_kept = self._owned(partition) is held
+            is_kept = _owned(self._held, partition, is_current=self.is_current) is held
         finally:
             if not is_kept:
-                self._end(hold)
+                self._holds.end(hold)
+                self._settle([partition])
         if not is_kept:
             raise NotOwner(partition, "it was given away and taken again at this moment")
         if self.observer is not None:
@@ -198,7 +170,8 @@ class Holdings(Handle, Mapping[int, Holding]):
             self.unguarded.add(hold.partition)
         if is_first and self.unguarded:  # said at once: who is killed says nothing at its end
             logger.warning("%s: work on it ended, and no guard saw its token; see group.unguarded", hold.resource)
-        self._end(hold)
+        self._holds.end(hold)
+        self._settle([hold.partition])
         if hold.partition in self._tellings.lapsed:
             self._told()
 
@@ -228,7 +201,7 @@ class Holdings(Handle, Mapping[int, Holding]):
             gained = {each for each, held in there.items() if tellings.has.get(each) is not held}
             lost = [each for each, held in tellings.has.items() if there.get(each) is not held]
             tellings.even = None if gained or lost else there
-            gained.difference_update(each for each in tellings.lapsed if self._open.get(each))
+            gained.difference_update(each for each in tellings.lapsed if self._holds.on(each))
             change = GroupChange(gained=tuple(sorted(gained)), lost=tuple(sorted(lost))) if gained or lost else None
         self._settle(done)
         return change
@@ -266,25 +239,20 @@ class Holdings(Handle, Mapping[int, Holding]):
 
         Looked at in this order: once it is not held, nothing begins on it any more.
         """
-        return partition not in self._held and not self._open.get(partition) and not self._tellings.waits_for(partition)
-
-    def _owned(self, partition: int) -> Holding:
-        held = self._held.get(partition)
-        if held is None:
-            raise NotOwner(partition, "another member owns it, or nobody does")
-        if not self.is_current:
-            raise NotOwner(partition, "the store has not confirmed our session in time")
-        return held
-
-    def _end(self, hold: Hold) -> None:
-        self._open[hold.partition].pop(hold, None)
-        self._holds.pop(hold, None)
-        self._settle([hold.partition])
+        return partition not in self._held and not self._holds.on(partition) and not self._tellings.waits_for(partition)
 
     def _settle(self, partitions: Iterable[int]) -> None:
         quiet = frozenset(filter(self.is_quiet, partitions))
         if quiet:
             self._quiet(quiet)
+
+
+def _owned(held: Mapping[int, Holding], partition: int, *, is_current: bool) -> Holding:
+    if partition not in held:
+        raise NotOwner(partition, "another member owns it, or nobody does")
+    if not is_current:
+        raise NotOwner(partition, "the store has not confirmed our session in time")
+    return held[partition]
 
 
 def _nothing() -> None:
