@@ -175,20 +175,20 @@ _ON_HOLDINGS = (
     Bug(
         "what is still worked on counts as quiet",
         "cluster/holdings.py",
-        "partition not in self._held and self._open[partition] == 0 and is_told",
-        "partition not in self._held and is_told",
+        "partition not in self._held and not self._holds.on(partition) and not",
+        "partition not in self._held and not",
     ),
     Bug(
         "only the first hold of a partition is waited for",
-        "cluster/holdings.py",
-        "partition not in self._held and self._open[partition] == 0 and is_told",
-        "partition not in self._held and self._open[partition] <= 1 and is_told",
+        "cluster/holds.py",
+        "        return bool(self._by_partition.get(partition))",
+        "        return len(self._by_partition.get(partition, ())) > 1",
     ),
     Bug(
         "what is withdrawn can still be entered",
         "cluster/holdings.py",
-        "            self._held = {each: held for each, held in self._held.items() if each not in partitions}",
-        "            self._held = dict(self._held)",
+        "        self._held = {each: held for each, held in self._held.items() if each not in partitions}",
+        "        self._held = dict(self._held)",
     ),
 )
 
