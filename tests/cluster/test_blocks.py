@@ -83,7 +83,7 @@ def test_a_time_out_around_a_hold_whose_session_ends_hears_that_it_was_lost_and_
     async def story():
         holdings = held()
         asyncio.get_running_loop().call_later(0.01, holdings.cancel)
-        with pytest.raises(NotOwner):
+        with pytest.raises(NotOwner):  # noqa: PT012 - the whole block is what raises
             async with asyncio.timeout(20) as limit:
                 async with block(holdings, 1):
                     await forever()
@@ -95,7 +95,7 @@ def test_a_time_out_around_a_hold_whose_session_ends_hears_that_it_was_lost_and_
 def test_a_time_out_around_a_hold_that_comes_together_with_its_end_is_a_time_out():
     async def story():
         holdings, loop = held(), asyncio.get_running_loop()
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError):  # noqa: PT012 - the whole block is what raises
             async with asyncio.timeout(None) as limit:
                 async with block(holdings, 1):
                     holdings.cancel()
@@ -130,7 +130,7 @@ def test_tasks_of_a_group_within_a_hold_end_with_it():
                 ended.append(1)
 
         asyncio.get_running_loop().call_later(0.01, holdings.cancel)
-        with pytest.raises(NotOwner):
+        with pytest.raises(NotOwner):  # noqa: PT012 - the whole block is what raises
             async with block(holdings, 1), asyncio.TaskGroup() as group:
                 for _ in range(3):
                     group.create_task(child())
@@ -143,7 +143,7 @@ def test_an_error_of_the_block_is_its_own_also_when_the_hold_was_cancelled():
     async def story():
         holdings = held()
         asyncio.get_running_loop().call_soon(holdings.cancel)
-        with pytest.raises(OSError, match="disk"):
+        with pytest.raises(OSError, match="disk"):  # noqa: PT012 - the whole block is what raises
             async with block(holdings, 1):
                 try:
                     await forever()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from apportion.stores.io_thread import io_thread
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 10
 
 
 class Turns:

@@ -90,7 +90,8 @@ class _Machine:
 
     async def finish(self, work: Coroutine[object, object, None]) -> None:
         """See `Runner`."""
-        await Call(_loop(work), to_its_end(work), None).finished()
+        _loop(work)
+        await to_its_end(work)
 
     def wait_finished(self, work: Coroutine[object, object, None]) -> None:
         """Refuse, as `wait` does."""

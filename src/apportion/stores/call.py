@@ -32,6 +32,30 @@ class Call(Generic[Result]):
         self._task: asyncio.Task[Result] | None = None
         self._is_abandoned = False
 
+    async def heard(self) -> Result:
+        """Begin it, and wait for the result on any event loop."""
+        has_result = False
+        try:
+            self.begin()
+            result = await asyncio.wrap_future(self.outcome)
+            has_result = True
+            return result
+        finally:
+            if not has_result:
+                self.abandon()
+
+    def waited(self) -> Result:
+        """Begin it, and wait for the result in a thread without an event loop."""
+        has_result = False
+        try:
+            self.begin()
+            result = self.outcome.result()
+            has_result = True
+            return result
+        finally:
+            if not has_result:  # Ctrl-C while waiting
+                self.abandon()
+
     def begin(self) -> None:
         """Start it, once; to say so again does nothing."""
         self._loop.call_soon_threadsafe(self._begin)

@@ -49,15 +49,7 @@ class IoThread:
 
         `undo` gets the result, there, when the caller was cancelled before the result had reached it.
         """
-        call, has_result = self._call(work, undo), False
-        try:
-            call.begin()
-            result = await asyncio.wrap_future(call.outcome)
-            has_result = True
-            return result
-        finally:
-            if not has_result:
-                call.abandon()
+        return await self._call(work, undo).heard()
 
     def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
         """Run a coroutine on this thread, from a thread without an event loop, and wait for it; `undo` as in `hop`."""
@@ -65,15 +57,7 @@ class IoThread:
             work.close()
             hint = "Await the async call instead; a thread that waits for itself waits for ever."
             raise InvalidInput("thread of a sync call", "the I/O thread", "any other thread", hint)
-        call, has_result = self._call(work, undo), False
-        try:
-            call.begin()
-            result = call.outcome.result()
-            has_result = True
-            return result
-        finally:
-            if not has_result:  # Ctrl-C while waiting
-                call.abandon()
+        return self._call(work, undo).waited()
 
     async def finish(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine on this thread to its end, and wait for it; a caller that is cancelled waits no longer."""

@@ -76,61 +76,86 @@ class _Resource(Generic[Opened, Shown]):
     ) -> None:
         self._call, self._begin, self._end, self._shown, self._around = call, begin, end, shown, around
         self._inside: tuple[Opened, Runner, ExitStack] | None = None
+        self._is_used = False
 
-    def _entered(self, opened: Opened, thread: Runner) -> Shown:
-        self._inside = inside = opened, thread, ExitStack()
-        inside[2].enter_context(self._around(opened))
+    def _entered(self, opened: Opened, thread: Runner, stack: ExitStack) -> Shown:
+        stack.enter_context(self._around(opened))
         return self._shown(opened, thread)
 
-    def _left(self) -> tuple[Runner, Coroutine[object, object, None]] | None:
-        """Return what closes it, and where; None where nothing is open, or in a child that was forked."""
+    async def _close(self) -> None:
+        """Close it, once: there, so that it is open until its closing has begun."""
         inside, self._inside = self._inside, None
-        if inside is None:
-            return None
-        opened, thread, stack = inside
-        stack.close()
-        return (thread, self._end(opened)) if thread.runs else None
+        if inside is not None:
+            self._is_used = False
+            await self._end(inside[0])
 
-    def _require_outside(self) -> None:
-        if self._inside is not None:
+    def _abandon(self) -> None:
+        """Close what is open still, where a block was interrupted before it began, or before its end did."""
+        self._is_used = False
+        if (inside := self._inside) is not None:
+            inside[2].close()
+            inside[1].send(self._close())
+
+    def _use(self) -> Runner:
+        if self._is_used:
             hint = "Make another one for another block."
             raise InvalidInput(self._call, "entered a second time", "one block at a time", hint)
+        self._is_used = True
+        return io_thread()
 
 
 class AsyncResource(_Resource[Opened, Shown], OnlyAsync):
     """A resource of an `async with` block."""
 
     async def __aenter__(self) -> Shown:
-        self._require_outside()
-        thread = io_thread()
-        return self._entered(await thread.hop(self._begin(), undo=self._end), thread)
+        thread, stack, is_entered = self._use(), ExitStack(), False
+        try:
+            opened = await thread.hop(self._begin(), undo=self._end)
+            self._inside = inside = opened, thread, stack
+            shown = self._entered(*inside)
+            is_entered = True
+        finally:
+            if not is_entered:
+                self._abandon()
+        return shown
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
-        if (left := self._left()) is not None:
-            await left[0].finish(left[1])
+        if (inside := self._inside) is not None:
+            _, thread, stack = inside
+            stack.close()
+            if thread.runs:  # a forked child that ends within the block leaves what its parent has opened alone
+                await thread.finish(self._close())
 
 
 class SyncResource(_Resource[Opened, Shown], OnlySync):
     """A resource of a `with` block."""
 
     def __enter__(self) -> Shown:
-        self._require_outside()
-        thread, is_entered = io_thread(), False
+        thread, stack, is_entered = self._use(), ExitStack(), False
         try:
-            shown = self._entered(thread.wait(self._begin(), undo=self._end), thread)
+            # Kept at once: CPython looks for Ctrl-C where a function begins, and not where one of Python's returns.
+            opened = thread.wait(self._begin(), undo=self._end)
+            self._inside = inside = opened, thread, stack
+            shown = self._entered(*inside)
             is_entered = True
         finally:
-            if not is_entered and (left := self._left()) is not None:  # Ctrl-C came before the block
-                left[0].send(left[1])
+            if not is_entered:
+                self._abandon()
         return shown
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
-        if (left := self._left()) is not None:
-            left[0].wait_finished(left[1])
+        try:
+            if (inside := self._inside) is not None:
+                _, thread, stack = inside
+                stack.close()
+                if thread.runs:
+                    thread.wait_finished(self._close())
+        finally:
+            self._abandon()
 
 
 def _refused(written: str, call: str) -> InvalidInput:
