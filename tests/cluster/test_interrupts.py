@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import closing
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import pytest
@@ -92,7 +92,7 @@ def test_nothing_is_left_of_a_block_that_is_interrupted_at_any_moment_of_either_
         if end == "end":
             block.__enter__()
         try:
-            interrupt(block.__enter__ if end == "beginning" else lambda: block.__exit__(None, None, None))
+            interrupt(block.__enter__ if end == "beginning" else partial(block.__exit__, None, None, None))
         except KeyboardInterrupt:
             pass
         else:
