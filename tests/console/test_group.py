@@ -21,7 +21,7 @@ from tests.console.running import COMMAND, refused, run
 
 KEYS = Keys(group="mailers")
 READING = {"show": (), "explain": ("0",), "plan": (), "drain": ("a",), "forget": ("a",), "release": ("0",),
-           "resize": ("4",), "watch": ()}  # fmt: skip
+           "repair": (), "resize": ("4",), "watch": ()}  # fmt: skip
 
 
 def printed(*arguments, folder, code=0):

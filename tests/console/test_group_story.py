@@ -90,7 +90,7 @@ def test_members_controllers_and_targets_are_told():
     story = story_of(there=[A], target="aaaa")
     joined = Event(key="live/mailers/member/b", value=encoded(_record(1)), lease=5)
     assert ["b joined (session 101)"] == told(story, joined)
-    asked = Event(key="live/mailers/drain/b", value=b"leaves")
+    asked = Event(key="live/mailers/drain/b", value=b"leaves", lease=1)
     assert ["b is asked for all its partitions: it leaves"] == told(story, asked, revision=102)
     chosen = Event(key="live/mailers/controller", value=b"a 10")
     assert ["a is controller (term 103)"] == told(story, chosen, revision=103)

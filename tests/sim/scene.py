@@ -23,11 +23,11 @@ HABITS = Habits(most_seconds=0.05, listens=False, is_deaf=False)
 class Scene:
     """Workers by the name of their process, and what the store and their guarded sink show of them.
 
-    All invariants of groups are held, and those of `held`; or none, if that is None.
+    All invariants of groups are held, and those of `held`; or those of `alone`, if that is None.
     """
 
-    def __init__(self, seed, *, partitions=4, held=(), **options):
-        self.world = World(seed, invariants=() if held is None else (*ALL, *groups.INVARIANTS, *held))
+    def __init__(self, seed, *, partitions=4, held=(), alone=(), **options):
+        self.world = World(seed, invariants=alone if held is None else (*ALL, *groups.INVARIANTS, *held))
         self.sink, self.workers = Sink(self.world), {}
         self.post = Post(self.world)
         self.told = watched(self.world.trace)

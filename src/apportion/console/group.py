@@ -13,6 +13,7 @@ from apportion.console import group_report as report
 from apportion.console.edits import Edits
 from apportion.console.group_apply import Applied, acts_of, carry_out, told
 from apportion.console.group_plan import Change, change_of, print_change, print_change_json
+from apportion.console.group_repair import repair
 from apportion.console.group_run import Joining, run
 from apportion.console.group_saving import MemberPlan, read_plan, save_plan
 from apportion.console.group_state import Found, opened, read, read_all, shown_url
@@ -168,6 +169,30 @@ def release_group(url: str, name: str, partition: int, /, *, json: bool = False)
     else:
         done = f"{deaths} deaths are forgiven" if deaths else "no session ended under it: nothing to do"
         print(f"group release: partition {partition} of {name}: {done}")
+
+
+def repair_group(url: str, name: str, /, *, json: bool = False) -> None:
+    """Write damaged records anew, so that what they cost is served again. Epochs go on, and never back.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name of the group.
+    json
+        Print one JSON object instead.
+    """
+
+    done = _asked(url, lambda store: repair(store, name, shown_url(url)))
+    if json:
+        rows = [{"key": each.damage.key, "problem": each.damage.problem, "done": each.deed} for each in done]
+        print_json("group repair", group=name, repaired=rows)
+        return
+    for each in done:
+        print(f"{each.damage.key}: {each.damage.problem}\n  {each.deed}")
+    words = f"{len(done)} record" + "s" * (len(done) != 1) + " repaired" if done else "no record is damaged"
+    print(f"group repair: {name}: {words}")
 
 
 def resize_group(url: str, name: str, partitions: int, /, *, json: bool = False) -> None:

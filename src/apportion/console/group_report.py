@@ -46,6 +46,10 @@ def print_group(found: Found, *, every: bool) -> None:
         if len(shown) > len(rows):
             print(f"and {len(shown) - len(rows)} more; --all shows every partition")
         print()
+    for damage in found.damaged:
+        print(f"damaged: {damage.key}: {damage.problem}")
+    if found.damaged:
+        print(f"Mend them with: apportion group repair URL {found.name}")
     for remark in remarks(found):
         print(f"note: {remark}")
     print(f"group show: {summary(found)}")
@@ -60,6 +64,7 @@ def summary(found: Found) -> str:
         "no controller" if view.leading is None else f"controller {_leader(found)} (term {view.leading.term})",
         "no target" if view.target is None else f"target {view.target.generation}",
         *(f"{states[each]} {each}" for each in ("unowned", "orphaned", "crash-looping", "quarantined") if states[each]),
+        *([f"{len(found.damaged)} damaged"] if found.damaged else ()),
     ]
     unsettled = len(found.unsettled)
     return ", ".join([*parts, "settled" if found.is_settled else f"{unsettled} not settled"])
@@ -82,6 +87,7 @@ def print_group_json(found: Found) -> None:
         target=None
         if target is None
         else {"generation": target.generation, "paused": target.is_paused, "final": bool(target.digest)},
+        damaged=[{"key": each.key, "problem": each.problem} for each in found.damaged],
         remarks=list(remarks(found)),
         members=_members(found),
         owners=[partition_member(found, each) for each in range(found.record.partitions)],
@@ -185,10 +191,17 @@ def _members(found: Found) -> list[dict[str, object]]:
             "static": each in view.statics,
             "owned": owned[each],
             "wanted": wanted[each],
-            "state": "away" if there is None else "drains" if each in view.drains else "there",
+            "state": _state_of_member(found, each),
         }
         members.append(facts)
     return members
+
+
+def _state_of_member(found: Found, member: str) -> str:
+    view = found.view
+    if view.keys.member(member) in view.damaged:
+        return "damaged"
+    return "away" if member not in view.members else "drains" if member in view.drains else "there"
 
 
 def _cells_of_partition(found: Found, partition: int) -> tuple[str, ...]:
@@ -196,7 +209,7 @@ def _cells_of_partition(found: Found, partition: int) -> tuple[str, ...]:
     stands = standing(found, partition)
     state = (
         stands.state
-        if not stands.step or stands.state in ("crash-looping", "quarantined")
+        if not stands.step or stands.state in ("crash-looping", "damaged", "quarantined")
         else f"{stands.state}, not settled"
     )
     owner, wanted = ownership.owner or "nobody", stands.wanted or "nobody"

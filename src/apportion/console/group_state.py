@@ -6,21 +6,23 @@ Promises: nothing is joined, and no store is made where none is. Names that are 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from apportion.cluster.damage import Damage
 from apportion.cluster.deaths import next_try
 from apportion.cluster.records import GroupRecord, Keys, checked_group, decoded
 from apportion.cluster.rest import is_at_rest, is_settled
 from apportion.cluster.view import View
-from apportion.errors import InvalidInput, StoreUnavailable, UnknownOption
-from apportion.stores.api import Committed, CoordinationStore, Need, Outcome, Refused
+from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
+from apportion.stores.api import Committed, CoordinationStore, Need, Outcome, Refused, Scan
 from apportion.stores.catalog import administration, connect, schemes
 from apportion.stores.clock import SystemClock
 from apportion.stores.url import parse
 
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 _INSPECT_SECONDS = 5.0
+_REPLAY_SECONDS = 1.0
 _GROUPS = "group/"
 
 
@@ -53,6 +55,11 @@ class Found:
         if target is None or target.is_paused or partition >= len(target.owners):
             return None
         return target.owners[partition]
+
+    @property
+    def damaged(self) -> tuple[Damage, ...]:
+        """The records that cannot be right, by key."""
+        return tuple(damage for _, damage in sorted(self.view.damaged.items()))
 
     @property
     def loads(self) -> tuple[Counter[str | None], Counter[str | None]]:
@@ -105,7 +112,7 @@ async def opened(url: str) -> AsyncIterator[CoordinationStore]:
 
 
 async def read(store: CoordinationStore, name: str) -> Found:
-    """Read a group whole; `UnknownOption` names the nearest one."""
+    """Read a group whole, as its members see it; `UnknownOption` names the nearest one."""
     keys = Keys(group=checked_group(name))
     items = (await store.scan(keys.record)).items
     item = next((each for each in items if each.key == keys.record), None)
@@ -113,10 +120,44 @@ async def read(store: CoordinationStore, name: str) -> Found:
         known = [each.key.removeprefix(_GROUPS) for each in (await store.scan(_GROUPS)).items]
         _known("group", name, known, "This store holds no group; its first member makes it.")
         return await read(store, name)  # made in between
-    record = decoded(GroupRecord, item.value)
+    scan = await store.scan(keys.live)
+    try:
+        record, damage = decoded(GroupRecord, item.value), None
+    except BadSnapshot as error:
+        record = GroupRecord(partitions=_partitions(keys, scan))
+        damage = Damage(key=keys.record, revision=item.revision, problem=error.problem)
     view = View(keys, record.partitions, quarantine_after=record.quarantine_after)
-    view.load(await store.scan(keys.live), SystemClock().elapsed())
+    await _replay(store, view, scan)
+    view.load(scan, SystemClock().elapsed())
+    if damage is not None:
+        view.damaged[keys.record] = damage
     return Found(name=name, record=record, record_revision=item.revision, view=view)
+
+
+def _partitions(keys: Keys, scan: Scan) -> int:
+    """Return how many partitions a group has whose own record is damaged: as many as its target names owners for."""
+    view = View(keys)
+    view.load(scan, 0.0)
+    return 1 + max(view.own, default=0) if view.target is None else len(view.target.owners)
+
+
+async def _replay(store: CoordinationStore, view: View, scan: Scan) -> None:
+    """Take the history that the store keeps, for a while: an epoch that went back shows only beside the one before."""
+    last = max((item.revision for item in scan.items), default=0)
+    after = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REPLAY_SECONDS):
+            while after < last:
+                try:
+                    async with aclosing(store.watch(view.keys.live, after=after)) as changes:
+                        async for change in changes:
+                            view.apply(change, 0.0)
+                            after = change.revision
+                            if after >= last:
+                                break
+                except Compacted as error:
+                    after = max(error.oldest, after + 1)
+    view.incarnation = scan.incarnation
 
 
 async def read_all(store: CoordinationStore) -> list[Found]:

@@ -12,7 +12,7 @@ from apportion.cluster.records import Target
 from apportion.cluster.rest import knows_all
 from apportion.console.group_state import Found
 
-State = Literal["owned", "unowned", "orphaned", "crash-looping", "quarantined"]
+State = Literal["owned", "unowned", "orphaned", "crash-looping", "quarantined", "damaged"]
 _LETS_GO = (
     "It ends its work on it first, for at most its drain_timeout. If its process is gone or stopped, its session ends"
     " with its lease, within its lease_ttl, as long as a member or `apportion group watch` watches the store."
@@ -33,12 +33,14 @@ class Standing:
 def standing(found: Found, partition: int) -> Standing:
     """Say how a partition stands."""
     state = state_of(found, partition)
-    step, advice = _step(found, partition, state)
+    step, advice = _of_damaged(found, partition) if state == "damaged" else _step(found, partition, state)
     return Standing(partition=partition, state=state, wanted=found.wanted(partition), step=step, advice=advice)
 
 
 def state_of(found: Found, partition: int) -> State:
     """Say whether somebody owns a partition, and if not, why."""
+    if found.view.is_damaged(partition):
+        return "damaged"
     ownership, wait_seconds = found.view.owned(partition).ownership, found.wait_seconds(partition)
     if wait_seconds:
         return "quarantined" if wait_seconds == float("inf") else "crash-looping"
@@ -83,6 +85,14 @@ def _step(found: Found, partition: int, state: State) -> tuple[str, str]:
     if wanted not in found.view.members:
         return _of_absent(found, wanted)
     return _to_be_taken(found, partition, wanted)
+
+
+def _of_damaged(found: Found, partition: int) -> tuple[str, str]:
+    problem = found.view.damaged[found.view.keys.own(partition)].problem
+    return (
+        f"its record is damaged, and nobody serves it: {problem}",
+        f"Mend it with: apportion group repair URL {found.name}",
+    )
 
 
 def _without_target(found: Found, partition: int, state: State, target: Target | None) -> tuple[str, str]:

@@ -4,10 +4,21 @@ Promises: it tells of each commit what it did, in the order in which the store d
 in one commit share a line. Refuses: to guess. What was before the history that the store keeps is called unknown.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from apportion.cluster.records import DRAINED, LEAVES, REPLACED, Ownership, decoded, decoded_target, partition_of
+from apportion.cluster.records import (
+    DRAINED,
+    LEAVES,
+    REPLACED,
+    Ownership,
+    checked_controller,
+    decoded,
+    decoded_target,
+    partition_of,
+)
 from apportion.cluster.view import View
+from apportion.errors import BadSnapshot
 from apportion.stores.api import Change, Event, Item
 
 _ASKED = {
@@ -20,7 +31,7 @@ MAX_LISTED = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing that changed: a member, a drain, a static, the controller, the target, or a move.
+    """One thing that changed: a member, a drain, a static, the controller, the target, a move; or a damage.
 
     Of a move: which partitions, from whom to whom (None: nobody), and why.
     """
@@ -64,17 +75,24 @@ class Story:
 
     def tell(self, change: Change) -> list[Line]:
         """Return the lines of one change, and take it into the view."""
-        lines: list[Line] = []
-        ways: dict[_Way, list[int]] = {}
+        lines: dict[str, Line] = {}
+        ways: dict[str, _Way] = {}
         for event in change.events:
             kind, _, name = event.key.removeprefix(self.view.keys.live).partition("/")
             partition = partition_of(name, self.view.partitions) if kind == "own" else None
-            if partition is not None and event.value is not None:
-                ways.setdefault(self._way(partition, decoded(Ownership, event.value)), []).append(partition)
-            elif text := self._text(kind, name, event, change):
-                lines.append(Line(revision=change.revision, kind=kind, text=text))
-        self.view.apply(change, 0.0)
-        return [*lines, *(_moved(change.revision, way, partitions) for way, partitions in ways.items())]
+            with suppress(BadSnapshot):  # told below
+                if partition is not None and event.value is not None:
+                    ways[event.key] = self._way(partition, decoded(Ownership, event.value))
+                elif text := self._text(kind, name, event, change):
+                    lines[event.key] = Line(revision=change.revision, kind=kind, text=text)
+        for each in self.view.apply(change, 0.0).damaged:
+            text = f"{each.key.removeprefix(self.view.keys.live)} is damaged: {each.problem}"
+            lines[each.key] = Line(revision=change.revision, kind="damage", text=text)
+            ways.pop(each.key, None)
+        together: dict[_Way, list[int]] = {}
+        for key, way in ways.items():
+            together.setdefault(way, []).append(int(key.rpartition("/")[2]))
+        return [*lines.values(), *(_moved(change.revision, way, partitions) for way, partitions in together.items())]
 
     def _text(self, kind: str, name: str, event: Event, change: Change) -> str:
         if kind == "member":
@@ -113,8 +131,8 @@ class Story:
     def _controller(self, event: Event, revision: int) -> str:
         if event.value is None:
             before = self.view.leading
-            return f"no controller: {'it' if before is None else before.holder.split()[0]} is gone"
-        return f"{event.value.decode().split()[0]} is controller (term {revision})"
+            return f"no controller: {'it' if before is None else before.holder.rpartition(' ')[0]} is gone"
+        return f"{checked_controller(event.value).rpartition(' ')[0]} is controller (term {revision})"
 
     def _target(self, value: bytes) -> str:
         target, before = decoded_target(value), self.view.target
@@ -129,6 +147,8 @@ class Story:
     def _way(self, partition: int, new: Ownership) -> _Way:
         owned = self.view.owned(partition)
         old = owned.ownership
+        if self.view.is_damaged(partition):
+            return _Way(source=None, target=new.owner, why="its damaged record was written anew")
         if new.epoch > old.epoch + 1:
             return _Way(source=None, target=new.owner, why="who owned it before is not kept")
         return _Way(source=old.owner, target=new.owner, why=self._why(old, new))

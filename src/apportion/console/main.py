@@ -42,6 +42,7 @@ GROUP_COMMANDS = {
     "ls": "List the groups of a store.",
     "plan": "Show what members that join, leave or drain would move.",
     "release": "Let the next owner take a quarantined or waiting partition at once.",
+    "repair": "Write damaged records anew, so that what they cost is served again.",
     "resize": "Give a group that nobody is in another number of partitions.",
     "run": "Join, and run a command for each partition that is owned.",
     "show": "Show members, target, and what is not as it should be.",

@@ -1,0 +1,124 @@
+"""A bad record costs itself, on a real SQLite file: members that share partitions, a newcomer, and the command."""
+
+import json
+import logging
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+
+from apportion.cluster.records import Keys, Ownership, encoded
+from apportion.errors import InvalidInput, NotOwner
+from apportion.sync import open_group
+from tests.cluster.malformed import mixed
+from tests.console.grouping import URL, eventually, item_of, members, write
+from tests.console.running import run
+
+KEYS, PARTITIONS = Keys(group="mailers"), 8
+TTL = timedelta(seconds=2)
+
+
+def damaged(folder):
+    done = run("group", "show", URL, "mailers", "--json", folder=folder)
+    return {each["key"]: each["problem"] for each in json.loads(done.stdout)["damaged"]}
+
+
+def repaired(folder):
+    done = run("group", "repair", URL, "mailers", "--json", folder=folder)
+    assert 0 == done.returncode, done.stderr
+    return {each["key"]: each["done"] for each in json.loads(done.stdout)["repaired"]}
+
+
+def held(groups):
+    return sorted(partition for each in groups.values() for partition in each.owned)
+
+
+def seen_damaged(groups):
+    view = groups["a"]._membership.driver.view
+    return {each for each in range(PARTITIONS) if view.is_damaged(each)}
+
+
+def share_all_but_damaged(groups, *members):
+    """Whether all that is not damaged is owned once, and each of these has some."""
+    rest = sorted(set(range(PARTITIONS)) - seen_damaged(groups))
+    return held(groups) == rest and all(groups[each].owned for each in members)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "count"), [(1, 16), pytest.param(2, 200, marks=pytest.mark.soak)])
+def test_of_malformed_records_on_sqlite_each_costs_itself_alone(seed, count, tmp_path):
+    survived = 0
+    with members(tmp_path, "a", "b", "c", partitions=PARTITIONS, lease_ttl=TTL) as groups:
+        for key, value, _ in mixed(seed, count, group="mailers", members=tuple("abc"), partitions=PARTITIONS):
+            write(tmp_path, key, value)
+            eventually(lambda: share_all_but_damaged(groups, "a", "b", "c"))
+            with ExitStack() as stack:
+                url = f"sqlite:///{tmp_path}/work.db"
+                newcomer = open_group(url, "mailers", partitions=PARTITIONS, member_id="n", lease_ttl=TTL)
+                with_newcomer = groups | {"n": stack.enter_context(newcomer)}
+                eventually(lambda: share_all_but_damaged(with_newcomer, "n"))  # noqa: B023 - called at once
+            repaired(tmp_path)
+            eventually(lambda: held(groups) == list(range(PARTITIONS)))
+            survived += 1
+    assert count == survived
+    print(f"{survived} of {count} malformed records survived on SQLite (seed {seed})")
+
+
+def test_a_damaged_partition_is_shown_logged_once_and_repaired_under_an_epoch_never_given(tmp_path, caplog):
+    caplog.set_level(logging.ERROR, "apportion.group")
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        group = groups["a"]
+        write(tmp_path, KEYS.own(3), b"{}")
+        eventually(lambda: 3 not in group.owned)
+        group.wait_until_settled()  # it is not waited for
+        assert held(groups) == [0, 1, 2, 4, 5, 6, 7]
+        with pytest.raises(NotOwner, match="its record is damaged; mend it with: apportion group repair"):
+            group._membership.token(3)
+        assert 1 == sum("own/3 is damaged" in each.getMessage() for each in caplog.records)
+        assert {KEYS.own(3)} == set(damaged(tmp_path))
+        text = run("group", "show", URL, "mailers", folder=tmp_path).stdout.decode()
+        assert "damaged: live/mailers/own/3: owner of Ownership is None, expected a record that has it." in text
+        assert "1 damaged, settled" in text
+        before = item_of(tmp_path, KEYS.own(3)).revision
+        done = run("group", "repair", URL, "mailers", folder=tmp_path).stdout.decode()
+        assert done.endswith("group repair: mailers: 1 record repaired\n")
+        eventually(lambda: 3 in group.owned)
+        assert group.owned[3].token.epoch > before
+        assert (
+            b"group repair: mailers: no record is damaged\n"
+            == run("group", "repair", URL, "mailers", folder=tmp_path).stdout
+        )
+
+
+def test_an_epoch_that_went_back_is_found_in_the_history_and_repaired(tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        write(tmp_path, KEYS.own(3), encoded(Ownership(epoch=0)))
+        eventually(lambda: 3 not in groups["a"].owned)
+        assert "which was seen before" in damaged(tmp_path)[KEYS.own(3)]
+        assert {KEYS.own(3)} == set(repaired(tmp_path))
+        eventually(lambda: held(groups) == list(range(PARTITIONS)))
+
+
+def test_a_damaged_group_record_is_made_anew_by_who_joins_with_as_many_partitions_as_its_target(tmp_path):
+    url = f"sqlite:///{tmp_path}/work.db"
+    with members(tmp_path, "a", partitions=PARTITIONS):
+        good = item_of(tmp_path, KEYS.record).value
+        write(tmp_path, KEYS.record, b"\xff")
+        assert {KEYS.record} == set(damaged(tmp_path))
+        with pytest.raises(InvalidInput, match="partitions of group mailers"):
+            open_group(url, "mailers", partitions=4, member_id="b").__enter__()
+        with open_group(url, "mailers", partitions=PARTITIONS, member_id="b"):
+            assert good == item_of(tmp_path, KEYS.record).value
+        later = good.replace(b'"format":1', b'"format":2').replace(b"cooperative", b"quantum")
+        write(tmp_path, KEYS.record, later)
+        with pytest.raises(InvalidInput, match="format of group mailers"):
+            open_group(url, "mailers", partitions=PARTITIONS, member_id="b").__enter__()
+        assert later == item_of(tmp_path, KEYS.record).value
+
+
+def test_repair_keeps_of_a_group_record_what_can_be_read(tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS, mode="eager"):
+        good = item_of(tmp_path, KEYS.record).value
+        write(tmp_path, KEYS.record, good.replace(b'"partitions":8', b'"partitions":-8'))
+        assert {KEYS.record: "written anew: 8 partitions, eager, optimal"} == repaired(tmp_path)
+        assert good == item_of(tmp_path, KEYS.record).value

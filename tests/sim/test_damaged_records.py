@@ -1,0 +1,89 @@
+"""A bad record costs itself: 200 malformed records, one after another, in a group of three and a newcomer.
+
+Of each kind bytes, types, depth and range; see `tests/cluster/malformed.py`. After each all partitions but the damaged
+are served, by members that never ended; a newcomer joins and gets its share; `group repair` brings the rest back.
+"""
+
+import pytest
+
+from apportion.console.group_repair import repair
+from apportion.sim.groups import NoLiveOverlap, TokensAreUnique
+from apportion.stores import Absent, Committed, Put, Unchanged
+from tests.cluster.malformed import mixed
+from tests.sim.scene import GROUP, KEYS, Scene
+
+MEMBERS, NEWCOMER = ("a", "b", "c"), "n"
+PARTITIONS, RECORDS = 8, 200
+SECONDS = 12.0
+SERVED_SECONDS = 61.0  # after so long no session that a damage ended counts against a partition
+
+
+@pytest.fixture
+def open_scene():
+    made = []
+
+    def open_one(seed):
+        scene = Scene(seed, partitions=PARTITIONS, held=None, alone=(NoLiveOverlap, TokensAreUnique)).__enter__()
+        made.append(scene)
+        scene.start("a", is_static=True)
+        scene.start("b", "c")
+        scene.until(lambda: served(scene, *MEMBERS) == set(range(PARTITIONS)))
+        return scene
+
+    yield open_one
+    for scene in made:
+        scene.__exit__(None, None, None)
+
+
+def served(scene, *members):
+    """Return the partitions that members hold now, each by one of them, if all these are there; else none."""
+    if not {KEYS.member(each) for each in members} <= scene.world.checker.history.items.keys():
+        return set()
+    held = [partition for each in members for partition in scene.held(each)]
+    assert len(held) == len(set(held))
+    return set(held) if all(scene.held(each) for each in members) else set()
+
+
+def healthy(scene):
+    """Return the partitions whose records are not damaged."""
+    return {each for each in range(PARTITIONS) if not scene.driver("a").view.is_damaged(each)}
+
+
+def damage(scene, key, value, *, keeps_lease):
+    """Write a record over what is there, as somebody who is no member."""
+    item = scene.world.checker.history.items.get(key)
+
+    async def write():
+        when = Absent(key=key) if item is None else Unchanged(key=key, revision=item.revision)
+        put = Put(key=key, value=value, lease=item.lease if item is not None and keeps_lease else None)
+        return await scene.world.store("op").commit(when=[when], puts=[put])
+
+    return isinstance(scene.world.run(write()), Committed)
+
+
+def mend(scene):
+    async def work():
+        return await repair(scene.world.store("op"), GROUP, "the store")
+
+    return scene.world.run(work())
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"), [(1, 24), pytest.param(2, RECORDS, marks=pytest.mark.slow), *[
+        pytest.param(seed, RECORDS, marks=pytest.mark.soak) for seed in range(3, 13)]],
+)  # fmt: skip
+def test_of_malformed_records_each_costs_itself_alone(seed, count, open_scene):
+    scene, survived = open_scene(seed), 0
+    for key, value, keeps_lease in mixed(seed, count, group=GROUP, members=MEMBERS, partitions=PARTITIONS):
+        while not damage(scene, key, value, keeps_lease=keeps_lease):
+            scene.wait(0.01)
+        scene.until(lambda: served(scene, *MEMBERS) >= healthy(scene), seconds=SECONDS)
+        scene.start(NEWCOMER)
+        scene.until(lambda: served(scene, *MEMBERS, NEWCOMER) >= healthy(scene), seconds=SECONDS)
+        scene.leave(NEWCOMER)
+        mend(scene)
+        scene.until(lambda: served(scene, *MEMBERS) == set(range(PARTITIONS)), seconds=SECONDS)
+        scene.wait(SERVED_SECONDS)
+        survived += 1
+    assert count == survived
+    print(f"{survived} of {count} malformed records survived (seed {seed})")
