@@ -13,7 +13,7 @@ from apportion.console import group_report as report
 from apportion.console.edits import Edits
 from apportion.console.group_apply import Applied, acts_of, carry_out, told
 from apportion.console.group_plan import Change, change_of, print_change, print_change_json
-from apportion.console.group_repair import repair
+from apportion.console.group_repair import print_repairs, repair
 from apportion.console.group_run import Joining, run
 from apportion.console.group_saving import MemberPlan, read_plan, save_plan
 from apportion.console.group_state import Found, opened, read, read_all, shown_url
@@ -184,15 +184,7 @@ def repair_group(url: str, name: str, /, *, json: bool = False) -> None:
         Print one JSON object instead.
     """
 
-    done = _asked(url, lambda store: repair(store, name, shown_url(url)))
-    if json:
-        rows = [{"key": each.damage.key, "problem": each.damage.problem, "done": each.deed} for each in done]
-        print_json("group repair", group=name, repaired=rows)
-        return
-    for each in done:
-        print(f"{each.damage.key}: {each.damage.problem}\n  {each.deed}")
-    words = f"{len(done)} record" + "s" * (len(done) != 1) + " repaired" if done else "no record is damaged"
-    print(f"group repair: {name}: {words}")
+    print_repairs(name, _asked(url, lambda store: repair(store, name, shown_url(url))), json=json)
 
 
 def resize_group(url: str, name: str, partitions: int, /, *, json: bool = False) -> None:

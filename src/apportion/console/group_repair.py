@@ -6,7 +6,8 @@ controller writes its record anew first, that stands.
 Refuses: to guess whose a partition was. It belongs to nobody, and its next owner claims it.
 """
 
-import json
+import json as json_format
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -14,6 +15,7 @@ from apportion.cluster.damage import Damage
 from apportion.cluster.fields import parsed
 from apportion.cluster.records import GroupRecord, Ownership, Target, decoded, encoded, encoded_target
 from apportion.console.group_state import Found, happened, read
+from apportion.console.output import print_json
 from apportion.errors import BadSnapshot
 from apportion.stores.api import CoordinationStore, Put, Unchanged
 
@@ -39,6 +41,18 @@ async def repair(store: CoordinationStore, name: str, shown: str) -> tuple[Repai
         if happened(await store.commit(when=[compare], puts=puts, deletes=deletes), shown):
             done.append(Repaired(damage=damage, deed=deed))
     return tuple(done)
+
+
+def print_repairs(name: str, done: Sequence[Repaired], *, json: bool) -> None:
+    """Print what was done, a record each."""
+    if json:
+        rows = [{"key": each.damage.key, "problem": each.damage.problem, "done": each.deed} for each in done]
+        print_json("group repair", group=name, repaired=rows)
+        return
+    for each in done:
+        print(f"{each.damage.key}: {each.damage.problem}\n  {each.deed}")
+    words = f"{len(done)} record" + "s" * (len(done) != 1) + " repaired" if done else "no record is damaged"
+    print(f"group repair: {name}: {words}")
 
 
 async def _mended(store: CoordinationStore, found: Found, damage: Damage) -> tuple[Put | None, str]:
@@ -72,6 +86,6 @@ def _as_far_as_read(value: bytes, otherwise: GroupRecord) -> GroupRecord:
         return otherwise
     for each in said.keys() & asdict(otherwise).keys():
         with suppress(BadSnapshot):
-            one = json.dumps(asdict(otherwise) | {each: said[each]}).encode()
+            one = json_format.dumps(asdict(otherwise) | {each: said[each]}).encode()
             otherwise = decoded(GroupRecord, one)
     return otherwise
