@@ -87,6 +87,8 @@ async def read(store):
 async def unneeded(store):
     """Return the keys of the name that the newest version does not need."""
     chunks = {item.key: item.value for item in (await store.scan(KEYS.prefix)).items}
+    if KEYS.head not in chunks:
+        return chunks.keys()
     head = decode_head(chunks[KEYS.head])
     return chunks.keys() - {KEYS.head, *(key for link in head.links for key in KEYS.parts(link))}
 

@@ -9,13 +9,13 @@ import pytest
 import apportion
 from apportion.cluster.driver import Driver
 from apportion.cluster.options import Options
-from apportion.cluster.publication import AGAIN_SECONDS
+from apportion.cluster.publication import AGAIN_SECONDS, CHECK_SECONDS
 from apportion.cluster.records import GroupRecord, MemberRecord
 from apportion.cluster.session import Sessions
-from apportion.cluster.tables import Keys, decode_head
+from apportion.cluster.tables import Keys, decode_head, resolved
 from apportion.errors import StoreDenied
 from apportion.sim import World
-from apportion.stores import Absent, Put, Unchanged
+from apportion.stores import Absent, Committed, Put, Unchanged
 from tests.cluster.tables_sample import ring
 
 PATIENCE_SECONDS = 20
@@ -110,4 +110,37 @@ def test_it_is_tried_again_at_a_bounded_pace_until_it_can_be_done(denied, advice
         assert 1 == decode_head(head.value).version
 
     with caplog.at_level(logging.WARNING, "apportion"), World(1) as world:
+        world.run(story(world))
+
+
+@pytest.mark.parametrize("damage", [b"?", None])
+def test_a_table_of_owners_that_somebody_damages_is_published_anew(damage):
+    drivers = {}
+
+    async def live(world, name):
+        store, clock = world.store(name), world.clock(name)
+        options = Options(group="g", record=GroupRecord(partitions=4), member_id=name, member=MemberRecord(nonce=""))
+        drivers[name] = Driver(store, Sessions(world.store(name), clock), clock, options)
+        await drivers[name].run()
+
+    async def story(world):
+        store = world.store("another")
+        for name in ("m1", "m2"):
+            world.spawn(name, live(world, name))
+        await asyncio.sleep(5)
+        items = (await store.scan(TABLE.prefix)).items
+        number = decode_head({each.key: each.value for each in items}[TABLE.head]).version
+        for found in items:  # the head, or a chunk of it
+            puts = [] if damage is None else [Put(key=found.key, value=damage)]
+            deletes = [found.key] if damage is None else []
+            when = [Unchanged(key=found.key, revision=found.revision)]
+            assert isinstance(await store.commit(when=when, puts=puts, deletes=deletes), Committed)
+        await asyncio.sleep(CHECK_SECONDS + 1)
+        chunks = {each.key: each.value for each in (await store.scan(TABLE.prefix)).items}
+        head = decode_head(chunks[TABLE.head])
+        assert head.version > number
+        assert 4 == len(resolved(head, TABLE, chunks))
+        assert [1, 1] == [each.statistics.sessions for each in drivers.values()]
+
+    with World(1) as world:
         world.run(story(world))

@@ -119,6 +119,7 @@ def test_a_reader_of_any_link_comes_to_the_newest_value():
             values[-2] if heads else None,
             values[-1],
             incarnation=1,
+            number=place + 1,
             nonce=f"n{place}",
             part_bytes=10**6,
         )
@@ -133,9 +134,9 @@ def test_a_reader_of_any_link_comes_to_the_newest_value():
 
 def test_the_delta_of_another_version_is_refused_by_its_epoch():
     first, second, third = many(1), _changed(many(1), 7), _changed(many(1), 5)
-    head, chunks = follow_up(None, None, first, incarnation=1, nonce="n1", part_bytes=10**6)
+    head, chunks = follow_up(None, None, first, incarnation=1, number=1, nonce="n1", part_bytes=10**6)
     kept = dict(zip(KEYS.parts(head.links[0]), chunks, strict=True))
-    later, chunks = follow_up(head, first, second, incarnation=1, nonce="n2", part_bytes=10**6)
+    later, chunks = follow_up(head, first, second, incarnation=1, number=2, nonce="n2", part_bytes=10**6)
     kept |= dict(zip(KEYS.parts(later.links[1]), chunks, strict=True))
     assert same(second, resolved(later, KEYS, kept))
     with pytest.raises(BadSnapshot, match="as announced"):
@@ -152,7 +153,7 @@ def test_a_new_reader_meets_few_deltas_that_are_smaller_than_their_snapshot():
     head, was, lengths = None, None, []
     value = many(1)
     for place in range(3 * MAX_DELTAS):
-        head, _ = follow_up(head, was, value, incarnation=1, nonce="n", part_bytes=10**6)
+        head, _ = follow_up(head, was, value, incarnation=1, number=place + 1, nonce="n", part_bytes=10**6)
         was, value = value, _changed(value, 7 * place)
         lengths.append(len(head.links))
         base, *deltas = head.links
@@ -167,7 +168,7 @@ def test_small_deltas_are_followed_by_a_snapshot_after_thirty_two():
     head, was, lengths = None, None, []
     for number in range(1, 2 * MAX_DELTAS + 4):
         value = Assignment(topology=Topology(topology.nodes, number=number), rows=((0,), (1,)))
-        head, _ = follow_up(head, was, value, incarnation=1, nonce="n", part_bytes=10**6)
+        head, _ = follow_up(head, was, value, incarnation=1, number=number, nonce="n", part_bytes=10**6)
         was = value
         lengths.append(len(head.links))
     assert [*range(1, MAX_DELTAS + 2), *range(1, MAX_DELTAS + 2), 1] == lengths

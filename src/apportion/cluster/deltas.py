@@ -90,12 +90,15 @@ def _applied(was: Routing, raw: bytes) -> Routing:
     columns = list(_cut(rest, [integer(length) for length in items(lengths)]))
     topology = _topology(was.topology, [integer(index) for index in items(left)], items(nodes), integer(number))
     entries = dict(_moved(was, topology))
-    positions = list(entries)
+    there = list(entries)
     for place in accumulate(numbers_of(columns.pop(0), 4, integer(gone))):
-        del entries[positions[place]]
+        del entries[there[place]]
     count = integer(puts)
     put_rows = rows_of(columns.pop(), integer(width), count, len(topology))
-    entries.update(zip(_positions(columns, count), put_rows, strict=True))
+    positions = list(_positions(columns, count))
+    if positions and isinstance(positions[0], int) != _is_numbered(was):
+        _refuse("positions of the other kind")
+    entries.update(zip(positions, put_rows, strict=True))
     if any(_GONE in row for row in set(entries.values())):
         _refuse("rows of a node that left")
     if isinstance(was, Assignment):
@@ -105,6 +108,11 @@ def _applied(was: Routing, raw: bytes) -> Routing:
     starts = tuple(sorted(entries))
     rows = tuple(map(entries.__getitem__, starts))
     return Table(topology=topology, hasher=was.hasher, starts=starts, rows=rows, slots=integer(slots) or None)
+
+
+def _is_numbered(value: Routing) -> bool:
+    """Whether positions of a value are numbers; else they are bytes."""
+    return isinstance(value, Assignment) or isinstance(value.starts[0], int)
 
 
 def _frame(value: Routing) -> tuple[object, ...]:

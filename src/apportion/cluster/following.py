@@ -9,7 +9,8 @@ never go back. A version is its number within one life of the store: a store tha
 was published before it, and that is followed, as a *later* version. Whoever publishes goes on from there, so that a
 reader who waited for the old number to be reached would route by a table that nobody maintains; and what is owned under
 the restored records has tokens above all earlier ones, by the same order. A store that went back without another
-incarnation is believed by nobody: the version stays until the numbers have grown past it, and `trouble` says so.
+incarnation is believed by nobody: the version stays until the numbers have grown past it, and `trouble` says so. What
+is damaged ends no follower: the version at hand goes on, `trouble` says why, and the next publish mends it.
 """
 
 import asyncio
@@ -19,17 +20,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextman
 from apportion.cluster.deltas import Routing
 from apportion.cluster.routes import Routes
 from apportion.cluster.tables import Keys, Link, Version, decode_head, resolved
-from apportion.errors import (
-    ApportionError,
-    InvalidInput,
-    Outdated,
-    StoreClosed,
-    StoreDenied,
-    StoreUnavailable,
-    StoreWentBack,
-    Unavailable,
-    Unsafe,
-)
+from apportion.errors import ApportionError, BadSnapshot, StoreClosed, StoreUnavailable, StoreWentBack
 from apportion.model.clock import Clock
 from apportion.placement.hashers import Hasher
 from apportion.stores.api import Change, CoordinationStore, Scan
@@ -37,7 +28,6 @@ from apportion.stores.clock import clock_here
 
 CONFIRM_SECONDS = 5.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
-_TROUBLES = (Unavailable, Outdated, Unsafe, InvalidInput, StoreDenied, StoreClosed)
 
 
 class Following:
@@ -66,9 +56,13 @@ class Following:
     async def start(self, *, within_seconds: float = 10.0) -> None:
         """Return when a first version is there; `StoreUnavailable` when nobody published one within that time.
 
-        `BadSnapshot` and `InvalidInput` say at once why what is there cannot be followed.
+        What is damaged is waited for as long, for the next publish mends it; then `BadSnapshot` says why. Any other
+        `InvalidInput` says at once why what is there cannot be followed.
         """
-        await self._read()
+        try:
+            await self._read()
+        except BadSnapshot as error:
+            self._trouble = error
         self._work = asyncio.gather(self._follow(), self._confirm_often())
         async with AsyncExitStack() as otherwise:
             otherwise.push_async_callback(self.close)
@@ -177,7 +171,7 @@ class Following:
         """Keep what a store, a snapshot or another release did to us: the version at hand goes on."""
         try:
             yield
-        except _TROUBLES as error:
+        except ApportionError as error:
             self._trouble = error
 
     async def _confirm_often(self) -> None:
@@ -209,8 +203,17 @@ class Following:
         self._confirmed(self._take(scan), sent)
 
     def _confirmed(self, newest: Version | None, sent: float) -> None:
-        if newest is not None and self._routes is not None and self._routes.version == newest:
-            self._confirmed_at, self._trouble = sent, None
+        if newest is None or self._routes is None:
+            return
+        if self._routes.version == newest:
+            self._confirmed_at, self._trouble, self._heard = sent, None, newest
+        self._note_back(newest)
+
+    def _note_back(self, newest: Version) -> None:
+        """Say so when the numbers of the name went back."""
+        if self._routes is not None and newest < self._routes.version:
+            seen, found = f"version {self._routes.version}", f"version {newest}"
+            self._trouble = StoreWentBack(f"table {self._keys.name}", seen, found)
 
     def _take(self, scan: Scan) -> Version | None:
         """Take what a scan shows, made from its snapshot; return the version that it announces."""
@@ -237,7 +240,9 @@ class Following:
             else:
                 self._chunks[event.key] = event.value
         self._seen = (incarnation, change.revision)
-        self._show(at=self._at)
+        newest = self._show(at=self._at)
+        if newest is not None:
+            self._note_back(newest)
 
     def _show(self, *, at: tuple[Link, Routing] | None) -> Version | None:
         """Swap to the version that the chunks at hand announce, if it is newer; return it, None if there is none."""
@@ -248,6 +253,7 @@ class Following:
         value = resolved(head, self._keys, self._chunks, at=at)
         self._routes = Routes.of(newest, value, head.epoch, self._hasher)
         self._at = (head.links[-1], value)
+        self._trouble = None
         self._swapped.set()
         self._swapped = asyncio.Event()
         return newest

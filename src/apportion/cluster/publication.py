@@ -2,18 +2,28 @@
 
 Promises: what is published is what the ownership records said at one moment, under the controller's term: one that has
 lost it publishes nothing more. Changes that come close together are one version. What cannot be published, because
-something else lies under the name of the group, is told once and tried again now and then; the members go on.
+something else lies under the name of the group, is told once and tried again now and then; the members go on. A table
+that somebody damages is found by a look every half a minute, and published anew.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 from apportion.cluster.controller import Controller
 from apportion.cluster.publishing import Publisher
 from apportion.cluster.view import View
-from apportion.errors import ApportionError, Conflict, InvalidInput, Outdated, StoreDenied, StoreUnavailable
+from apportion.errors import (
+    ApportionError,
+    Conflict,
+    InvalidInput,
+    Outdated,
+    StoreDenied,
+    StoreUnavailable,
+    StoreWentBack,
+)
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.stores.api import CoordinationStore, Unchanged
@@ -21,6 +31,7 @@ from apportion.stores.api import CoordinationStore, Unchanged
 logger = logging.getLogger("apportion.group")
 PAUSE_SECONDS = 0.2
 AGAIN_SECONDS = 5.0
+CHECK_SECONDS = 30.0
 
 
 async def publish_owners(
@@ -29,9 +40,16 @@ async def publish_owners(
     """Publish the owners under the name of the group, whenever they change while this process is the controller."""
     fresh = partial(Publisher, store, view.keys.group, incarnation=view.incarnation)
     publisher, term, published, told = fresh(), 0, -1, ""
+    loop = asyncio.get_running_loop()
+    check_at = loop.time() + CHECK_SECONDS
     while True:
         while controller.term is None or (term, published) == (controller.term, view.moves):
-            await turn()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(check_at):
+                    await turn()
+            if loop.time() >= check_at:
+                check_at = loop.time() + CHECK_SECONDS
+                published = published if await _is_intact(publisher) else -1
         if controller.term != term:
             publisher, term = fresh(), controller.term
         moves, pause = view.moves, PAUSE_SECONDS
@@ -44,6 +62,13 @@ async def publish_owners(
             publisher, pause = fresh(), AGAIN_SECONDS
             told = _tell(view.keys.group, error, told)
         await asyncio.sleep(pause)
+
+
+async def _is_intact(publisher: Publisher) -> bool:
+    """Whether what was published is as it was; a store that is away is asked later."""
+    with suppress(StoreDenied, StoreUnavailable, StoreWentBack):
+        return await publisher.is_intact()
+    return True
 
 
 def owners(view: View) -> Assignment:

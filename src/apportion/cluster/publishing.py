@@ -10,7 +10,7 @@ Refuses: to overwrite what another published meanwhile, and a table where an ass
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from uuid import uuid4
 
@@ -23,6 +23,7 @@ from apportion.cluster.tables import (
     decode_head,
     encode_head,
     follow_up,
+    is_of_later_release,
     kind_of,
     resolved,
     routed,
@@ -38,6 +39,7 @@ from apportion.stores.api import (
     Outcome,
     Put,
     Refused,
+    Scan,
     Unchanged,
     Unknown,
 )
@@ -57,14 +59,20 @@ class Published:
     is_snapshot: bool
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What a publisher knows of its name: the head and its value, and which revision wrote each key."""
+    """What a publisher knows of its name: the head and its value, and which revision wrote each key.
+
+    `number` is that of the last version. Where what is there is damaged, there is no head, and the number is one that
+    was never given: each was at most the revision that wrote it, so the revision of the store is above all.
+    """
 
     incarnation: int
     head: Head | None
     value: Routing | None
     revisions: dict[str, int]
+    number: int
+    is_damaged: bool = False
 
 
 class Publisher:
@@ -80,6 +88,7 @@ class Publisher:
         self._keys = Keys(name)
         self._incarnation = incarnation
         self._known: _Known | None = None
+        self._last = Version(incarnation=0, number=0)  # the newest that was seen here
 
     async def publish(self, value: Routing, *, when: Sequence[Compare] = ()) -> Published:
         """Make `value` the next version, if every compare of `when` holds too; one that is the newest stays as it is.
@@ -101,7 +110,9 @@ class Publisher:
                 self._known = known
                 return _published(known.incarnation, links, (ours or links)[-1], value)
             if refused_from is not None:
-                raise self._refusal(refused_from, known, unsure=unsure)
+                if not _is_damaged_since(refused_from, known):
+                    raise self._refusal(refused_from, known, unsure=unsure)
+                known = _anew(known)
             nonce = uuid4().hex[:12]
             attempts.add(nonce)
             outcome = await self._attempt(known, value, when, nonce)
@@ -111,6 +122,29 @@ class Publisher:
             unsure |= isinstance(outcome, Unknown)
             refused_from = known if isinstance(outcome, Refused) else None
         raise StoreUnavailable("the store", f"it did not answer {_TRIES} times", _PERHAPS)
+
+    async def renew(self) -> Published:
+        """Publish the newest version once more, whole and under a number that nobody saw: what went back is mended.
+
+        `BadSnapshot` when nobody can read it: then the next publish mends it. Other errors as those of `publish`.
+        """
+        self._known = None
+        known = await self._read(unsure=False)
+        if known.value is None:
+            found = "damaged" if known.is_damaged else "nothing"
+            hint = "Publish it: that mends what is damaged. Until then followers go on by what they have."
+            raise BadSnapshot(f"table {self._keys.name}", found, "a version that can be read", hint)
+        self._known = _anew(known)
+        return await self.publish(known.value)
+
+    async def is_intact(self) -> bool:
+        """Whether all that the newest version is made of is as this publisher left it; one scan."""
+        known = self._known
+        if known is None or known.head is None:
+            return True
+        found = {item.key: item.revision for item in (await self._store.scan(self._keys.prefix)).items}
+        needed = [self._keys.head, *(key for link in known.head.links for key in self._keys.parts(link))]
+        return all(found.get(key) == known.revisions[key] for key in needed)
 
     async def _read(self, *, unsure: bool) -> _Known:
         """Return what is known, once; it is learnt again after anything but a success."""
@@ -125,18 +159,37 @@ class Publisher:
             raise StoreUnavailable(error.store, error.reason, _PERHAPS) from error
         if self._incarnation not in (None, scan.incarnation):
             raise StoreWentBack(f"table {self._keys.name}", f"life {self._incarnation}", f"life {scan.incarnation}")
-        chunks = {item.key: item.value for item in scan.items}
-        head = decode_head(chunks[self._keys.head]) if self._keys.head in chunks else None
-        revisions = {item.key: item.revision for item in scan.items}
-        value = None if head is None else self._value(head, chunks)
-        return _Known(incarnation=scan.incarnation, head=head, value=value, revisions=revisions)
+        return self._found(scan)
 
-    def _value(self, head: Head, chunks: dict[str, bytes]) -> Routing | None:
-        """Return the newest value; None when its chunks are damaged, which the next snapshot mends."""
+    def _found(self, scan: Scan) -> _Known:
+        """Return what a scan shows; what is damaged, or went back, is no head to go on from."""
+        chunks = {item.key: item.value for item in scan.items}
+        head, value = self._newest(chunks)
+        seen = self._last.number if self._last.incarnation == scan.incarnation else 0
+        is_damaged = value is None and self._keys.head in chunks
+        number = max([0, *map(self._keys.version_of, chunks)]) if head is None else head.version
+        if is_damaged or number < seen:  # others may have seen newer versions
+            is_damaged, value, number = True, None, scan.revision
+        self._last = max(self._last, Version(incarnation=scan.incarnation, number=number if value else seen))
+        return _Known(
+            incarnation=scan.incarnation,
+            head=None if is_damaged else head,
+            value=value,
+            revisions={item.key: item.revision for item in scan.items},
+            number=number,
+            is_damaged=is_damaged,
+        )
+
+    def _newest(self, chunks: dict[str, bytes]) -> tuple[Head | None, Routing | None]:
+        """Return the head and its value, each None where it is damaged; `BadSnapshot` for that of a later release."""
+        head = None
         try:
-            return resolved(head, self._keys, chunks)
-        except BadSnapshot:
-            return None
+            head = decode_head(chunks[self._keys.head]) if self._keys.head in chunks else None
+            return head, None if head is None else resolved(head, self._keys, chunks)
+        except InvalidInput:
+            if is_of_later_release(chunks[self._keys.head]):
+                raise
+            return head, None
 
     def _is_newest(self, head: Head | None, value: Routing) -> bool:
         if head is None:
@@ -151,7 +204,10 @@ class Publisher:
         limits = self._store.capabilities()
         part_bytes = max(1, min(limits.max_value_bytes, limits.max_commit_bytes // 2))
         life = known.incarnation
-        head, chunks = follow_up(known.head, known.value, value, incarnation=life, nonce=nonce, part_bytes=part_bytes)
+        number = known.number + 1
+        head, chunks = follow_up(
+            known.head, known.value, value, incarnation=life, number=number, nonce=nonce, part_bytes=part_bytes
+        )
         revision = known.revisions.get(self._keys.head)
         old_head = Absent(key=self._keys.head) if not revision else Unchanged(key=self._keys.head, revision=revision)
         always: list[Compare] = [old_head, *when]
@@ -165,14 +221,19 @@ class Publisher:
             if not isinstance(outcome, Committed):
                 return outcome
             revisions |= {put.key: outcome.revision for put in batch}
-        old = self._unneeded(known, head, room.less(map(_put_bytes, last)))
-        unchanged = [Unchanged(key=key, revision=known.revisions[key]) for key in old]
-        when = [*always, *_absent(last), *unchanged]
+        room = room.less(map(_put_bytes, last))
+        old = self._unneeded(known, head, room)
+        needed = [key for link in head.links[:-1] for key in self._keys.parts(link)]
+        room = room.less(2 * _key_bytes(key) for key in old)
+        # Of what the delta rests upon as much as there is room for: who damaged that has it published whole.
+        kept = [*old, *needed[: room.takes(map(_key_bytes, needed))]]
+        when = [*always, *_absent(last), *(Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
         outcome = await self._store.commit(when=when, puts=[*last, pointer], deletes=old)
         if isinstance(outcome, Committed):
             revisions |= {put.key: outcome.revision for put in (*last, pointer)}
-            kept = {key: revision for key, revision in revisions.items() if key not in old}
-            self._known = _Known(incarnation=life, head=head, value=value, revisions=kept)
+            there = {key: revision for key, revision in revisions.items() if key not in old}
+            self._known = _Known(incarnation=life, head=head, value=value, revisions=there, number=number)
+            self._last = max(self._last, Version(incarnation=life, number=number))
         return outcome
 
     def _unneeded(self, known: _Known, head: Head, room: "_Room") -> list[str]:
@@ -211,6 +272,20 @@ class _Room:
         """Return what is left after operations of these sizes."""
         taken = list(sizes)
         return _Room(self.operations - len(taken), self.size_bytes - sum(taken))
+
+
+def _anew(known: _Known) -> _Known:
+    """Return what is known as damaged: the next version is whole, and its number was never given."""
+    number = max([known.number, *known.revisions.values()])
+    return replace(known, head=None, value=None, number=number, is_damaged=True)
+
+
+def _is_damaged_since(before: _Known, now: _Known) -> bool:
+    """Whether a commit was refused since somebody damaged what it rested upon, and not since another published."""
+    if now.is_damaged:
+        return True
+    ours = {} if before.head is None or before.head != now.head else before.revisions
+    return any(now.revisions.get(key) != revision for key, revision in ours.items())
 
 
 def _room(limits: Capabilities, always: Sequence[Compare], pointer: Put) -> _Room:

@@ -99,6 +99,11 @@ class Keys:
         """The pointer."""
         return f"{self.prefix}head"
 
+    def version_of(self, key: str) -> int:
+        """Return which version a chunk belongs to, 0 for any other key."""
+        number = key.removeprefix(self.prefix).partition(".")[0]
+        return int(number) if number.isascii() and number.isdecimal() and len(number) < 20 else 0
+
     def parts(self, link: Link) -> list[str]:
         """Return the keys of a link's chunks, in their order."""
         return [f"{self.prefix}{link.version}.{link.nonce}/{part}" for part in range(link.parts)]
@@ -118,9 +123,16 @@ def routed(value: Routing) -> Routing:
 
 
 def follow_up(
-    head: Head | None, was: Routing | None, now: Routing, *, incarnation: int, nonce: str, part_bytes: int
+    head: Head | None,
+    was: Routing | None,
+    now: Routing,
+    *,
+    incarnation: int,
+    number: int,
+    nonce: str,
+    part_bytes: int,
 ) -> tuple[Head, list[bytes]]:
-    """Return the head of the next version and the chunks of its last link.
+    """Return the head of version `number`, after `head`, and the chunks of its last link.
 
     That is a delta as long as it and those before it are smaller than their snapshot, and not too many.
     """
@@ -133,7 +145,6 @@ def follow_up(
     before = () if head is None or payload is None else head.links
     payload = snapshot(now) if payload is None else payload
     chunks = [payload[start : start + part_bytes] for start in range(0, len(payload), part_bytes)]
-    number = 1 if head is None else head.version + 1
     link = Link(version=number, nonce=nonce, parts=len(chunks), size_bytes=len(payload))
     return Head(incarnation=incarnation, kind=kind_of(now), epoch=now.epoch, links=(*before, link)), chunks
 
@@ -188,7 +199,24 @@ def decode_head(data: bytes) -> Head:
     for before, after in pairwise(links):
         if after.version != before.version + 1:
             refuse(after.version, f"the version after {before.version}")
-    return Head(incarnation=integer(incarnation), kind=text(kind), epoch=epoch(number), links=links)
+    return Head(incarnation=integer(incarnation), kind=text(kind), epoch=_epoch(number), links=links)
+
+
+def _epoch(form: object) -> Epoch:
+    try:
+        return epoch(form)
+    except InvalidInput as error:
+        raise BadSnapshot("epoch of a table's head", None, "a number and a digest", _AGAIN) from error
+
+
+def is_of_later_release(data: bytes) -> bool:
+    """Whether a head says that a later release wrote it: then it is not damaged, and nobody here replaces it."""
+    try:
+        form = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    found = form.get("format_version") if isinstance(form, dict) else None
+    return type(found) is int and found > _FORMAT_VERSION
 
 
 def _link(form: list[object]) -> Link:

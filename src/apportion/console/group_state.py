@@ -94,8 +94,8 @@ class Found:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[CoordinationStore]:
-    """Connect to the store of a URL; `InvalidInput` where no group can be yet, for there is no store."""
+async def opened(url: str, *, needs: tuple[Need, ...] = _NEEDS) -> AsyncIterator[CoordinationStore]:
+    """Connect to the store of a URL; `InvalidInput` where there is no store yet, so no group."""
     try:
         async with asyncio.timeout(_INSPECT_SECONDS):
             findings = await administration(url).inspect()
@@ -104,7 +104,7 @@ async def opened(url: str) -> AsyncIterator[CoordinationStore]:
     for each in findings:
         if each.verdict == "absent":
             raise InvalidInput("store", shown_url(url), f"one that is there ({each.found})", "Is the URL right?")
-    store = await connect(url, needs=_NEEDS)
+    store = await connect(url, needs=needs)
     try:
         yield store
     finally:

@@ -33,6 +33,7 @@ TABLE_COMMANDS = {
     "diff": "Show exactly what differs between two saved tables.",
     "export": "Save every answer of a placement as ranges and owners.",
     "import": "Read ranges made elsewhere from CSV.",
+    "repair": "Publish the newest version of a published table once more, so that all follow it again.",
 }
 GROUP_COMMANDS = {
     "apply": "Carry a saved plan out: drain and forget members of the group that it was made from.",

@@ -1,12 +1,15 @@
-"""`apportion table`: save a placement as a table, read one made elsewhere, compare two exactly."""
+"""`apportion table`: save a placement as a table, read one made elsewhere, compare two; repair a published one."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from apportion.cluster.publishing import Published, Publisher
 from apportion.console.files import write_whole
+from apportion.console.group_state import opened
 from apportion.console.importing import Reading, imported
 from apportion.console.output import print_json
 from apportion.console.plan_report import print_plan, print_plan_json
@@ -89,6 +92,30 @@ def diff_table(old: Path, new: Path, /, *, json: bool = False) -> None:
     """
     change = plan_of(read(old, Table), read(new, Table))
     (print_plan_json if json else print_plan)(change)
+
+
+def repair_table(url: str, name: str, /, *, json: bool = False) -> None:
+    """Publish the newest version of a published table once more, whole and under a number that no follower saw.
+
+    Parameters
+    ----------
+    url
+        URL of the store, such as sqlite:///work.db
+    name
+        Name under which it was published.
+    json
+        Print one JSON object instead.
+    """
+    done = asyncio.run(_renewed(url, name))
+    if json:
+        print_json("table repair", table=name, version=str(done.version), epoch=str(done.epoch))
+    else:
+        print(f"table repair: {name} is version {done.version} now, epoch {done.epoch}")
+
+
+async def _renewed(url: str, name: str) -> Published:
+    async with opened(url, needs=()) as store:
+        return await Publisher(store, name).renew()
 
 
 def _exported(source: Source, replicas: int | None) -> Table:
