@@ -92,7 +92,7 @@ def test_members_controllers_and_targets_are_told():
     assert ["b joined (session 101)"] == told(story, joined)
     asked = Event(key="live/mailers/drain/b", value=b"leaves", lease=1)
     assert ["b is asked for all its partitions: it leaves"] == told(story, asked, revision=102)
-    chosen = Event(key="live/mailers/controller", value=b"a 10")
+    chosen = Event(key="live/mailers/controller", value=b"a 10", lease=1)
     assert ["a is controller (term 103)"] == told(story, chosen, revision=103)
     for revision, paused, digest, text in (
         (104, False, "d", "target 4: 2 of 4 partitions change owner"),
