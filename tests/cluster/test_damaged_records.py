@@ -7,14 +7,16 @@ from datetime import timedelta
 
 import pytest
 
+from apportion import Ring
 from apportion.cluster.records import Keys, Ownership, encoded
 from apportion.errors import InvalidInput, NotOwner
-from apportion.sync import open_group
+from apportion.sync import open_group, publish
 from tests.cluster.malformed import mixed
 from tests.console.grouping import URL, eventually, item_of, members, write
 from tests.console.running import run
 
 KEYS, PARTITIONS = Keys(group="mailers"), 8
+TABLES = "table/"
 TTL = timedelta(seconds=2)
 
 
@@ -122,3 +124,22 @@ def test_repair_keeps_of_a_group_record_what_can_be_read(tmp_path):
         write(tmp_path, KEYS.record, good.replace(b'"partitions":8', b'"partitions":-8'))
         assert {KEYS.record: "written anew: 8 partitions, eager, optimal"} == repaired(tmp_path)
         assert good == item_of(tmp_path, KEYS.record).value
+
+
+def test_doctor_names_what_is_damaged_and_how_it_is_mended(tmp_path):
+    url = f"sqlite:///{tmp_path}/work.db"
+    table, broken = Ring(["a"]).table(), "tenants"
+    with members(tmp_path, "a", partitions=PARTITIONS):
+        publish(url, broken, table)
+        eventually(lambda: item_of(tmp_path, f"{TABLES}mailers/head"))
+        well = run("doctor", "--store", URL, folder=tmp_path)
+        assert (0, True) == (well.returncode, b"groups 1, published tables 2, none is damaged" in well.stdout)
+        write(tmp_path, f"{TABLES}{broken}/head", b"?")
+        write(tmp_path, KEYS.own(5), b"?")
+        done = run("doctor", "--store", URL, folder=tmp_path)
+        assert 1 == done.returncode
+        assert b"Mend it with: apportion group repair URL mailers" in done.stdout
+        assert b"table tenants: Publish it again: that mends it." in done.stdout
+        publish(url, broken, table)
+        repaired(tmp_path)
+        assert 0 == run("doctor", "--store", URL, folder=tmp_path).returncode

@@ -40,7 +40,7 @@ def test_doctor_says_what_a_store_promises_and_how_quick_it_is(tmp_path):
     rows = dict(line.split()[:2] for line in text.splitlines() if len(line.split()) == 2)
     assert ("NO", "yes", "NO") == (rows["durable"], rows["fencing"], rows["multi_host"])
     assert all(0 <= float(rows[request]) < 1000 for request in ("scan", "commit", "renew"))
-    assert text.endswith("doctor: memory://: 1 checks, errors 0, warnings 1\n")
+    assert text.endswith("doctor: memory://: 2 checks, errors 0, warnings 1\n")
 
 
 def test_the_json_of_doctor_holds_findings_promises_and_milliseconds(tmp_path):
@@ -48,7 +48,7 @@ def test_the_json_of_doctor_holds_findings_promises_and_milliseconds(tmp_path):
     assert (1, "doctor", True, "memory://") == tuple(
         said[key] for key in ("format_version", "command", "healthy", "store")
     )
-    assert ["durability"] == [each["subject"] for each in said["findings"]]
+    assert ["durability", "records"] == [each["subject"] for each in said["findings"]]
     assert (True, 1000) == (said["promises"]["fencing"], said["promises"]["max_operations"])
     assert {"scan", "commit", "renew"} == set(said["milliseconds"])
 

@@ -1,5 +1,7 @@
 """`apportion doctor --store`: is a store reachable and well set up, what does it promise, and how quick is it?
 
+`doctor_records` reads what lies in it.
+
 Promises: nothing is left behind: what is measured is measured in a namespace of its own, and deleted; a file or schema
 that is not there is not made.
 """
@@ -12,6 +14,7 @@ from secrets import token_hex
 from statistics import median
 from typing import TypeVar, get_args
 
+from apportion.console.doctor_records import read_records
 from apportion.console.output import print_columns, print_json
 from apportion.errors import ApportionError, StoreUnavailable
 from apportion.stores import Absent, Capabilities, Committed, CoordinationStore, Need, Outcome, Put, Unchanged
@@ -42,6 +45,7 @@ def doctor_store(url: str, *, json: bool) -> int:
     if not _ill(findings, "error") and not _ill(findings, "absent"):
         try:
             measured = asyncio.run(_measured(parsed))
+            findings = (*findings, *asyncio.run(read_records(url)))
         except ApportionError as error:
             found = Finding(subject="requests", found=error.problem, verdict="error", advice=error.hint)
             findings = (*findings, found)
