@@ -4,9 +4,11 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 DEADLINE_SECONDS = 60
+_MOST_MEMBERS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class Crew:
     owners: dict[int, str] = field(default_factory=dict)
     processes: "dict[str, subprocess.Popen[str]]" = field(default_factory=dict)
     _reading: "list[asyncio.Future[None]]" = field(default_factory=list)
+    _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=_MOST_MEMBERS))
 
     def start(self, name: str) -> None:
         """Start a member."""
@@ -43,7 +46,7 @@ class Crew:
             process.stdin.close()
         self.processes[name] = process
         loop = asyncio.get_running_loop()
-        self._reading.append(asyncio.ensure_future(asyncio.to_thread(self._read, name, process, loop)))
+        self._reading.append(loop.run_in_executor(self._readers, self._read, name, process, loop))
 
     def kill(self, name: str) -> set[int]:
         """Kill a member; return what it owned."""
@@ -60,9 +63,9 @@ class Crew:
         counts = self.counts().values()
         return sum(counts) == self.partitions and max(counts) - min(counts) <= 1
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
+    async def until(self, is_so: Callable[[], bool], *, within: float = DEADLINE_SECONDS) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with asyncio.timeout(within):
             while not is_so():
                 await asyncio.sleep(0.005)
 
@@ -73,6 +76,7 @@ class Crew:
         await asyncio.gather(*self._reading)
         for process in self.processes.values():
             process.wait()
+        self._readers.shutdown()
 
     def gaps(self, after: float) -> list[float]:
         """Return how long each partition that moved after some time had no owner."""

@@ -34,6 +34,7 @@ class Lookout:
         self._reap_at = clock.elapsed()
         self._polled = _NEVER
         self._state = State(0, 0, 0)  # up to which watches were woken
+        self._all_read_at = 0
         self._highest = 0  # the revision that this process knows of
 
     def join(self, start: bytes, end: bytes) -> Watcher:
@@ -93,14 +94,17 @@ class Lookout:
         before, self._state = self._state, now
         went_back = now.incarnation != before.incarnation or now.revision < self._highest
         self._highest = now.revision
-        if now == before and not went_back:
-            return
+        # A watch of quiet keys reads on now and then, before the history after its place is forgotten.
+        is_far = now.revision - self._all_read_at >= ledger.KEPT_REVISIONS // 4
         if went_back:
             self._reaper.forget()
-        # A watch that always slept would find the history gone: it reads on whenever some of that is forgotten.
-        is_whole = not went_back and now.compacted == before.compacted and len(keys) < _MOST_KEYS
-        self._polling.noticed()
-        self._watchers.wake(keys if is_whole else None)
+        if went_back or is_far or now.compacted != before.compacted or len(keys) == _MOST_KEYS:
+            self._all_read_at = now.revision
+            self._polling.noticed()
+            self._watchers.wake()
+        elif keys:
+            self._polling.noticed()
+            self._watchers.wake(keys)
 
     async def _reap(self) -> None:
         """Read counters of leases, and end those that have not moved for their time to live."""

@@ -1,0 +1,307 @@
+"""What the handles of a process share in one SQLite file, in which order they write, and how its files stay small."""
+
+import asyncio
+import resource
+import sqlite3
+import threading
+from contextlib import aclosing, closing, suppress
+from pathlib import Path
+
+import pytest
+
+from apportion.errors import Compacted, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.stores import Absent, Committed, Put, connect
+from apportion.stores.clock import SystemClock
+from apportion.stores.sqlite import ledger, shared_file
+from apportion.stores.sqlite.connection import open_sqlite
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.shared_file import SharedFile
+from apportion.stores.sqlite.store import connected
+
+DEADLINE_SECONDS = 10.0
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def url(path):
+    return f"sqlite:///{path}"
+
+
+async def put(store, key, value=b"v"):
+    return await store.commit(when=[Absent(key=key)], puts=[Put(key=key, value=value)])
+
+
+def open_files(path):
+    """Return how many descriptors this process has open to the file and the files beside it."""
+    found = 0
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the listing's own
+            found += str(each.readlink()).startswith(str(path))
+    return found
+
+
+def within(story):
+    return asyncio.run(asyncio.wait_for(story, DEADLINE_SECONDS))
+
+
+# Sharing
+
+
+def test_three_hundred_handles_that_watch_have_one_connection_and_one_task_and_leave_nothing(path, url):
+    async def story():
+        handles = [await connect(f"{url}?namespace=n{number}") for number in range(300)]
+        after = (await handles[0].scan("")).revision
+        watches = [handle.watch("", after=after) for handle in handles]
+        waiting = [asyncio.ensure_future(anext(watch)) for watch in watches]
+        await asyncio.sleep(0.1)
+        assert open_files(path) == 3  # the file, its -wal and its -shm
+        assert len(asyncio.all_tasks()) <= len(waiting) + 3
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for handle in handles[1:]:
+            await handle.close()
+        assert isinstance(await put(handles[0], "a"), Committed)
+        await handles[0].close()
+        assert open_files(path) == 0
+        assert shared_file._shared._uses == {}
+
+    within(story())
+
+
+def test_a_change_wakes_the_watch_of_its_own_namespace_alone(url):
+    async def story():
+        one, other = await connect(f"{url}?namespace=one"), await connect(f"{url}?namespace=other")
+        reads = []
+        read = other._next
+        other._next = lambda *words: reads.append(words) or read(*words)
+        quiet = asyncio.ensure_future(anext(other.watch("", after=0)))
+        async with aclosing(one.watch("", after=0)) as changes:
+            for number in range(5):
+                await put(one, str(number))
+                assert number + 1 == (await anext(changes)).revision
+        assert len(reads) <= 2
+        assert isinstance(await put(other, "mine"), Committed)
+        assert 6 == (await quiet).revision
+        await one.close()
+        await other.close()
+
+    within(story())
+
+
+def test_a_quiet_watch_moves_on_with_the_history_that_is_forgotten(url, monkeypatch):
+    monkeypatch.setattr(ledger, "KEPT_REVISIONS", 20)
+    monkeypatch.setattr(ledger, "_FORGOTTEN_AT_ONCE", 5)
+
+    async def story():
+        busy, quiet = await connect(f"{url}?namespace=busy"), await connect(f"{url}?namespace=quiet")
+        waiting = asyncio.ensure_future(anext(quiet.watch("", after=0)))
+        for number in range(100):
+            await put(busy, str(number))
+            await asyncio.sleep(0.002)  # as a look takes, of which 2 500 revisions go by between two
+        await put(quiet, "mine")
+        assert 101 == (await waiting).revision
+        await busy.close()
+        await quiet.close()
+
+    within(story())
+
+
+def test_each_handle_judges_for_itself_whether_the_store_went_back(path, url, tmp_path):
+    async def story():
+        one, other = await connect(url), await connect(url)
+        await put(one, "a")
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+            source.backup(copy)
+        await put(one, "b")
+        await other.scan("")
+        with closing(sqlite3.connect(path)) as target, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+            copy.backup(target)
+        assert 1 == (await one.scan("")).revision
+        assert Committed(revision=2) == await put(one, "c")
+        assert Committed(revision=3) == await put(one, "d")
+        with closing(sqlite3.connect(path)) as target, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+            copy.backup(target)
+        with pytest.raises(StoreWentBack):
+            await put(other, "e")
+        with pytest.raises(StoreWentBack):
+            await put(one, "e")
+        await one.close()
+        await other.close()
+
+    within(story())
+
+
+# Turns
+
+
+def test_a_renewal_goes_before_the_commits_that_wait_already(path, url):
+    async def story():
+        store, order = await connect(url), []
+        lease = (await store.grant(ttl_seconds=60)).id
+
+        async def noted(name, call):
+            await call
+            order.append(name)
+
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            calls = [asyncio.ensure_future(noted("commit", put(store, str(number)))) for number in range(5)]
+            await asyncio.sleep(0.05)
+            calls.append(asyncio.ensure_future(noted("renewal", store.renew([lease]))))
+            await asyncio.sleep(0.05)
+            assert order == []
+            other.execute("ROLLBACK")
+            await asyncio.gather(*calls)
+        assert ["renewal", *["commit"] * 5] == order
+        await store.close()
+
+    within(story())
+
+
+def test_of_two_that_write_without_a_pause_each_gets_its_share(path):
+    async def story():
+        clock, wrote = SystemClock(), [0, 0]
+        stores = [await connected(SharedFile(SqliteFile(path, "sqlite", clock), clock), "n") for _ in range(2)]
+
+        async def write(at):
+            while max(wrote) < 60:
+                await put(stores[at], f"{at}/{wrote[at]}")
+                wrote[at] += 1
+
+        await asyncio.gather(write(0), write(1))
+        for store in stores:
+            await store.close()
+        return wrote
+
+    assert min(within(story())) >= 15
+
+
+# Small files
+
+
+def test_the_wal_stays_small_though_somebody_always_reads(path, url):
+    ended = threading.Event()
+
+    def read():
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=5)) as connection:
+            while not ended.is_set():
+                connection.execute("BEGIN")
+                connection.execute("SELECT count(*) FROM item").fetchall()
+                ended.wait(0.003)
+                connection.execute("COMMIT")
+
+    async def story():
+        store, largest = await connect(url), 0.0
+        readers = [threading.Thread(target=read) for _ in range(6)]
+        for reader in readers:
+            reader.start()
+        for number in range(300):
+            await put(store, str(number), bytes(50_000))
+            wal = path.with_name("store.db-wal").stat().st_size
+            largest = max(largest, wal / max(2_000_000, path.stat().st_size))
+        ended.set()
+        for reader in readers:
+            reader.join()
+        await store.close()
+        return largest
+
+    assert asyncio.run(asyncio.wait_for(story(), 60)) <= 4
+
+
+def test_history_is_bounded_in_bytes_and_its_newest_revision_is_kept(path, url, monkeypatch):
+    monkeypatch.setattr(ledger, "KEPT_BYTES", 10_000)
+    monkeypatch.setattr(ledger, "_FORGOTTEN_BYTES_AT_ONCE", 1_000)
+
+    async def story():
+        store = await connect(url)
+        for number in range(50):
+            await put(store, str(number), bytes(1_000))
+        with closing(sqlite3.connect(path)) as other:
+            size = other.execute("SELECT sum(length(key) + coalesce(length(value), 0)) FROM event").fetchone()[0]
+            assert size <= 11_000
+            assert other.execute("SELECT history_bytes FROM meta").fetchone()[0] == size
+            assert len(other.execute("SELECT * FROM event").fetchall()) >= 8
+        with pytest.raises(Compacted):
+            await anext(store.watch("", after=1))
+        await put(store, "huge", bytes(500_000))
+        assert 51 == (await anext(store.watch("", after=50))).revision
+        await store.close()
+
+    within(story())
+
+
+# Refusals that pass
+
+
+def test_a_connection_that_was_opened_without_a_right_to_write_is_not_used_for_ever(path):
+    async def story():
+        clock, may_write = SystemClock(), True
+
+        def opener(place):
+            connection = open_sqlite(place)
+            connection.execute(f"PRAGMA query_only={int(not may_write)}")
+            return connection
+
+        store = await connected(SharedFile(SqliteFile(path, "sqlite", clock, opener=opener), clock), "n")
+        waiting = asyncio.ensure_future(anext(store.watch("", after=0)))
+        store._file.let_go()  # as for a fork
+        may_write = False
+        with pytest.raises(StoreDenied):
+            await put(store, "a")
+        may_write = True
+        assert isinstance(await put(store, "a"), Committed)
+        assert 1 == (await waiting).revision
+        await store.close()
+
+    within(story())
+
+
+def test_an_open_store_works_on_without_descriptors_and_a_new_one_once_there_are_some(path, url):
+    async def story():
+        store = await connect(url)
+        lease = (await store.grant(ttl_seconds=60)).id
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            assert isinstance(await put(store, "a"), Committed)
+            assert frozenset({lease}) == await store.renew([lease])
+            store._file.let_go()
+            with pytest.raises(StoreUnavailable):
+                await put(store, "b")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert isinstance(await put(store, "b"), Committed)
+        await store.close()
+
+    within(story())
+
+
+def test_an_error_of_our_own_statement_is_none_of_the_file(url):
+    async def story():
+        store = await connect(url)
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            await store._file.read(lambda connection: connection.execute("SELECT 1 FROM nowhere").fetchall())
+        assert isinstance(await put(store, "a"), Committed)
+        await store.close()
+
+    within(story())
+
+
+def test_a_file_that_was_damaged_while_it_was_open_is_called_damaged(path, url):
+    async def story():
+        store = await connect(url)
+        for number in range(100):
+            await put(store, str(number), bytes(1_000))
+        await store.close()
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (path.stat().st_size - 4096))
+        with pytest.raises(StoreUnavailable, match="damaged"):
+            await (await connect(url)).scan("")
+
+    within(story())
