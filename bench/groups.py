@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -55,8 +56,8 @@ class Crew:
 
     def counts(self) -> dict[str, int]:
         """Return how many partitions each living member owns."""
-        owners = list(self.owners.values())
-        return {name: owners.count(name) for name in self.processes}
+        owned = Counter(self.owners.values())
+        return {name: owned[name] for name in self.processes}
 
     def is_even(self) -> bool:
         """Whether the living members own all partitions, evenly."""

@@ -155,12 +155,26 @@ def test_a_path_with_nul_is_refused(tmp_path):
     assert "NUL" in refused(f"sqlite:///{tmp_path}/a%00b.db")
 
 
-def test_a_file_on_another_host_is_refused(tmp_path, url, monkeypatch):
+@pytest.mark.parametrize(
+    "kind",
+    ["nfs4", "smb3", "9p", "virtiofs", "vboxsf", "vmhgfs", "gpfs", "ocfs2", "fuse", "fuse.sshfs", "fuse.unheard-of"],
+)
+def test_a_file_on_another_host_is_refused(tmp_path, url, monkeypatch, kind):
+    assert kind in refused(stands_on(kind, tmp_path, url, monkeypatch))
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "overlay", "fuseblk", "fuse.fuse-overlayfs", "zfs"])
+def test_a_file_on_this_host_is_not_refused(tmp_path, url, monkeypatch, kind):
+    asyncio.run(_open_and_close(stands_on(kind, tmp_path, url, monkeypatch)))
+
+
+def stands_on(kind, tmp_path, url, monkeypatch):
+    """Let the file stand on a file system of a kind; return the URL."""
     device = tmp_path.stat().st_dev
     mounts = tmp_path / "mounts"
-    mounts.write_text(f"1 2 {os.major(device)}:{os.minor(device)} / /there rw - nfs4 host:/there rw\n")
+    mounts.write_text(f"1 2 {os.major(device)}:{os.minor(device)} / /there rw - {kind} host:/there rw\n")
     monkeypatch.setattr("apportion.stores.sqlite.place._MOUNTS", mounts)
-    assert "nfs4" in refused(url)
+    return url
 
 
 def test_a_file_in_memory_is_not_called_durable_and_connecting_warns(tmp_path, url, monkeypatch, caplog):

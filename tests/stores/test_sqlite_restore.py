@@ -20,6 +20,8 @@ _MEMBER = """
 import sys
 from apportion import sync
 from apportion.stores import Absent, Put
+from apportion.stores.sqlite.checkpoint import Checkpoints
+Checkpoints.make = lambda *_: None  # so that all stands in the -wal when it is killed
 with sync.open_store(sys.argv[1]) as store:
     for number in range(int(sys.argv[2]), int(sys.argv[3])):
         store.commit(when=[Absent(key=f"k{number}")], puts=[Put(key=f"k{number}", value=b"v" * 2000)])

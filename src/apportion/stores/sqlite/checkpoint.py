@@ -1,10 +1,10 @@
-"""Checkpoints that empty a -wal which has grown large.
+"""Checkpoints that empty a -wal after it has grown large.
 
 SQLite begins the -wal anew only at a moment at which nobody reads from it. With sixty processes that poll there may be
-no such moment, and the -wal grows for as long as they run. So the writer that finds it large asks for a checkpoint that
-truncates: it waits some milliseconds for those that read just now, while new readers read the file alone.
-Promises: the -wal is at most 2 MB or twice the file, but for what is written while readers do not end; no error of a
-checkpoint is an error of the write before it, for the next writer tries again.
+no such moment, and the -wal grows for as long as they run. So a writer that finds it large asks for a checkpoint that
+truncates. The checkpoint waits some milliseconds for present readers, while new readers read the file alone.
+Promises: the -wal stays near half a megabyte, or twice the file, while readers end; no error of a checkpoint is an
+error of the write before it, for the next writer tries again.
 Source: https://www.sqlite.org/wal.html (§6, avoiding excessively large WAL files)
 """
 
@@ -16,10 +16,10 @@ from apportion.model.clock import Clock
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.leftover import side_file
 
-_LARGE_BYTES = 2_000_000
+_LARGE_BYTES = 500_000
 _LARGE_PER_FILE = 2
 _PAUSE_SECONDS = 0.1
-_READERS_MILLISECONDS = 20
+_READERS_MILLISECONDS, _LONGEST_MILLISECONDS = 20, 250
 
 
 class Checkpoints:
@@ -30,21 +30,23 @@ class Checkpoints:
         self._next_at = float("-inf")
 
     def make(self, connection: Connection) -> None:
-        """Empty the -wal if it is large, unless that was tried a moment ago."""
-        now = self._clock.elapsed()
-        if now < self._next_at or not self._is_large():
+        """Empty the -wal if it is large, unless that was tried a moment ago; wait the longer the larger it is."""
+        now, excess_ratio = self._clock.elapsed(), self._excess_ratio()
+        if now < self._next_at or excess_ratio < 1:
             return
         self._next_at = now + _PAUSE_SECONDS
+        milliseconds = min(_LONGEST_MILLISECONDS, int(excess_ratio * _READERS_MILLISECONDS))
         with suppress(sqlite3.OperationalError):
-            connection.execute(f"PRAGMA busy_timeout={_READERS_MILLISECONDS}")
+            connection.execute(f"PRAGMA busy_timeout={milliseconds}")
             try:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 connection.execute("PRAGMA busy_timeout=0")
 
-    def _is_large(self) -> bool:
+    def _excess_ratio(self) -> float:
+        """Return the size of the -wal over the size that is too large."""
         try:
             size, wal_size = self._path.stat().st_size, side_file(self._path, "-wal").stat().st_size
         except OSError:
-            return False
-        return wal_size > max(_LARGE_BYTES, _LARGE_PER_FILE * size)
+            return 0.0
+        return wal_size / max(_LARGE_BYTES, _LARGE_PER_FILE * size)

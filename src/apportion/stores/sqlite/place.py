@@ -1,7 +1,7 @@
 """Where an SQLite file stands: what can be known of its place before it is opened.
 
-Promises: each refusal says what stands there and what to do. Refuses: directories, and file systems over a network,
-on which neither SQLite's locks nor its shared memory hold; where the file system cannot be told, it is let pass.
+Promises: each refusal says what stands there and what to do. Refuses: directories, and file systems that several
+kernels share, on which neither SQLite's locks nor its shared memory hold; one that cannot be told is let pass.
 Source: https://www.sqlite.org/wal.html (all processes must be on the same host).
 """
 
@@ -13,8 +13,14 @@ from apportion.errors import InvalidInput
 from apportion.stores.url import StoreUrl
 
 _FIELD = "file of the store"
-_REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs", "ncpfs"}
-_REMOTE_FUSE = {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.ceph", "fuse.davfs"}
+# File systems of networks and clusters, and those that a virtual machine shares with its host: several kernels keep
+# locks and shared memory of their own. One in user space (fuse.*) is refused unless it is known to be local.
+_REMOTE = {
+    *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "auristorfs", "coda", "ncpfs", "acfs", "cvfs"),
+    *("ceph", "glusterfs", "lustre", "beegfs", "fhgfs", "gfs", "gfs2", "gpfs", "mmfs", "ocfs2", "orangefs", "pvfs2"),
+    *("panfs", "wekafs", "prl_fs", "vboxsf", "virtiofs", "vmhgfs", "drvfs"),
+}
+_LOCAL_FUSE = {"fuse.fuse-overlayfs", "fuse.fuse-ext2"}  # a disk in user space is a fuseblk
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _MOUNTS = Path("/proc/self/mountinfo")
 
@@ -87,7 +93,8 @@ def file_system(path: Path) -> str:
 
 def is_remote(file_system: str) -> bool:
     """Say whether files of such a file system are on another host."""
-    return file_system in _REMOTE or file_system in _REMOTE_FUSE
+    is_in_user_space = file_system == "fuse" or file_system.startswith("fuse.")
+    return file_system in _REMOTE or (is_in_user_space and file_system not in _LOCAL_FUSE)
 
 
 def is_in_memory(file_system: str) -> bool:
