@@ -12,7 +12,7 @@ All that must go on in time goes on on the I/O thread: a user's loop that is blo
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from functools import cached_property, partial
 from types import TracebackType
 
@@ -21,14 +21,16 @@ from apportion.cluster.calls import Handler, PlainHandler, awaited, threaded
 from apportion.cluster.handlers import Handlers
 from apportion.cluster.holdings import GroupChange, Holding
 from apportion.cluster.intake import Present
-from apportion.cluster.membership import Membership
+from apportion.cluster.membership import FORKED, OPEN, OVER, Membership
 from apportion.cluster.options import Opening
 from apportion.cluster.signals import leaving_on_sigterm
 from apportion.cluster.statistics import Sight, Statistics
+from apportion.errors import StoreClosed
 from apportion.model.epoch import FencingToken
 from apportion.stores.handle import Handle
 from apportion.stores.machine import Runner
-from apportion.stores.resource import AsyncResource, OnlyAsync, OnlySync, SyncResource
+from apportion.stores.misuse import AsyncBlock, OnlyAsync, OnlySync, SyncBlock
+from apportion.stores.resource import AsyncResource, SyncResource
 
 MOST_THREADS = 32
 LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them as long as it may
@@ -78,7 +80,7 @@ class Group(Handle):
     @property
     def is_alive(self) -> bool:
         """Whether this member still takes part, or tries to: what a liveness probe asks."""
-        return self._membership.is_running
+        return self._membership.is_running and self._thread.runs
 
     @property
     def unguarded(self) -> frozenset[int]:
@@ -96,7 +98,15 @@ class Group(Handle):
 
     def leave(self) -> None:
         """Begin to hand all over and leave; changes() ends when that is done. From any thread."""
-        self._membership.driver.leave()
+        if self._thread.runs:
+            self._membership.driver.leave()
+
+    def _require_open(self) -> None:
+        """Raise `StoreClosed` after the end of the block, and in a child that was forked."""
+        if not self._thread.runs:
+            raise StoreClosed(f"group {self.name}", FORKED, OPEN)
+        if self._membership.has_ended:
+            raise StoreClosed(f"group {self.name}", OVER, OPEN)
 
 
 class AsyncGroup(Group):
@@ -108,6 +118,7 @@ class AsyncGroup(Group):
         What was lost goes to its next owner once the next change was asked for and no `hold` on it is open: end the
         work on it before you ask. A change that was not delivered because its consumer was cancelled comes again.
         """
+        self._require_open()
         holdings = self._membership.holdings
         holdings.consume()
         try:
@@ -120,14 +131,17 @@ class AsyncGroup(Group):
         finally:
             holdings.abandon()
 
-    @asynccontextmanager
-    async def hold(self, partition: int | str) -> AsyncIterator[FencingToken]:
+    def hold(self, partition: int | str) -> AbstractAsyncContextManager[FencingToken]:
         """Hold a partition within the block: it is not handed over before the block has ended.
 
         `NotOwner` at once if it is not ours, and in the middle of the block if the session ends, or the drain times
         out: then what the block awaits is cancelled.
         """
-        async with block(self._membership.holdings, self._membership.number(partition)) as (token, _):
+        return AsyncBlock("group.hold(partition)", self._held(partition))
+
+    @asynccontextmanager
+    async def _held(self, partition: int | str) -> AsyncIterator[FencingToken]:
+        async with block(self._membership.holdings, self._membership.require_own(partition)) as (token, _):
             yield token
 
     async def serve(self, *, on_gained: Handler | None = None, on_lost: Handler | None = None) -> None:
@@ -137,6 +151,7 @@ class AsyncGroup(Group):
         Where the session ends, `on_lost` comes when others may be owners: let what `on_gained` begins `hold`.
         `InvalidInput` for a plain function, before any is called.
         """
+        self._require_open()
         calls = awaited("on_gained", on_gained), awaited("on_lost", on_lost)
         drain_seconds = self._membership.driver.options.drain_seconds
         self._handlers = Handlers(self.changes(), self._membership.holdings, *calls, drain_seconds=drain_seconds)
@@ -144,10 +159,12 @@ class AsyncGroup(Group):
 
     async def wait_until_settled(self) -> None:
         """Wait until every partition of the group belongs to whom it should."""
+        self._require_open()
         await self._thread.hop(self._membership.until_settled())
 
     async def members(self) -> dict[str, Present]:
         """Return who is there, by id."""
+        self._require_open()
         return await self._thread.hop(self._membership.members())
 
 
@@ -156,6 +173,7 @@ class SyncGroup(Group):
 
     def changes(self) -> Iterator[GroupChange]:
         """See `AsyncGroup`. Waits for each change without end; Ctrl-C interrupts it."""
+        self._require_open()
         holdings = self._membership.holdings
         holdings.consume()
         try:
@@ -167,7 +185,7 @@ class SyncGroup(Group):
 
     def hold(self, partition: int | str) -> AbstractContextManager[FencingToken]:
         """See `AsyncGroup`. A thread cannot be cancelled: ask `token` again in long work."""
-        return self._membership.held(partition)
+        return SyncBlock("group.hold(partition)", self._membership.held(partition))
 
     def serve(self, *, on_gained: PlainHandler | None = None, on_lost: PlainHandler | None = None) -> None:
         """See `AsyncGroup`. Handlers are plain functions; each call has a thread of its own, at most 32 at once.
@@ -176,6 +194,7 @@ class SyncGroup(Group):
         outlives its member goes on alone. Ctrl-C interrupts this call; the end of the group's block waits for
         `on_lost`. `InvalidInput` for an async function.
         """
+        self._require_open()
         calls = threaded("on_gained", on_gained), threaded("on_lost", on_lost)
         changes = AsyncGroup(self._membership, self._thread).changes()  # for the loop of the I/O thread
         self._handlers = Handlers(
@@ -190,10 +209,12 @@ class SyncGroup(Group):
 
     def wait_until_settled(self) -> None:
         """See `AsyncGroup`."""
+        self._require_open()
         self._thread.wait(self._membership.until_settled())
 
     def members(self) -> dict[str, Present]:
         """See `AsyncGroup`."""
+        self._require_open()
         return self._thread.wait(self._membership.members())
 
 
@@ -203,7 +224,7 @@ class AsyncOpening(Opening, OnlyAsync):
     A caller that is cancelled at either end hears of that at once; what has joined leaves without it.
     """
 
-    _call = "async with apportion.open_group(url, name, partitions=...)"
+    _call = "apportion.open_group(url, name, partitions=…)"
 
     @cached_property
     def _block(self) -> AsyncResource[Membership, AsyncGroup]:
@@ -226,7 +247,7 @@ class SyncOpening(Opening, OnlySync):
     Where Ctrl-C interrupts either end, what has joined leaves by itself.
     """
 
-    _call = "with apportion.sync.open_group(url, name, partitions=...)"
+    _call = "apportion.sync.open_group(url, name, partitions=…)"
 
     @cached_property
     def _block(self) -> SyncResource[Membership, SyncGroup]:

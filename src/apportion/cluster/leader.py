@@ -17,6 +17,7 @@ from apportion.cluster.options import TTL
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
 from apportion.stores.handle import Handle
+from apportion.stores.misuse import OnlyAsync, OnlySync
 
 _ONE = 0
 
@@ -82,8 +83,10 @@ class SyncElection(Handle):
         self._group.leave()
 
 
-class Leader:
+class Leader(OnlyAsync):
     """`apportion.leader(...)`: stands for leader within an `async with` block, and resigns at its end."""
+
+    _call = "apportion.leader(url, name)"
 
     def __init__(
         self,
@@ -108,8 +111,10 @@ class Leader:
         await self._opening.__aexit__(kind, error, place)
 
 
-class SyncLeader:
+class SyncLeader(OnlySync):
     """`apportion.sync.leader(...)`: stands for leader within a `with` block, and resigns at its end."""
+
+    _call = "apportion.sync.leader(url, name)"
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
@@ -21,6 +22,9 @@ from apportion.stores.endings import to_its_end
 from apportion.stores.machine import simulated
 
 logger = logging.getLogger("apportion.group")
+FORKED = "it belongs to the process that this one was forked from"
+OVER = "the block that opened it has ended"
+OPEN = "Use it within its block: async with apportion.open_group(…) as group:"
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 
 
@@ -28,6 +32,7 @@ class Membership:
     """All of a group that must be awaited, for the loop of the I/O thread."""
 
     def __init__(self, store: CoordinationStore, shared: SharedSessions, options: Options) -> None:
+        self.has_ended, self._process = False, os.getpid()
         self.driver = Driver(store, shared.sessions, clock_here(), options)
         self.holdings = self.driver.holdings
         self.holdings.observer = simulated()
@@ -51,6 +56,7 @@ class Membership:
 
     async def end(self) -> None:
         """Hand all over and leave; close the store."""
+        self.has_ended = True
         self.driver.leave()
         await asyncio.wait([self._running])
         if self.holdings.unguarded:
@@ -98,9 +104,18 @@ class Membership:
             raise InvalidInput("partition", partition, f"one of 0 .. {count - 1}", "Take one of group.owned.")
         return number
 
+    def require_own(self, partition: int | str) -> int:
+        """Return the number of a partition; `NotOwner` after the end of the block, and in a child that was forked."""
+        number = self.number(partition)
+        if self._process != os.getpid():
+            raise NotOwner(number, FORKED, OPEN)
+        if self.has_ended:
+            raise NotOwner(number, OVER, OPEN)
+        return number
+
     def token(self, partition: int | str) -> FencingToken:
         """Return the token of a partition; `NotOwner` when it is not ours at this moment."""
-        number = self.number(partition)
+        number = self.require_own(partition)
         held = self.holdings.get(number)
         if held is None:
             raise NotOwner(number, self._why_not(number))
@@ -109,7 +124,7 @@ class Membership:
     @contextmanager
     def held(self, partition: int | str) -> Iterator[FencingToken]:
         """Hold a partition within the block, from a thread; it cannot be cancelled."""
-        token, hold = self.holdings.enter(self.number(partition))
+        token, hold = self.holdings.enter(self.require_own(partition))
         try:
             yield token
         finally:

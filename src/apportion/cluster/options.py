@@ -19,6 +19,7 @@ from apportion.cluster.records import (
 )
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import Node
+from apportion.stores.catalog import check_url
 
 TTL = timedelta(seconds=10)
 DRAIN = timedelta(seconds=20)
@@ -86,6 +87,7 @@ class Opening:
         if throttle is not None and (type(throttle) is not int or throttle < 1):
             raise InvalidInput("throttle", throttle, "an int of at least 1, or None", "It bounds moves under way.")
         node = _node(member_id, zone, weight)
+        check_url(url)
         self.url = url
         self.options = Options(
             group=checked_group(name),

@@ -47,7 +47,7 @@ def follow(
     """
     check_url(url)
     begin = partial(_follow, url, Keys(name).name, within_seconds, hasher)
-    return AsyncResource("async with apportion.follow(url, name)", begin, _close, AsyncFollower)
+    return AsyncResource("apportion.follow(url, name)", begin, _close, AsyncFollower)
 
 
 def follow_sync(
@@ -56,7 +56,7 @@ def follow_sync(
     """Follow a name until the end of a `with` block, from its newest version on; `apportion.sync.follow`."""
     check_url(url)
     begin = partial(_follow, url, Keys(name).name, within_seconds, hasher)
-    return SyncResource("with apportion.sync.follow(url, name)", begin, _close, SyncFollower)
+    return SyncResource("apportion.sync.follow(url, name)", begin, _close, SyncFollower)
 
 
 class _Follower(Handle):

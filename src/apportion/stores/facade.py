@@ -28,14 +28,14 @@ def open_store(url: str, *, needs: Collection[Need] = ()) -> "AsyncResource[Coor
     """
     check_url(url)
     opened = partial(connect, url, needs=needs)
-    return AsyncResource("async with apportion.open_store(url)", opened, _closed, AsyncStore)
+    return AsyncResource("apportion.open_store(url)", opened, _closed, AsyncStore)
 
 
 def open_store_sync(url: str, *, needs: Collection[Need] = ()) -> "SyncResource[CoordinationStore, SyncStore]":
     """Open the store of a URL in a `with` block and close it at the end; `apportion.sync.open_store`."""
     check_url(url)
     opened = partial(connect, url, needs=needs)
-    return SyncResource("with apportion.sync.open_store(url)", opened, _closed, SyncStore)
+    return SyncResource("apportion.sync.open_store(url)", opened, _closed, SyncStore)
 
 
 async def _closed(store: CoordinationStore) -> None:

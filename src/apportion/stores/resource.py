@@ -1,65 +1,21 @@
 """Resource: something that is opened on the I/O thread for the time of a block, from any event loop or from none.
 
 Promises: wherever the caller is cancelled or interrupted, the resource is closed: on the I/O thread, and to its end.
-The caller hears of the cancellation at once. The wrong block (`with`, `await`, twice at once) is `InvalidInput`, which
-names the call to write, before anything is opened.
+The caller hears of the cancellation at once. To enter it twice at once is `InvalidInput`, before anything is opened.
 """
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import Generic, TypeVar
 
 from apportion.errors import InvalidInput
 from apportion.stores.io_thread import io_thread
 from apportion.stores.machine import Runner
+from apportion.stores.misuse import OnlyAsync, OnlySync
 
 Opened = TypeVar("Opened")
 Shown = TypeVar("Shown")
-
-
-class Misuse:
-    """What a block says to a program that uses it otherwise than its call is meant.
-
-    `_call` is the call to write. Type checkers do not see what is refused here: they refuse it themselves.
-    """
-
-    _call = ""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(
-                f"{name}: nothing is open yet. Write `{self._call} as opened:`, and use opened.{name}."
-            )
-
-
-class OnlyAsync(Misuse):
-    """A block for `async with`."""
-
-    if not TYPE_CHECKING:
-
-        def __enter__(self) -> NoReturn:
-            raise _refused("with", self._call)
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def __await__(self) -> NoReturn:
-            raise _refused("await", self._call)
-
-
-class OnlySync(Misuse):
-    """A block for `with`."""
-
-    if not TYPE_CHECKING:
-
-        async def __aenter__(self) -> NoReturn:
-            raise _refused("async with", self._call)
-
-        async def __aexit__(self, *_: object) -> None: ...
-
-        def __await__(self) -> NoReturn:
-            raise _refused("await", self._call)
 
 
 class _Resource(Generic[Opened, Shown]):
@@ -98,8 +54,9 @@ class _Resource(Generic[Opened, Shown]):
 
     def _use(self) -> Runner:
         if self._is_used:
-            hint = "Make another one for another block."
-            raise InvalidInput(self._call, "entered a second time", "one block at a time", hint)
+            raise InvalidInput(
+                f"block of {self._call}", "a second one", "one at a time", "Make another for each block."
+            )
         self._is_used = True
         return io_thread()
 
@@ -156,7 +113,3 @@ class SyncResource(_Resource[Opened, Shown], OnlySync):
                     thread.wait_finished(self._close())
         finally:
             self._abandon()
-
-
-def _refused(written: str, call: str) -> InvalidInput:
-    return InvalidInput("block", f"{written} …", f"{call} …", f"Write: {call} as opened:")

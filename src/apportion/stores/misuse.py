@@ -1,0 +1,91 @@
+"""Misuse: what a block says to a program that uses it in another way than it is meant.
+
+`async with` where `with` is meant, and the other way round, `await`, and an attribute of what is not open yet: each is
+an error that names the call to write, before anything is opened. Type checkers do not see this file's refusals, so that
+they refuse the same programs themselves.
+"""
+
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+
+from apportion.errors import InvalidInput
+
+Shown = TypeVar("Shown")
+
+
+class _Block:
+    """A block; `_call` is how it is written, without its first word."""
+
+    _call = ""
+    _word = ""
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> NoReturn:
+            raise self._refused("await")
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = f"nothing is open yet. Write: {self._word} {self._call} as opened: and in it opened.{name}"
+            raise AttributeError(f"{type(self).__name__}.{name}: {hint}")
+
+    def _refused(self, written: str) -> InvalidInput:
+        return InvalidInput(
+            f"the word before {self._call}", written, repr(self._word), f"Write: {self._word} {self._call} as opened:"
+        )
+
+
+class OnlyAsync(_Block):
+    """A block for `async with`."""
+
+    _word = "async with"
+
+    if not TYPE_CHECKING:
+
+        def __enter__(self) -> NoReturn:
+            raise self._refused("with")
+
+        def __exit__(self, *_: object) -> None: ...
+
+
+class OnlySync(_Block):
+    """A block for `with`."""
+
+    _word = "with"
+
+    if not TYPE_CHECKING:
+
+        async def __aenter__(self) -> NoReturn:
+            raise self._refused("async with")
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+
+class AsyncBlock(OnlyAsync, Generic[Shown]):
+    """A context manager for `async with`, under the call that made it."""
+
+    def __init__(self, call: str, inner: AbstractAsyncContextManager[Shown]) -> None:
+        self._call, self._inner = call, inner
+
+    async def __aenter__(self) -> Shown:
+        return await self._inner.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, place)
+
+
+class SyncBlock(OnlySync, Generic[Shown]):
+    """A context manager for `with`, under the call that made it."""
+
+    def __init__(self, call: str, inner: AbstractContextManager[Shown]) -> None:
+        self._call, self._inner = call, inner
+
+    def __enter__(self) -> Shown:
+        return self._inner.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> bool | None:
+        return self._inner.__exit__(kind, error, place)
