@@ -357,15 +357,69 @@ def test_a_plain_function_is_no_handler_of_an_async_group(opened, name, handler)
     run(story())
 
 
-def test_a_callable_that_turns_out_to_return_nothing_is_failing_and_says_what_to_do(opened):
+@pytest.mark.parametrize("handler", [lambda partition, token: None, Inbox(set()).plain.__call__])
+def test_a_callable_that_turns_out_to_return_nothing_ends_serving_at_once_and_says_what_to_do(opened, handler):
     async def story():
         async with opened("a", partitions=1) as group:
-            serving = asyncio.ensure_future(group.serve(on_gained=lambda partition, token: None))
-            await until(lambda: group.failing)
-            assert group.failing[0].startswith("InvalidInput: what on_gained returned is None, expected an awaitable.")
-            assert "async def" in group.failing[0]
-            group.leave()
-            await serving
+            with pytest.raises(InvalidInput, match="what on_gained returned is None, expected an awaitable") as bad:
+                await group.serve(on_gained=handler)
+            assert "async def" in bad.value.hint
+            assert {} == group.failing
+
+    run(story())
+
+
+async def one(partition):
+    raise AssertionError("called")
+
+
+async def three(partition, token, more):
+    raise AssertionError("called")
+
+
+@pytest.mark.parametrize("handler", [one, three, functools.partial(one, 1)])
+@pytest.mark.parametrize("name", ["on_gained", "on_lost"])
+def test_a_handler_that_cannot_take_a_partition_and_its_token_is_refused_before_it_is_called(opened, name, handler):
+    async def story():
+        async with opened("a") as group:
+            with pytest.raises(InvalidInput, match=rf"parameters of {name} is .*, expected a partition and its token"):
+                await group.serve(**{name: handler})
+            await group.changes().__anext__()  # nothing was begun
+
+    run(story())
+    plain = {name: lambda partition: None}
+    with (
+        opened("b", opening=sync.open_group) as group,
+        pytest.raises(InvalidInput, match=rf"parameters of {name} is .*\n.*def {name}\(partition, token\)"),
+    ):
+        group.serve(**plain)
+
+
+def test_who_cancels_serve_waits_for_on_lost_and_who_cancels_twice_does_not(opened):
+    async def story():
+        begun, over = [], []
+
+        async def lost(partition, token):
+            begun.append(partition)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                over.append(partition)
+
+        async def gained(partition, token):
+            pass
+
+        async with opened("a", drain_timeout=timedelta(seconds=0.1)) as group:
+            serving = asyncio.ensure_future(group.serve(on_gained=gained, on_lost=lost))
+            await group.wait_until_settled()
+            await until(lambda: 4 == len(group._handlers._tasks))
+            serving.cancel()
+            await until(lambda: 4 == len(begun))
+            assert not serving.done()
+            serving.cancel()
+            await asyncio.wait([serving])
+            assert serving.cancelled()
+            await until(lambda: 0 == len(group._handlers._tasks))
 
     run(story())
 
@@ -409,18 +463,16 @@ def test_an_async_function_is_no_handler_of_a_sync_group(opened, name, handler):
             assert (0, 1, 2, 3) == next(changes).gained
 
 
-def test_a_plain_handler_that_turns_out_to_return_an_awaitable_is_failing_and_says_what_to_do(opened):
+def test_a_plain_handler_that_turns_out_to_return_an_awaitable_ends_serving_at_once_and_says_what_to_do(opened):
     class Promise:
         def __await__(self):
             yield
 
-    with opened("a", opening=sync.open_group, partitions=1) as group, ThreadPoolExecutor() as pool:
-        serving = pool.submit(group.serve, on_gained=lambda partition, token: Promise())
-        until_in_threads(lambda: group.failing)
-        assert "InvalidInput: what on_gained returned is" in group.failing[0]
-        assert "expected None" in group.failing[0]
-        group.leave()
-        serving.result(PATIENCE_SECONDS)
+    with (
+        opened("a", opening=sync.open_group, partitions=1) as group,
+        pytest.raises(InvalidInput, match=r"what on_gained returned is .*, expected None"),
+    ):
+        group.serve(on_gained=lambda partition, token: Promise())
 
 
 def test_a_sync_handler_may_use_its_group(opened):

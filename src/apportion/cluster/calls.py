@@ -2,8 +2,8 @@
 
 Promises: whatever a handler raises, by the call itself or later, is the outcome of the call. A call in a thread is over
 when the thread has ended: nobody can cancel it, and nobody goes on as if it were.
-Refuses: a plain function where one is awaited, and an async one where none is; at once where that can be known before
-the first call, else as the outcome of the call.
+Refuses: a plain function where one is awaited, an async one where none is, and one that cannot take a partition and its
+token; at once where that can be known before the first call, else as `NoHandler`, the outcome of the first.
 """
 
 import asyncio
@@ -25,17 +25,22 @@ _ASYNC_HINT = "Write `async def`, or open the group with apportion.sync.open_gro
 _PLAIN_HINT = "Write `def`, or open the group with apportion.open_group."
 
 
+class NoHandler(InvalidInput):
+    """What was passed as a handler is none, as its first call has shown: to call it again would not help."""
+
+
 def awaited(name: str, handler: Handler | None) -> Call | None:
     """Return the call of an async handler, None for none; `InvalidInput` for a plain function."""
     if handler is None:
         return None
     if not callable(handler) or _is_plain(handler):
         raise InvalidInput(name, handler, "an async function of a partition and its token", _ASYNC_HINT)
+    _require_two(name, handler, "async def")
 
     async def _call(partition: int, token: FencingToken) -> None:
         returned = handler(partition, token)
         if not inspect.isawaitable(returned):
-            raise InvalidInput(f"what {name} returned", returned, "an awaitable", _ASYNC_HINT)
+            raise NoHandler(f"what {name} returned", returned, "an awaitable", _ASYNC_HINT)
         await returned
 
     return _call
@@ -50,12 +55,13 @@ def threaded(name: str, handler: PlainHandler | None) -> Call | None:
         return None
     if not callable(handler) or _is_async(handler):
         raise InvalidInput(name, handler, "a plain function of a partition and its token", _PLAIN_HINT)
+    _require_two(name, handler, "def")
 
     def _run(partition: int, token: FencingToken, ending: _Ending) -> None:
         with ending:
             returned: object = handler(partition, token)
             if inspect.isawaitable(returned):
-                raise InvalidInput(f"what {name} returned", returned, "None", _PLAIN_HINT)
+                raise NoHandler(f"what {name} returned", returned, "None", _PLAIN_HINT)
 
     async def _call(partition: int, token: FencingToken) -> BaseException | None:
         ending = _Ending()
@@ -87,6 +93,19 @@ class _Ending:
         with suppress(RuntimeError):  # the loop has ended with the interpreter
             self._loop.call_soon_threadsafe(self.is_over.set)
         return True
+
+
+def _require_two(name: str, handler: Callable[..., object], written: str) -> None:
+    """Refuse what cannot be called with a partition and its token, where Python can tell."""
+    try:
+        signature = inspect.signature(handler)
+    except (TypeError, ValueError):  # of a function in C
+        return
+    try:
+        signature.bind(0, None)
+    except TypeError as error:
+        hint = f"Write: {written} {name}(partition, token)"
+        raise InvalidInput(f"parameters of {name}", str(signature), "a partition and its token", hint) from error
 
 
 def _is_async(handler: Callable[..., object]) -> bool:

@@ -21,7 +21,7 @@ from apportion.cluster.calls import Handler, PlainHandler, awaited, threaded
 from apportion.cluster.handlers import Handlers
 from apportion.cluster.holdings import GroupChange, Holding
 from apportion.cluster.intake import Present
-from apportion.cluster.membership import FORKED, OPEN, OVER, Membership
+from apportion.cluster.membership import ANOTHER, FORKED, OPEN, OVER, Membership
 from apportion.cluster.options import Opening
 from apportion.cluster.signals import leaving_on_sigterm
 from apportion.cluster.statistics import Sight, Statistics
@@ -104,7 +104,7 @@ class Group(Handle):
     def _require_open(self) -> None:
         """Raise `StoreClosed` after the end of the block, and in a child that was forked."""
         if not self._thread.runs:
-            raise StoreClosed(f"group {self.name}", FORKED, OPEN)
+            raise StoreClosed(f"group {self.name}", FORKED, ANOTHER)
         if self._membership.has_ended:
             raise StoreClosed(f"group {self.name}", OVER, OPEN)
 
@@ -149,7 +149,8 @@ class AsyncGroup(Group):
 
         It is the one consumer of changes. See `handlers` for what happens when a handler fails; `failing` says it.
         Where the session ends, `on_lost` comes when others may be owners: let what `on_gained` begins `hold`.
-        `InvalidInput` for a plain function, before any is called.
+        `InvalidInput` for a plain function, or one that cannot take two arguments, before any is called; and at once
+        when what a handler returns cannot be awaited.
         """
         self._require_open()
         calls = awaited("on_gained", on_gained), awaited("on_lost", on_lost)

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
 from apportion.cluster.blocks import block
-from apportion.cluster.calls import Call
+from apportion.cluster.calls import Call, NoHandler
 from apportion.cluster.holdings import GroupChange, Holdings
 from apportion.cluster.holds import Hold
 from apportion.errors import NotOwner
@@ -33,6 +33,8 @@ class Handlers:
     So many run `at_once`, None for all. When this member has left, those that still run are waited for so many
     `last_seconds`, None for as long as they take. `drain_seconds` is what `on_lost` may take once the session is over.
     """
+
+    _broken: "asyncio.Future[None]"  # of the run; fails with what no handler may raise
 
     def __init__(
         self,
@@ -56,25 +58,51 @@ class Handlers:
         self.failing: dict[int, str] = {}
 
     async def run(self) -> None:
-        """Call the handlers for all that changes, until this member has left."""
+        """Call the handlers for all that changes, until this member has left.
+
+        `NoHandler` as soon as a handler turns out to be none. Whatever ends this, `on_lost` is called for what is held;
+        a second cancellation gives that up.
+        """
+        self._broken = asyncio.get_running_loop().create_future()
+        telling = asyncio.ensure_future(self._tell())
         try:
-            async for change in self._changes:
-                for partition in change.lost:
-                    if partition in self._losing:
-                        self._losing[partition].set()
-                for partition in change.gained:
-                    self._begin(partition)
+            await asyncio.wait([telling, self._broken], return_when=asyncio.FIRST_COMPLETED)
+            (self._broken if self._broken.done() else telling).result()
         finally:
+            telling.cancel()
+            await self._last(telling)
+
+    async def _tell(self) -> None:
+        async for change in self._changes:
+            for partition in change.lost:
+                if partition in self._losing:
+                    self._losing[partition].set()
+            for partition in change.gained:
+                self._begin(partition)
+
+    async def _last(self, telling: "asyncio.Task[None]") -> None:
+        """Wait for the tasks of all partitions, which lose what they have."""
+        try:
+            await asyncio.wait([telling])
             for losing in self._losing.values():
                 losing.set()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._last_seconds)
+        except asyncio.CancelledError:
+            for task in self._tasks:
+                task.cancel()
+            raise
 
     def _begin(self, partition: int) -> None:
         self._losing[partition] = asyncio.Event()
         task = asyncio.create_task(self._live(partition, self._losing[partition]))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not self._broken.done():
+            self._broken.set_exception(error)
 
     async def _live(self, partition: int, losing: asyncio.Event) -> None:
         """Hold one partition from the first handler to the last."""
@@ -97,7 +125,7 @@ class Handlers:
             self.failing.pop(partition, None)
 
     async def _end(self, token: FencingToken, hold: Hold) -> None:
-        """Call `on_lost` for what was lost at once; that it is so is said by a cancellation, again and again."""
+        """Call `on_lost` for what was lost at once, as a cancellation has said; another one does not end it."""
         if self._on_lost is None:
             return
         loop = asyncio.get_running_loop()
@@ -120,6 +148,8 @@ class Handlers:
             if error is None:
                 self.failing.pop(hold.partition, None)
                 return
+            if isinstance(error, NoHandler):
+                raise error
             self.failing[hold.partition] = f"{type(error).__name__}: {error}"
             logger.error("handler of %s failed; again in %.1f s", token.resource, pause, exc_info=error)
             await _pause(pause, unless=give_up)

@@ -25,6 +25,7 @@ logger = logging.getLogger("apportion.group")
 FORKED = "it belongs to the process that this one was forked from"
 OVER = "the block that opened it has ended"
 OPEN = "Use it within its block: async with apportion.open_group(…) as group:"
+ANOTHER = "Open another group in this process: async with apportion.open_group(…) as group:"
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 
 
@@ -108,7 +109,7 @@ class Membership:
         """Return the number of a partition; `NotOwner` after the end of the block, and in a child that was forked."""
         number = self.number(partition)
         if self._process != os.getpid():
-            raise NotOwner(number, FORKED, OPEN)
+            raise NotOwner(number, FORKED, ANOTHER)
         if self.has_ended:
             raise NotOwner(number, OVER, OPEN)
         return number
