@@ -34,6 +34,7 @@ class Membership:
 
     def __init__(self, store: CoordinationStore, shared: SharedSessions, options: Options) -> None:
         self.has_ended, self._process = False, os.getpid()
+        self._is_told = False
         self.driver = Driver(store, shared.sessions, clock_here(), options)
         self.holdings = self.driver.holdings
         self.holdings.observer = simulated()
@@ -56,17 +57,24 @@ class Membership:
         return membership
 
     async def end(self) -> None:
-        """Hand all over and leave; close the store."""
+        """Hand all over and leave; close the store. Raises what ended it, if nobody has heard of that."""
         self.has_ended = True
         self.driver.leave()
         await asyncio.wait([self._running])
         if self.holdings.unguarded:
             which = ", ".join(map(str, sorted(self.holdings.unguarded)))
             logger.warning("%s: no guard saw a token of partitions %s", self.driver.options.group, which)
-        await self._shared.let_go()
-        await self._store.close()
-        if not self._running.cancelled():
-            self._running.exception()  # told by whoever asked for a change, or by nobody
+        try:
+            await self._shared.let_go()
+        finally:
+            await self._store.close()
+        if not self._is_told and not self._running.cancelled():
+            self._tell()
+
+    def _tell(self) -> None:
+        """Raise what ended it."""
+        self._is_told = True
+        self._running.result()
 
     async def _end_anyway(self) -> None:
         await to_its_end(self.end())
@@ -80,18 +88,18 @@ class Membership:
         """Return the next change; None once we have left. Raises what ended it."""
         while (change := self.holdings.next_change()) is None:
             if self._running.done():
-                self._running.result()
+                self._tell()
                 return None
             await self.driver.turn()
         return change
 
     async def until_settled(self) -> None:
         """Wait until every partition belongs to whom the target names, and what is ours can be held."""
-        while not (is_at_rest(self.driver.view) and self._serves_its_own()):
-            if self._running.done():
-                self._running.result()
+        while not self._running.done():
+            if is_at_rest(self.driver.view) and self._serves_its_own():
                 return
             await self.driver.turn()
+        self._tell()
 
     async def members(self) -> dict[str, Present]:
         """Return who is there, as this process sees it."""
@@ -153,5 +161,5 @@ class Membership:
     async def _until_joined(self) -> None:
         while not self.driver.share.me.session:
             if self._running.done():
-                self._running.result()
+                self._tell()
             await self.driver.turn()

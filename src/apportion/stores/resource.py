@@ -4,12 +4,12 @@ Promises: wherever the caller is cancelled or interrupted, the resource is close
 The caller hears of the cancellation at once. To enter it twice at once is `InvalidInput`, before anything is opened.
 """
 
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from apportion.errors import InvalidInput
+from apportion.errors import ApportionError, InvalidInput
 from apportion.stores.io_thread import io_thread
 from apportion.stores.machine import Runner
 from apportion.stores.misuse import OnlyAsync, OnlySync
@@ -83,7 +83,8 @@ class AsyncResource(_Resource[Opened, Shown], OnlyAsync):
             _, thread, stack = inside
             stack.close()
             if thread.runs:  # a forked child that ends within the block leaves what its parent has opened alone
-                await thread.finish(self._close())
+                with _noted(error):
+                    await thread.finish(self._close())
 
 
 class SyncResource(_Resource[Opened, Shown], OnlySync):
@@ -110,6 +111,18 @@ class SyncResource(_Resource[Opened, Shown], OnlySync):
                 _, thread, stack = inside
                 stack.close()
                 if thread.runs:
-                    thread.wait_finished(self._close())
+                    with _noted(error):
+                        thread.wait_finished(self._close())
         finally:
             self._abandon()
+
+
+@contextmanager
+def _noted(error: BaseException | None) -> Iterator[None]:
+    """Let an error of ours be raised, or be a note to the one that ends the block."""
+    try:
+        yield
+    except ApportionError as other:
+        if error is None:
+            raise
+        error.add_note(f"Besides, {type(other).__name__}: {other}")

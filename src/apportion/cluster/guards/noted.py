@@ -1,10 +1,9 @@
 """Which resources a guard of this process has checked: whoever owns one that is not among them writes unguarded.
 
-Promises: at most `MOST_NOTED` resources are remembered, those checked last; it never blocks for more than a look-up.
-Refuses: to tell one guard from another, or to speak for other processes.
+Promises: at most `MOST_NOTED` resources are remembered, those checked last; it never blocks, and takes no lock, for a
+finalizer may call in wherever it runs. Refuses: to tell one guard from another, or to speak for other processes.
 """
 
-from threading import Lock
 from typing import Final
 
 from apportion.cluster.guards.rule import valid
@@ -12,17 +11,16 @@ from apportion.model.epoch import FencingToken
 
 MOST_NOTED: Final = 2**17
 _noted: dict[str, None] = {}
-_lock = Lock()
 
 
 def note(token: FencingToken) -> None:
     """Say that a guard checks the token's resource; the guards that come with the library do so themselves."""
     resource = valid(token).resource
-    with _lock:
-        _noted.pop(resource, None)
-        _noted[resource] = None
-        if len(_noted) > MOST_NOTED:
-            del _noted[next(iter(_noted))]
+    _noted.pop(resource, None)
+    _noted[resource] = None
+    if len(_noted) > MOST_NOTED:  # many at once, so that the list of all is made rarely
+        for oldest in list(_noted)[: max(1, MOST_NOTED // 64)]:
+            _noted.pop(oldest, None)
 
 
 def checked(resource: str) -> bool:
