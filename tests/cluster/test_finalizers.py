@@ -112,7 +112,30 @@ STORE = """
 """
 
 
-@pytest.mark.parametrize("code", [SYNC, ASYNC, STORE], ids=["sync", "async", "store"])
+FORK = """
+    import os
+
+    class Calling:
+        def __init__(self, store):
+            self.store, self.process = store, os.getpid()
+
+        def __del__(self):
+            if os.getpid() == self.process:
+                self.store.scan("")
+
+    with apportion.sync.open_store(url) as store, apportion.sync.open_store(url) as other:
+        changes = other.watch("", after=0)
+        for number in range(120):
+            forgotten(Calling(store), number=number)
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+        print(0, gc.isenabled())
+"""
+
+
+@pytest.mark.parametrize("code", [SYNC, ASYNC, STORE, FORK], ids=["sync", "async", "store", "fork"])
 def test_what_is_collected_at_any_allocation_gives_back_what_it_held_and_stops_nobody(tmp_path, code):
     url = f"sqlite:///{tmp_path / 's.db'}"
     done = subprocess.run(

@@ -8,6 +8,7 @@ Source: https://www.sqlite.org/howtocorrupt.html (§2.6), https://www.sqlite.org
 """
 
 import asyncio
+import gc
 import os
 import sqlite3
 import threading
@@ -321,10 +322,24 @@ _inherited: list[Connection | None] = []
 _forking = threading.Lock()  # held by a transaction, and from before a fork until after it
 
 
+_collects: list[bool] = []  # whether the collector was on before the fork
+
+
 def _before_fork() -> None:
+    """Take the lock. No garbage is collected meanwhile: a finalizer that waits for a store would wait for the lock."""
+    collects = gc.isenabled()
+    gc.disable()
     _forking.acquire()
+    _collects.append(collects)
     for file in list(_files):
         file.let_go()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_forking.release, after_in_child=_forking.release)
+def _after_fork() -> None:
+    collects = _collects.pop()
+    _forking.release()
+    if collects:
+        gc.enable()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
