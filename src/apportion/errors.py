@@ -239,10 +239,10 @@ class StoreUnavailable(Unavailable):
 class StoreClosed(ApportionError):
     """A handle that was closed, or that belongs to the process this one was forked from."""
 
-    def __init__(
-        self, store: str, reason: str = "it was closed", hint: str = "Connect again with stores.connect(url)."
-    ) -> None:
-        super().__init__(f"this handle of {store} is dead: {reason}.", hint)
+    def __init__(self, store: str, reason: str = "it was closed", hint: str = "") -> None:
+        super().__init__(
+            f"this handle of {store} is dead: {reason}.", hint or "Connect again with stores.connect(url)."
+        )
         self.store, self.reason = store, reason
 
 
