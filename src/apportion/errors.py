@@ -240,9 +240,8 @@ class StoreClosed(ApportionError):
     """A handle that was closed, or that belongs to the process this one was forked from."""
 
     def __init__(self, store: str, reason: str = "it was closed", hint: str = "") -> None:
-        super().__init__(
-            f"this handle of {store} is dead: {reason}.", hint or "Connect again with stores.connect(url)."
-        )
+        hint = hint or "Connect again with stores.connect(url)."
+        super().__init__(f"this handle of {store} is dead: {reason}.", hint)
         self.store, self.reason = store, reason
 
 
