@@ -18,10 +18,8 @@ class Cancelled:
         self.url, self.leases, self.connections, self.ttl = url, leases, connections, ttl
 
     def opened(self, member_id="a"):
-        drain = timedelta(seconds=5)
-        return apportion.open_group(
-            self.url, "g", partitions=4, member_id=member_id, lease_ttl=self.ttl, drain_timeout=drain
-        )
+        options = {"lease_ttl": self.ttl, "drain_timeout": timedelta(seconds=5), "settle": timedelta(0)}
+        return apportion.open_group(self.url, "g", partitions=4, member_id=member_id, **options)
 
     async def opening(self, at):
         """Cancel an opening; what was opened in time is left."""

@@ -15,7 +15,7 @@ BEGIN = """if True:
     faulthandler.dump_traceback_later(45, exit=True)
     logging.getLogger("apportion.group").setLevel(logging.ERROR)
     url, ttl = sys.argv[1], timedelta(seconds=5)
-    options = dict(partitions=4, lease_ttl=ttl, drain_timeout=timedelta(seconds=2))
+    options = dict(partitions=4, lease_ttl=ttl, drain_timeout=timedelta(seconds=2), settle=timedelta(0))
 
     def forgotten(*things, number):
         # In a cycle, so that only the collector finds it: after one more allocation each time, so at any of them.
