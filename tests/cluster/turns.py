@@ -73,7 +73,7 @@ async def cancelled_at(turns, turn, work, *, is_here):
 
 def tasks():
     """Return the names of what goes on on the I/O thread."""
-    return sorted(task.get_coro().__qualname__ for task in asyncio.all_tasks(io_thread()._loop))
+    return sorted(str(task.get_coro()) for task in asyncio.all_tasks(io_thread()._loop))
 
 
 def descriptors():
