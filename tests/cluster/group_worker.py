@@ -32,7 +32,7 @@ from tests.cluster import next_release
 
 CLOCK = SystemClock()
 DEADLY_SECONDS = 1.2
-SECONDS = ("lease_ttl", "drain_timeout", "rejoin_grace", "progress_deadline")
+SECONDS = ("lease_ttl", "drain_timeout", "rejoin_grace", "progress_deadline", "settle")
 
 
 class Log:

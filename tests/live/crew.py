@@ -8,14 +8,12 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 
 from apportion import sync
-from apportion.cluster.records import Keys, encoded
+from apportion.cluster.records import Keys
 from apportion.cluster.rest import is_at_rest
 from apportion.cluster.view import View
 from apportion.errors import StoreUnavailable
-from apportion.stores.api import Put, Unchanged
 from apportion.stores.clock import SystemClock
 from tests.cluster.group_worker import Log
 from tests.stores.rigs import postgres
@@ -32,7 +30,7 @@ class Crew:
         self.partitions = partitions
         self.view = View(Keys(group="work"), partitions)
         self.lines, self.processes = [], {}
-        self._said = {"url": url, "log": target, "partitions": partitions} | options
+        self._said = {"url": url, "log": target, "partitions": partitions, "settle": 0.2} | options
         self._errors = errors
         self._log, self._last = Log(target), 0
         self._log.make()
@@ -144,23 +142,9 @@ class Crew:
         """Wait until just these members are there (None said: all that run), and share the partitions."""
         self.until("a settled group", lambda: self.is_settled(set(names or self.processes)))
 
-    def until_all_owned(self):
-        """Wait until all that run share the partitions, and none is held back for who died of it."""
-        self.until("owners of all", lambda: not self.release() and self.is_settled(set(self.processes)))
-
     def is_settled(self, names):
         """Whether these members are there, and every partition belongs to whom it should."""
         return set(self.view.members) == names and is_at_rest(self.view)
-
-    def release(self):
-        """Forget who died of which partition, as after a minute of service; return of how many somebody did."""
-        died = {each: owned for each, owned in self.view.own.items() if owned.ownership.deaths}
-        for partition, owned in died.items():
-            key, record = self.view.keys.own(partition), replace(owned.ownership, deaths=0, among=0)
-            self._store.commit(
-                when=[Unchanged(key=key, revision=owned.revision)], puts=[Put(key=key, value=encoded(record))]
-            )
-        return len(died)
 
     def owners(self):
         """Return who owns each partition, in which session, since which epoch: as the records say."""

@@ -46,7 +46,7 @@ class Chaos:
             self.paused.clear()
         self.story.append("|")
         start = len(self.crew.lines)
-        self.crew.until_all_owned()
+        self.crew.until_settled()
         self.crew.until("effects", is_served, self.crew, start)
 
     def leave(self, name):
