@@ -31,6 +31,7 @@ class Crew:
     ttl_seconds: float = 2.0
     mode: str = "cooperative"
     throttle: int = 0
+    fatal_seconds: float = 0.0
     said: list[Said] = field(default_factory=list)
     owners: dict[int, str] = field(default_factory=dict)
     processes: "dict[str, subprocess.Popen[str]]" = field(default_factory=dict)
@@ -40,6 +41,7 @@ class Crew:
     def start(self, name: str) -> None:
         """Start a member."""
         arguments = [name, str(self.partitions), str(self.ttl_seconds), self.mode, str(self.throttle)]
+        arguments.append(str(self.fatal_seconds))
         command = [sys.executable, "-m", "bench.group_member", *arguments]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if process.stdin is not None:
