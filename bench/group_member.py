@@ -1,7 +1,7 @@
-"""`echo URL | python -m bench.group_member NAME PARTITIONS TTL MODE THROTTLE FATAL`: one member of a group, as a process.
+"""`echo URL | python -m bench.group_member NAME PARTITIONS TTL MODE THROTTLE FATAL`: one member of a group.
 
-With FATAL above 0, partition 0 kills it after so many seconds. It says each partition that it gains and loses, and when, in elapsed seconds of the machine: `+ 17 123.456`. SIGTERM
-lets it leave.
+It says each partition that it gains and loses, and when, in elapsed seconds of the machine: `+ 17 123.456`. SIGTERM
+lets it leave. With FATAL above 0, partition 0 kills it after so many seconds.
 """
 
 import asyncio

@@ -9,6 +9,7 @@ import tempfile
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from apportion.stores.clock import SystemClock
@@ -66,9 +67,7 @@ class _Loop:
         """Return the figures."""
         served = sorted(100 * each for each in self._served().values())
         mean, gaps = sum(served) / len(served), self._gaps()
-        label = (
-            f"one poison of {PARTITIONS}, kills after {self.crew.fatal_seconds:g} s, {MEMBERS} processes, 10 minutes"
-        )
+        label = f"poison of {PARTITIONS}, kills after {self.crew.fatal_seconds:g} s, {MEMBERS} processes, 10 minutes"
         count = len(self.deaths)
         return [
             Row(name=f"{label}: deaths", value=count, shown=f"{count}", goal=str(DEATHS), met=DEATHS.is_met(count)),
@@ -94,7 +93,7 @@ class _Loop:
 
     def _gaps(self) -> float:
         late = [each.at for each in self.deaths[8:]]
-        return min((after - before for before, after in zip(late, late[1:], strict=False)), default=LAST_SECONDS)
+        return min((after - before for before, after in pairwise(late)), default=LAST_SECONDS)
 
     def _served(self) -> dict[int, float]:
         """Return the ratio of the time, from its first owner on, in which each innocent was served."""
@@ -103,9 +102,8 @@ class _Loop:
         served: defaultdict[int, float] = defaultdict(float)
         first: dict[int, float] = {}
         for partition in {*range(PARTITIONS)} - {POISON}:
-            said = sorted(
-                (each.at, each.is_gain, each.member) for each in self.crew.said if each.partition == partition
-            )
+            about = (each for each in self.crew.said if each.partition == partition)
+            said = sorted((each.at, each.is_gain, each.member) for each in about)
             for at, is_gain, member in said:
                 if is_gain:
                     first.setdefault(partition, at)
