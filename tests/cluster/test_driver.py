@@ -1,6 +1,7 @@
 """The driver: what a member sees, and what it is told from then on, are of one life of the store."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,8 @@ from apportion.cluster.driver import Driver
 from apportion.cluster.options import Options
 from apportion.cluster.records import GroupRecord, Keys, MemberRecord, encoded
 from apportion.cluster.session import Sessions
+from apportion.cluster.share import Commit
+from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreDenied, StoreUnavailable
 from apportion.stores import Absent, Committed, Put
 from apportion.stores.clock import SystemClock
 from tests.cluster.tables_sample import handle, memory
@@ -59,5 +62,131 @@ def test_a_view_is_of_the_life_of_the_store_that_is_watched(prefix):
         assert [1, 1] == [driver.view.owned(each).ownership.epoch for each in range(2)]  # nothing was owned before
         driver.leave()
         await running
+
+    asyncio.run(main())
+
+
+class Troubled:
+    """A handle that raises an error in the place of some calls: the next few, or all while it is set."""
+
+    def __init__(self, shared):
+        self._inner, self.shared, self.commits, self.errors = handle(shared), shared, [], 0
+        self.denied = False
+
+    async def scan(self, prefix):
+        self._check()
+        return await self._inner.scan(prefix)
+
+    async def commit(self, **asked):
+        self._check()
+        if self.commits and any("/own/" in put.key for put in asked["puts"]):
+            self.errors += 1
+            raise self.commits.pop()
+        return await self._inner.commit(**asked)
+
+    async def watch(self, prefix, *, after):
+        async for change in self._inner.watch(prefix, after=after):
+            self._check()
+            yield change
+
+    def _check(self):
+        if self.denied:
+            self.errors += 1
+            raise StoreDenied("a store", "this user lacks rights on it", "Grant them.")
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+def plays(story, **more):
+    """Play a story with one driver on a store that may be troubled."""
+
+    async def main():
+        shared = memory()
+        store = Troubled(shared)
+        clock = SystemClock()
+        driver = Driver(store, Sessions(handle(shared), clock), clock, replace(OPTIONS, **more))
+        running = asyncio.ensure_future(driver.run())
+        async with asyncio.timeout(10):
+            await story(store, driver, running)
+            driver.leave()
+            store.denied = False
+            await running
+
+    asyncio.run(main())
+
+
+async def until_serving(driver, count=2):
+    while len(list(driver.share.serving)) < count:
+        await driver.turn()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreDenied("a store", "this user lacks rights on it", "Grant them."),
+        StoreUnavailable("a store", "it is away"),
+        Compacted(1, 2),
+        InvalidInput("commit", "too large", "one within the limits", "Take fewer."),
+        BadSnapshot("record", b"", "one that is right", "Mend it."),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_commit_that_fails_by_whatever_error_is_asked_for_again(error):
+    async def story(store, driver, running):
+        store.commits.append(error)
+        await until_serving(driver)
+        assert (1, 1) == (store.errors, driver.statistics.sessions)
+
+    plays(story)
+
+
+def test_rights_that_are_revoked_for_a_moment_cost_neither_member_nor_session():
+    async def story(store, driver, running):
+        await until_serving(driver)
+        store.denied, before = True, store.errors
+        await written(handle(store.shared), f"{KEYS.live}hint/x", b"")  # the watch hears of it, and is denied
+        while store.errors == before:
+            await asyncio.sleep(0.01)
+        store.denied = False
+        await written(handle(store.shared), f"{KEYS.live}hint/y", b"")
+        await until_serving(driver)
+        assert (1, False) == (driver.statistics.sessions, running.done())
+
+    plays(story)
+
+
+def test_a_first_session_that_is_denied_is_told_at_once():
+    async def main():
+        shared = memory()
+        store = Troubled(shared)
+        store.denied = True
+        driver = Driver(store, Sessions(handle(shared), SystemClock()), SystemClock(), OPTIONS)
+        with pytest.raises(StoreDenied):
+            await driver.run()
+
+    asyncio.run(main())
+
+
+def test_a_task_that_nobody_awaits_ends_the_session_when_it_raises_and_the_member_lives_on(caplog):
+    async def story(store, driver, running):
+        await until_serving(driver)
+        store.commits.append(ZeroDivisionError("planted"))
+        driver._aside(driver._commit(Commit(batch=99, moves=(), when=(), puts=(Put(key=KEYS.own(0), value=b""),))))
+        while driver.statistics.sessions < 2:
+            await driver.turn()
+        await until_serving(driver)
+
+    plays(story)
+    assert "ZeroDivisionError: planted" in caplog.text
+
+
+def test_another_number_of_partitions_is_final():
+    async def main():
+        shared = memory()
+        await written(handle(shared), KEYS.record, encoded(GroupRecord(partitions=3)))
+        driver = Driver(handle(shared), Sessions(handle(shared), SystemClock()), SystemClock(), OPTIONS)
+        with pytest.raises(InvalidInput, match="partitions of group g is 2"):
+            await driver.run()
 
     asyncio.run(main())
