@@ -6,15 +6,17 @@ import random
 import signal
 import subprocess
 from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import psycopg
 import pytest
 
 import apportion
-from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim.conformance.proxy import Proxy
 from apportion.stores import Absent, Committed, Put, connect
+from apportion.stores.postgres.door import Door
 from apportion.stores.postgres.link import LOOK_SECONDS
 from tests.stores.rigs import absent
 from tests.stores.rigs.pgbouncer import Pooler
@@ -259,3 +261,21 @@ def test_what_is_refused_for_three_seconds_works_again_afterwards_on_the_same_ha
         await store.close()
 
     asyncio.run(main())
+
+
+def test_a_time_to_live_that_is_too_short_for_the_distance_is_refused_with_the_least_that_works(rig, monkeypatch):
+    look = Door.look
+
+    async def far(door, connection, *, seconds):
+        return replace(await look(door, connection, seconds=seconds), round_trip_seconds=0.1)
+
+    monkeypatch.setattr(Door, "look", far)
+
+    async def main(ttl):
+        opening = apportion.open_group(rig.url("far"), "work", partitions=2, lease_ttl=timedelta(seconds=ttl))
+        async with opening as group:
+            group.leave()
+
+    with pytest.raises(InvalidInput, match=r"lease_ttl .* 3 to"):
+        asyncio.run(main(2))
+    asyncio.run(main(3))

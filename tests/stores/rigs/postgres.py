@@ -193,7 +193,7 @@ class PostgresRig(Rig):
             cwd=self.folder,
             **AS_POSTGRES,
         )
-        lines = ["listen_addresses = '127.0.0.1'", "max_connections = 80", "shared_buffers = 32MB", *settings]
+        lines = ["listen_addresses = '127.0.0.1'", "max_connections = 200", "shared_buffers = 32MB", *settings]
         lines += [f"unix_socket_directories = '{self.folder}'", "autovacuum_naptime = 5"]
         with (self.data / "postgresql.conf").open("a") as configuration:
             configuration.write("\n".join(lines) + "\n")

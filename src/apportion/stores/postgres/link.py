@@ -39,6 +39,7 @@ class Link:
         ear: Ear | None = None,
     ) -> None:
         self.server: Server | None = None
+        self.round_trip_seconds = float("inf")
         self._door = door
         self._patience = patience
         self._rest_seconds = rest_seconds
@@ -84,8 +85,8 @@ class Link:
         async with self._taken():
             connection = await self._connected()
             server = await self._look(connection)
-            self.server = await self._measured(connection, server)
-            return self.server
+            await self._measure(connection, server)
+            return server
 
     def doubt(self) -> None:
         """Look at the server before the next statement: it may be another."""
@@ -178,14 +179,14 @@ class Link:
         self.server, self._looked_at = server, time.monotonic()
         return server
 
-    async def _measured(self, connection: Connection, server: Server) -> Server:
-        """Return the server with the shortest round trip of several, where the first was not short."""
+    async def _measure(self, connection: Connection, server: Server) -> None:
+        """Keep the shortest round trip that was ever measured; measure several where the first was not short."""
+        self.round_trip_seconds = min(self.round_trip_seconds, server.round_trip_seconds)
         for _ in range(_MEASUREMENTS):
-            if server.round_trip_seconds < _QUICK_SECONDS:
-                break
+            if self.round_trip_seconds < _QUICK_SECONDS:
+                return
             again = await self._door.look(connection, seconds=self._patience())
-            server = min(again, server, key=lambda each: each.round_trip_seconds)
-        return server
+            self.round_trip_seconds = min(self.round_trip_seconds, again.round_trip_seconds)
 
     def _rested(self) -> None:
         """Close a connection that has rested for long enough; else look again when it may have."""

@@ -127,7 +127,10 @@ class Lookout:
     async def _reap(self, started: float) -> State:
         """Read counters of leases, end those that have not moved for their time to live; return the state met."""
         most, known = self._reaper.most(started), frozenset(self._leases.ids)
-        rows = await self._watching.ask(sql.COUNTERS, {"most": most})
+        if most is None:
+            rows = await self._watching.ask(sql.COUNTERS)
+        else:
+            rows = await self._watching.ask(sql.LOWEST_COUNTERS, {"most": most})
         finished, met = self._clock.elapsed(), state_of(rows[0])
         counters = [_counter(row) for row in rows if row[2] is not None]
         ended = self._reaper.ended(counters, started=started, finished=finished, most=most)

@@ -5,6 +5,9 @@ row of `meta`: so commit order is revision order, and each statement of a functi
 of a sequence become visible out of order, and a watch that goes by them misses events.) No function relies on anything
 that a session keeps, so that each may run behind a transaction pooler.
 
+A row is looked up by its index, also in a small table, which the planner would rather read whole: each renewal of a
+fleet would then read the leases of all (`random_page_cost`).
+
 Each function returns a verdict and the incarnation and revision that it met. It compares these with what the handle
 knows, and does nothing where the store went back. Names and columns are those of the SQLite store.
 """
@@ -97,14 +100,13 @@ BEGIN
 END $$
 """
 
-# Keys are looked up one by one: a plan that was made while the tables were empty would otherwise read them whole.
 # Each 1000th revision forgets what is more than 10000 revisions old; a history of more than 64 MiB is cut to its half.
 _COMMIT = """
 CREATE FUNCTION {schema}.commit_when(
     known_incarnation bigint, known_revision bigint, compared bytea[], expected bigint[],
     put_keys bytea[], put_values bytea[], put_leases bigint[], deleted bytea[], lock_milliseconds integer,
     OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint, OUT lost bigint
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET random_page_cost TO 0 AS $$
 DECLARE
     remembered text;
     held bigint;
@@ -189,7 +191,7 @@ _RENEW = """
 CREATE FUNCTION {schema}.renew_leases(
     known_incarnation bigint, known_revision bigint, wanted bigint[],
     OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint, OUT alive bigint[]
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET random_page_cost TO 0 AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     SELECT incarnation, revision INTO at_incarnation, at_revision FROM {schema}.meta;
@@ -213,7 +215,7 @@ CREATE FUNCTION {schema}.end_lease(
     known_incarnation bigint, known_revision bigint, ended bigint, counted bigint,
     lock_milliseconds integer DEFAULT 4000,
     OUT verdict text, OUT at_incarnation bigint, OUT at_revision bigint
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET random_page_cost TO 0 AS $$
 DECLARE
     remembered text;
 BEGIN
@@ -247,6 +249,13 @@ BEGIN
 END $$
 """
 
+_LOWEST_LEASES = """
+CREATE FUNCTION {schema}.lowest_leases(most integer) RETURNS SETOF {schema}.lease LANGUAGE sql STABLE
+SET random_page_cost TO 0 AS $$
+    SELECT * FROM {schema}.lease ORDER BY id LIMIT most
+$$
+"""
+
 # Statements by the version that they lead to: the first makes version 1 out of nothing.
 VERSIONS = (
     (
@@ -265,6 +274,7 @@ VERSIONS = (
         _GRANT,
         _RENEW,
         _END,
+        _LOWEST_LEASES,
     ),
 )
 NEWEST = len(VERSIONS)

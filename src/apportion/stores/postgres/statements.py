@@ -93,12 +93,15 @@ RENEW = "SELECT * FROM {schema}.renew_leases(%s, %s, %s::bigint[])"
 
 END = "SELECT * FROM {schema}.end_lease(%s, %s, %s, %s, %s)"
 
-# Of the lowest leases; `most` is NULL for all.
 COUNTERS = """
-SELECT meta.incarnation, meta.revision, counted.id, counted.renewals, counted.ttl_seconds
-FROM {schema}.meta LEFT JOIN (
-    SELECT id, renewals, ttl_seconds FROM {schema}.lease ORDER BY id LIMIT %(most)s
-) AS counted ON true
+SELECT meta.incarnation, meta.revision, lease.id, lease.renewals, lease.ttl_seconds
+FROM {schema}.meta LEFT JOIN {schema}.lease ON true
+"""
+
+# Of the lowest leases alone.
+LOWEST_COUNTERS = """
+SELECT meta.incarnation, meta.revision, lowest.id, lowest.renewals, lowest.ttl_seconds
+FROM {schema}.meta LEFT JOIN {schema}.lowest_leases(%(most)s) AS lowest ON true
 """
 
 LISTEN = "LISTEN {schema}"

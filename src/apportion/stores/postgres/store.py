@@ -66,7 +66,7 @@ _log = logging.getLogger("apportion.stores")
 _SCAN_SECONDS = 30.0
 _EVENTS_AT_A_TIME = 64
 _AWAY_SECONDS = 0.25
-_ROUND_TRIPS_PER_TTL = 48  # of which a quarter must hold a fresh connection, some twelve
+_ROUND_TRIPS_PER_TTL = 30  # a fresh connection takes some twelve, and two fifths of the time are left for it
 
 
 class PostgresStore:
@@ -75,7 +75,7 @@ class PostgresStore:
     def __init__(self, links: Links, server: Server, seen: State, namespace: str, clock: Clock) -> None:
         self._links = links
         self._space = Space(namespace)
-        self._capabilities = _capabilities(server)
+        self._capabilities = _capabilities(server, links.committing.round_trip_seconds)
         self._clock = clock
         self._seen = seen
         self._watchers: set[Watcher] = set()
@@ -264,9 +264,9 @@ def _int(value: object) -> int:
     return cast("int", value)
 
 
-def _capabilities(server: Server) -> Capabilities:
+def _capabilities(server: Server, round_trip_seconds: float) -> Capabilities:
     """Return the promises of a store on this server, at this distance."""
-    least = max(CAPABILITIES.min_ttl_seconds, round(_ROUND_TRIPS_PER_TTL * server.round_trip_seconds, 1))
+    least = max(CAPABILITIES.min_ttl_seconds, round(_ROUND_TRIPS_PER_TTL * round_trip_seconds, 1))
     return replace(CAPABILITIES, durable=server.durable, fencing=server.durable, min_ttl_seconds=least)
 
 
