@@ -19,7 +19,7 @@ from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import connected
 from apportion.stores.sqlite.turns import Turns
 
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 60.0
 
 
 @pytest.fixture
