@@ -579,6 +579,28 @@ def test_the_history_is_kept_for_ten_thousand_revisions(rig, schema):
     asyncio.run(main())
 
 
+def test_the_history_is_bounded_in_bytes_too(rig, schema):
+    name = schema.removeprefix("&schema=")
+    kept = f"SELECT coalesce(sum(octet_length(key) + coalesce(octet_length(value), 0)), 0) FROM {name}.event"
+
+    async def main():
+        async with opened(rig.url("bytes", options=schema)) as store:
+            revision = (await put(store, "large", bytes(900_000))).revision
+            for _ in range(80):  # 72 MB in all
+                when = [Unchanged(key="large", revision=revision)]
+                revision = (await store.commit(when=when, puts=[Put(key="large", value=bytes(900_000))])).revision
+                [(held,)] = rig.sql(kept)
+                assert held <= 64 << 20
+                assert [(held,)] == rig.sql(f"SELECT history_bytes FROM {name}.meta")
+            [(compacted,)] = rig.sql(f"SELECT compacted FROM {name}.meta")
+            assert 0 < compacted < revision - 30
+            with pytest.raises(Compacted):
+                await anext(store.watch("", after=compacted - 1))
+            assert compacted + 1 == (await anext(store.watch("", after=compacted))).revision
+
+    asyncio.run(main())
+
+
 def test_hints_that_say_nonsense_do_no_harm(rig):
     async def main():
         async with opened(rig.url("nonsense")) as store:

@@ -94,7 +94,7 @@ class Lookout:
         is_going_on = False
         try:
             now = self._clock.elapsed()
-            seen = await self._reap(now) if now >= self._reap_at else None
+            seen = await self._reap(now) if now >= self._reap_at - self._early_seconds else None
             if seen is None or seen != self._state:
                 rows = await self._watching.ask(sql.TOUCHED, {"after": self._state.revision, "most": _MOST_KEYS})
                 was_told, self._was_told = self._was_told, False
@@ -142,9 +142,14 @@ class Lookout:
             await self._committing.ask(sql.END, ending)
         return met
 
+    @property
+    def _early_seconds(self) -> float:
+        """How early leases may be read: where each look has its time, the nearest look, not the next one."""
+        return self._leases.shortest_seconds / POLLS_PER_TTL / 2 if self._is_polled else 0.0
+
     def _pause_seconds(self, quiet_seconds: float) -> float:
         if self._is_polled:
-            return self._leases.shortest_seconds / POLLS_PER_TTL
+            return 2 * self._early_seconds
         pause = _HINTED_PAUSE_SECONDS if self._ear.is_trusted else poll_pause_seconds(quiet_seconds)
         return max(0.0, min(pause, self._reap_at - self._clock.elapsed()))
 
