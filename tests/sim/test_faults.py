@@ -7,7 +7,7 @@ import pytest
 from apportion.errors import Compacted, StoreDenied, StoreUnavailable
 from apportion.sim import Mix, World
 from apportion.sim.losses import Way
-from apportion.sim.nemesis import _NOT_YET, BLOWS
+from apportion.sim.nemesis import _ASKED_FOR, BLOWS
 from apportion.sim.network import Weather
 from apportion.sim.troubles import Odds
 from apportion.stores import Absent, Committed, Put, Refused, Unchanged, Unknown
@@ -273,6 +273,6 @@ def test_refusals_and_errors_of_the_store_come_through(world):
 def test_seeds_draw_different_mixes_and_all_kinds_come():
     mixes = [Mix.drawn(seed) for seed in range(200)]
     assert len(set(mixes)) == 200
-    assert BLOWS.keys() - _NOT_YET == {blow for mix in mixes for blow in mix.blows}
+    assert BLOWS.keys() - _ASKED_FOR == {blow for mix in mixes for blow in mix.blows}
     assert any(not mix.weather.lost for mix in mixes)
     assert any(mix.odds.stale_scan for mix in mixes)

@@ -6,17 +6,21 @@ fails a little is one world, and hides what only shows when one thing fails much
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+from apportion.errors import ApportionError
 from apportion.sim.losses import Way
 from apportion.sim.network import FAIR, STORE, Weather
 from apportion.sim.troubles import Odds
+from apportion.stores import Put, Unchanged
 
 if TYPE_CHECKING:
     from apportion.sim.world import World
 
+VANDAL = "(vandal)"  # who damages records; names in brackets are of nobody who takes part
 Start = Callable[[str], None]
 
 
@@ -31,7 +35,7 @@ class Mix:
 
     @staticmethod
     def drawn(seed: int, *, blows: Iterable[str] | None = None) -> "Mix":
-        """Draw the mix of a seed, with its blows out of these, or out of all but those that groups do not stand yet."""
+        """Draw the mix of a seed, with its blows out of these, or out of all that come without being asked for."""
         draw = Random(f"{seed} mix")  # noqa: S311 - it must repeat
         weather = Weather(
             most_seconds=draw.choice([0.002, 0.01, 0.05]),
@@ -47,7 +51,7 @@ class Mix:
             sync_error=_ratio(draw, 0.1),
             cancelled=_ratio(draw, 0.5),
         )
-        among = [name for name in BLOWS if name not in _NOT_YET] if blows is None else blows
+        among = [name for name in BLOWS if name not in _ASKED_FOR] if blows is None else blows
         drawn = tuple(name for name in among if draw.random() < 0.4)
         return Mix(weather=weather, odds=odds, blows=drawn, pause_seconds=draw.uniform(0.3, 2.0))
 
@@ -93,7 +97,12 @@ class Nemesis:
 
     def victim(self) -> str:
         """Draw a process."""
-        return self.draw.choice(self.world.processes.names)
+        return self.draw.choice(self.running)
+
+    @property
+    def running(self) -> list[str]:
+        """The processes that take part and are not dead, sorted."""
+        return [name for name in self.world.processes.names if not name.startswith("(")]
 
     async def _copy(self) -> None:
         while True:
@@ -109,7 +118,7 @@ async def _pause(nemesis: Nemesis) -> None:
 
 async def _kill(nemesis: Nemesis) -> None:
     name, seconds = nemesis.victim(), nemesis.draw.uniform(0.1, 5.0)
-    if len(nemesis.world.processes.names) < 2 or not nemesis.world.trace.inject("kill", name):
+    if len(nemesis.running) < 2 or not nemesis.world.trace.inject("kill", name):
         return
     nemesis.world.kill(name)
     nemesis.down.append(name)
@@ -140,7 +149,7 @@ async def _clog(nemesis: Nemesis) -> None:
 
 async def _swizzle(nemesis: Nemesis) -> None:
     """Clog the links of some processes one after another, and free them in another order."""
-    running = nemesis.world.processes.names
+    running = nemesis.running
     names = nemesis.draw.sample(running, nemesis.draw.randint(1, len(running)))
     if not nemesis.world.trace.inject("swizzle", ",".join(names)):
         return
@@ -215,6 +224,23 @@ async def _silence(nemesis: Nemesis) -> None:
         world.troubles.silence(name, world.now, way)
 
 
+async def _damage(nemesis: Nemesis) -> None:
+    """Write something that cannot be right over a record, as somebody who should not have."""
+    world, draw = nemesis.world, nemesis.draw
+    items = [item for key, item in sorted(world.checker.history.items.items()) if key.startswith("live/")]
+    if not items:
+        return
+    item = draw.choice(items)
+    values = [b"", b"{}", b"\xff\x00", b"[" * 9_999, item.value[: len(item.value) // 2]]
+    values += [other.value for other in items if other.key.split("/")[2] != item.key.split("/")[2]]
+    if world.trace.inject("damaged record", item.key):
+        put = Put(key=item.key, value=draw.choice(values), lease=draw.choice([None, item.lease]))
+        store = world.store(VANDAL)
+        with suppress(ApportionError):  # it comes too late, or the store is away
+            await store.scan("group/")
+            await store.commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])
+
+
 BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "pause": _pause,
     "kill": _kill,
@@ -232,5 +258,6 @@ BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "lost commit": _lose,
     "store denied": _deny,
     "connection silent": _silence,
+    "damaged record": _damage,
 }
-_NOT_YET = frozenset({"store denied"})
+_ASKED_FOR = frozenset({"store denied", "damaged record"})

@@ -13,8 +13,9 @@ from typing import Protocol
 
 from apportion.cluster.deaths import HEALTHY_SECONDS
 from apportion.errors import InvariantBroken
-from apportion.sim import groups, living
+from apportion.sim import damage_play, groups, living
 from apportion.sim.backing import MemoryBacking
+from apportion.sim.damage_play import DamagePlay
 from apportion.sim.facts import Calm
 from apportion.sim.group_play import GroupPlay, watched
 from apportion.sim.invariants import ALL, Invariant, Violation
@@ -133,6 +134,7 @@ class Scenario:
 
 
 SCENARIOS = {
+    "damage": Scenario(make=DamagePlay, held=damage_play.HELD, step_limit=120_000),
     "group": Scenario(make=GroupPlay, held=(*ALL, *living.INVARIANTS, *groups.INVARIANTS), step_limit=120_000),
     "store": Scenario(make=StorePlay, held=HELD, step_limit=40_000),
 }
