@@ -10,6 +10,7 @@ BEGIN = """
 import multiprocessing, os, signal, sys, threading, time
 from contextlib import ExitStack
 from apportion import sync
+from apportion.cluster import signals
 from apportion.cluster.signals import leaving_on_sigterm
 
 def terminate(process=None):
@@ -43,14 +44,29 @@ with sync.open_group(url, "a", partitions=2) as first, sync.open_group(url, "b",
     assert (0, ["False"] * 3) == told(story, f"sqlite:///{tmp_path / 'store.db'}")
 
 
-def test_a_second_sigterm_ends_the_process():
+def test_signals_within_a_second_are_one_request_and_a_later_one_ends_the_process():
     story = """
 with leaving_on_sigterm(lambda: print("leaves", flush=True)), leaving_on_sigterm(lambda: None):
-    terminate()
+    for _ in range(3):
+        terminate()
+    print("goes-on", flush=True)
+    signals._asked.at -= signals.ONE_SIGNAL_SECONDS
     terminate()
     print("goes on")
 """
-    assert (-15, ["leaves"]) == told(story)
+    assert (-15, ["leaves", "goes-on"]) == told(story)
+
+
+def test_a_block_that_begins_after_the_first_signal_hears_the_next_one_at_once():
+    story = """
+with leaving_on_sigterm(lambda: heard.append("first")):
+    terminate()
+    with leaving_on_sigterm(lambda: heard.append("second")):
+        terminate()
+        terminate()
+print(*heard)
+"""
+    assert (0, ["first", "second"]) == told(story)
 
 
 def test_the_default_is_back_when_the_last_block_has_ended_and_no_earlier():
@@ -65,7 +81,7 @@ with leaving_on_sigterm(lambda: heard.append("outer")):
     print(*heard)
 print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
 """
-    assert (0, ["outer", "outer", "outer", "later", "True"]) == told(story)
+    assert (0, ["outer", "outer", "later", "True"]) == told(story)
 
 
 @pytest.mark.parametrize("is_before", [True, False])

@@ -6,17 +6,18 @@ import os
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
-from apportion.cluster.deaths import ended, next_try
 from apportion.cluster.driver import Driver
 from apportion.cluster.holdings import GroupChange
 from apportion.cluster.intake import Present
 from apportion.cluster.options import Options
+from apportion.cluster.reasons import joins_after, leaves_after, not_owned
 from apportion.cluster.rest import is_at_rest
 from apportion.cluster.sharing import SharedSessions
+from apportion.cluster.waits import AGAIN_SECONDS, Saying, said
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.epoch import FencingToken
 from apportion.stores.api import CoordinationStore, Need
-from apportion.stores.catalog import connect
+from apportion.stores.catalog import connect, parsed_url
 from apportion.stores.clock import clock_here
 from apportion.stores.endings import to_its_end
 from apportion.stores.machine import simulated
@@ -40,19 +41,23 @@ class Membership:
         self.holdings.observer = simulated()
         self._store, self._shared = store, shared
         self._running = asyncio.ensure_future(self.driver.run())
-        self._running.add_done_callback(lambda _: self.driver.note_turn())
+        self._running.add_done_callback(self._over)
+        self._standing: Saying | None = None
 
     @classmethod
     async def begin(cls, url: str, options: Options) -> "Membership":
         """Connect, join and return; errors are those of `stores.connect`, `DuplicateMember`, `InvalidInput`."""
+        who = f"{options.group}: {options.member_id}"
         async with AsyncExitStack() as undo:
-            store = await connect(url, needs=_NEEDS)
-            undo.push_async_callback(store.close)
-            shared = await SharedSessions.taken(url)
+            with said(lambda: f"{who} waits for {parsed_url(url)} to answer"):
+                store = await connect(url, needs=_NEEDS)
+                undo.push_async_callback(store.close)
+                shared = await SharedSessions.taken(url)
             undo.pop_all()
             membership = cls(store, shared, options)
             undo.push_async_callback(membership._end_anyway)
-            await membership._until_joined()
+            with said(lambda: f"{who} joins and waits for {joins_after(membership.driver)}"):
+                await membership._until_joined()
             undo.pop_all()
         return membership
 
@@ -60,7 +65,11 @@ class Membership:
         """Hand all over and leave; close the store. Raises what ended it, if nobody has heard of that."""
         self.has_ended = True
         self.driver.leave()
-        await asyncio.wait([self._running])
+        who = f"{self.driver.options.group}: {self.driver.options.member_id}"
+        if self._standing is not None:
+            self._standing.stop()
+        with said(lambda: f"{who} leaves and waits for {leaves_after(self.driver)}"):
+            await asyncio.wait([self._running])
         if self.holdings.unguarded:
             which = ", ".join(map(str, sorted(self.holdings.unguarded)))
             logger.warning("%s: no guard saw a token of partitions %s", self.driver.options.group, which)
@@ -127,7 +136,7 @@ class Membership:
         number = self.require_own(partition)
         held = self.holdings.get(number)
         if held is None:
-            raise NotOwner(number, self._why_not(number))
+            raise NotOwner(number, not_owned(self.driver, number))
         return held.token
 
     @contextmanager
@@ -139,24 +148,18 @@ class Membership:
         finally:
             self.holdings.leave(hold)
 
-    def _why_not(self, partition: int) -> str:
-        """Say why a partition is not ours now."""
-        view = self.driver.view
-        if not self.holdings.is_current:
-            return "the store has not confirmed our session in time"
-        if view.is_damaged(partition):
-            return f"its record is damaged; mend it with: apportion group repair URL {self.driver.options.group}"
-        record, wait = view.owned(partition).ownership, next_try(view, partition) - clock_here().elapsed()
-        if wait > 0:
-            then = "it is in quarantine" if wait == float("inf") else f"next try in {wait:.1f} s"
-            return f"{len(ended(view, partition))} sessions ended under it; {then}"
-        return "nobody owns it" if record.owner is None else f"{record.owner} owns it"
-
     def _serves_its_own(self) -> bool:
         """Whether all that the records say is ours is served: a record may be seen before its commit is answered."""
         me, serving = self.driver.share.me, set(self.driver.share.serving)
         owned = ((partition, each.ownership) for partition, each in self.driver.view.own.items())
         return all(each in serving for each, own in owned if (own.owner, own.session) == (me.id, me.session))
+
+    def _over(self, _: "asyncio.Future[None]") -> None:
+        """Wake all who wait, and say it while the program goes on within its block."""
+        self.driver.note_turn()
+        words = f"{self.driver.options.group}: {self.driver.options.member_id} has left, and its block has not ended"
+        if not self.has_ended:
+            self._standing = Saying(lambda: words, first_seconds=AGAIN_SECONDS)
 
     async def _until_joined(self) -> None:
         while not self.driver.share.me.session:

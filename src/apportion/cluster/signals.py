@@ -1,6 +1,7 @@
 """Signals: SIGTERM, which every platform sends first, is a graceful leave: partitions are handed over.
 
-Promises: one handler a process, by which all of its groups leave. A forked child is as if there had never been one: it
+Promises: one handler per process, by which all of its groups leave. Signals within a second of that are the same
+request; a later one does what it did before there was a handler. A forked child is as if there had never been one: it
 ends by its first SIGTERM, however early that comes, until it opens a group itself.
 A simulated process hears of it by its world alone.
 Refuses: to replace a handler that the program has installed; such a program calls `group.leave()` itself.
@@ -9,39 +10,47 @@ Refuses: to replace a handler that the program has installed; such a program cal
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from apportion.stores.machine import simulated
 
+ONE_SIGNAL_SECONDS = 1.0  # orchestrators and users send SIGTERM twice; a second request comes later
+
 
 @contextmanager
 def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
-    """Within: the first SIGTERM leaves the group, and all others; a second one ends the process as it does by default.
+    """Within: the first SIGTERM leaves the group, and all others. One that comes a second later ends the process.
 
     A block that another thread opens leaves with the rest, but only the main thread may install a handler.
     """
     machine, block = simulated(), object()
     leaving = _leaving if machine is None else machine.leaving
     leaving[block] = leave
+    _asked.unheard.add(block)
     if leaving is _leaving and _is_main() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _leave_all)
     try:
         yield
     finally:
         leaving.pop(block, None)  # it is gone from a child that was forked within
+        _asked.unheard.discard(block)
         if leaving is _leaving and not _leaving and _is_main() and _is_ours():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _leave_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-    """Leave, and let a second signal do what it always does; so does the first one if there is nothing to leave."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    leaving = list(_leaving.values())
-    for leave in leaving:
+    """Leave what was not asked to leave yet; where there is nothing such, a later signal does what it always does."""
+    now, unheard = time.monotonic(), [leave for block, leave in _leaving.items() if block in _asked.unheard]
+    _asked.unheard.clear()
+    for leave in unheard:
         leave()
-    if not leaving:
+    if unheard:
+        _asked.at = now
+    elif not _leaving or now >= _asked.at + ONE_SIGNAL_SECONDS:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -66,9 +75,17 @@ def _after_fork() -> None:
 def _after_fork_in_child() -> None:
     """Forget the groups of the parent; then let come what has waited."""
     _leaving.clear()
+    _asked.unheard.clear()
     if _is_ours():
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _after_fork()
+
+
+class _Asked:
+    """When groups were asked to leave, and the blocks that were not asked yet."""
+
+    at = float("-inf")
+    unheard: "set[object]" = set()  # noqa: RUF012 - one per process
 
 
 class _Forking(threading.local):
@@ -78,5 +95,6 @@ class _Forking(threading.local):
 
 
 _leaving: dict[object, Callable[[], None]] = {}
+_asked = _Asked()
 _forking = _Forking()
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -25,6 +25,7 @@ from apportion.cluster.facade import AsyncGroup, AsyncOpening
 from apportion.cluster.guards import note
 from apportion.cluster.options import DRAIN, SETTLE, TTL
 from apportion.cluster.records import Mode
+from apportion.cluster.signals import ONE_SIGNAL_SECONDS
 from apportion.console.group_commands import Command, Commands
 from apportion.console.group_reports import Reports
 from apportion.errors import InvalidInput, NotOwner
@@ -33,7 +34,6 @@ from apportion.model.epoch import FencingToken
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 10.0  # a command that ran for so long begins with the first pause again
-ONE_SIGNAL_SECONDS = 1.0  # signals that come so soon after the first one are the same request
 LAST_SECONDS = 1.0  # for what was killed to be gone
 _KILLED = "killed: the drain timed out, or our session is over"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
