@@ -311,15 +311,15 @@ class FaultyStore:
         """
         troubles = self._troubles
         if (silence := troubles.silence_of(self._process, self._connected_at)) is not None:
-            await asyncio.sleep(max(0.0, silence.at + troubles.patience_seconds(self._process) - self._now()))
+            await troubles.delay(silence.at + troubles.patience_seconds(self._process) - self._now())
             self._connected_at = self._now()
         if troubles.happens(troubles.odds.watch_silent, "watch silent", self._process):
-            await asyncio.sleep(troubles.draw.uniform(0.5, 4.0))
+            await troubles.delay(troubles.draw.uniform(0.5, 4.0))
         journeys = troubles.network.journeys(STORE, self._process)
         while not journeys or self._now() < troubles.away_until:
             await asyncio.sleep(_LOOK_SECONDS)
             journeys = troubles.network.journeys(STORE, self._process)
-        await asyncio.sleep(journeys[0])
+        await troubles.delay(journeys[0])
         if troubles.denies(self._process, self._now()):
             raise _denied()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from apportion.cluster.deaths import wait_seconds
 from apportion.cluster.records import KEPT_DEATHS, MemberRecord, Ownership, Target, decoded, decoded_target
+from apportion.cluster.seat import LEAVES
 from apportion.sim import ownership as owners
 from apportion.sim.facts import Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.history import History
@@ -163,7 +164,10 @@ class TokensAreUnique(GroupInvariant):
 
 
 class UntouchedStays(GroupInvariant):
-    """What a live session owns keeps its epoch as long as the targets that it can have seen name the same member."""
+    """What a live session owns keeps its epoch as long as the targets that it can have seen name the same member.
+
+    A member that leaves frees what it cannot hand over: once it has asked to be drained, or with its own record.
+    """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
@@ -201,7 +205,7 @@ class UntouchedStays(GroupInvariant):
             room, _, partition = split(key)
             if new.epoch == old.epoch:
                 continue
-            if session in self.live and key in self._since:
+            if session in self.live and key in self._since and not self._leaves(fact, room, new, session):
                 named = list(self._named(room, int(partition), since=self._since[key]))
                 if set(named) == {old.owner}:
                     self.broken(f"{key} of {old.owner} went to {new} though every target names {old.owner}")
@@ -210,6 +214,12 @@ class UntouchedStays(GroupInvariant):
             room, kind, _ = split(key)
             if kind == "target" and item is not None:
                 self._targets.setdefault(room, [(0, None)]).append((fact.revision, decoded_target(item.value)))
+
+    def _leaves(self, fact: Changed, room: str, new: Ownership, session: Session) -> bool:
+        """Whether the owner frees a partition because it leaves."""
+        drain = self.history.items.get(f"{room}drain/{split(session[0])[2]}")
+        has_asked = drain is not None and drain.value == LEAVES
+        return new.owner is None and (has_asked or (session[0], None) in fact.items)
 
     def _named(self, room: str, partition: int, *, since: int) -> Iterator[str | None]:
         """Yield whom the targets name that were there after a revision."""

@@ -260,4 +260,4 @@ BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "connection silent": _silence,
     "damaged record": _damage,
 }
-_ASKED_FOR = frozenset({"store denied", "damaged record"})
+_ASKED_FOR = frozenset({"damaged record"})

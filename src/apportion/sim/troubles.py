@@ -15,6 +15,7 @@ from apportion.stores import Scan
 
 REPLY_SECONDS = 1.5  # how long a caller waits before it gives up, while its time to live is not known
 _REPLIES_PER_TTL = 4
+_SHORT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class Troubles:
         self._silences: dict[str, Silence] = {}
         self._ttl_seconds: dict[str, float] = {}
         self._serving: set[asyncio.Task[None]] = set()
+        self._late: dict[asyncio.Future[None], None] = {}  # in the order in which they began
         self.recent: dict[str, deque[tuple[int, Scan]]] = {}
 
     def happens(self, ratio: float, kind: str, detail: str) -> bool:
@@ -97,8 +99,24 @@ class Troubles:
         """Return how long a process waits for a reply before it takes its connection for dead."""
         return min(REPLY_SECONDS, self._ttl_seconds.get(process, float("inf")) / _REPLIES_PER_TTL)
 
+    async def delay(self, seconds: float) -> None:
+        """Let what a watch is to hear be late; it comes at once when everything is mended."""
+        if seconds <= _SHORT_SECONDS:
+            await asyncio.sleep(max(0.0, seconds))
+            return
+        late = asyncio.get_running_loop().create_future()
+        self._late[late] = None
+        timer = asyncio.get_running_loop().call_later(seconds, _come, late)
+        try:
+            await late
+        finally:
+            timer.cancel()
+            del self._late[late]
+
     def mend(self) -> None:
         """Let nothing be wrong any more."""
+        for late in list(self._late):
+            _come(late)
         self.odds = Odds()
         self.away_until = self.full_until = 0.0
         self.losses.clear()
@@ -114,3 +132,8 @@ class Troubles:
         """Return the number of the next commit or watch."""
         self.calls += 1
         return self.calls
+
+
+def _come(late: "asyncio.Future[None]") -> None:
+    if not late.done():
+        late.set_result(None)

@@ -95,7 +95,7 @@ class Worker:
             driver = self._driver(options)
             loop.call_later(random.uniform(0.2, 4.0), driver.leave)  # noqa: S311
             try:
-                await self._given_time(driver.run())
+                await self._given_time(_lived(driver))
                 self._world.trace.cover("visit ends")
             except DuplicateMember as error:
                 self._world.trace.cover(f"visit ends: {type(error).__name__}")
@@ -123,7 +123,7 @@ class Worker:
         if self._habits.listens:
             tasks.append(asyncio.create_task(self._listen(driver)))
         try:
-            await driver.run()
+            await _lived(driver)
         finally:
             self.driver = None
             for task in tasks:
@@ -195,3 +195,12 @@ class Worker:
         shown = SinkToken(incarnation=token.incarnation, epoch=token.epoch)
         accepted = await self._sink.write(token.resource, shown, token.holder)
         self._world.trace.cover("wrote" if accepted else "fenced off" if accepted is False else "wrote, perhaps")
+
+
+async def _lived(driver: Driver) -> None:
+    """Run a member to its end. A refusal before its first session ends it: a caller hears that, and tries again."""
+    try:
+        await driver.run()
+    except StoreDenied:
+        if driver.statistics.sessions:
+            raise
