@@ -1,5 +1,6 @@
 """What seeds have found in the shipped files of groups, each told once more in a few lines."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -280,3 +281,26 @@ def test_who_waits_for_changes_hears_of_gains_once_a_session_that_lapsed_goes_on
     world.spawn("a", wait())
     world.run(until=2.0)
     assert [GroupChange(gained=(0, 1), lost=())] == told
+
+
+def test_a_member_that_ends_while_the_store_refuses_it_leaves_nothing_in_the_session_it_shared(world):
+    """Seed 4442: the refusal left its part in the session, and with it a record that nobody could take away."""
+    there = []
+
+    async def run():
+        clock = world.clock("a")
+        sessions = Sessions(world.store("a"), clock)
+        for group in ("g", "h"):
+            driver = Driver(world.store("a"), sessions, clock, replace(options("a"), group=group))
+            there.append(asyncio.create_task(driver.run()))
+        await asyncio.sleep(60.0)
+
+    world.spawn("a", run())
+    world.run(until=1.0)
+    lease = items(world)[KEYS.member("a")].lease
+    world.troubles.deny("a", 1.5)
+    there[0].cancel()
+    world.run(until=6.0)
+    assert KEYS.member("a") not in items(world)
+    other = items(world)[Keys(group="h").member("a")]
+    assert lease != other.lease

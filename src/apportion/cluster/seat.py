@@ -24,7 +24,15 @@ from apportion.cluster.records import (
     led_by,
 )
 from apportion.cluster.view import View
-from apportion.errors import BadSnapshot, DuplicateMember, InvalidInput, LeaseLost, StoreUnavailable, StoreWentBack
+from apportion.errors import (
+    BadSnapshot,
+    DuplicateMember,
+    InvalidInput,
+    LeaseLost,
+    StoreDenied,
+    StoreUnavailable,
+    StoreWentBack,
+)
 from apportion.stores.api import (
     Absent,
     Committed,
@@ -176,7 +184,7 @@ class Seat:
                 )
                 and await self._is_gone(keys.drain(member_id), lambda item: item.lease == self._lease)
             )
-        except (LeaseLost, StoreUnavailable, StoreWentBack):
+        except (LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack):
             return False
 
     async def _is_gone(self, key: str, is_ours: Callable[[Item], bool]) -> bool:

@@ -8,10 +8,11 @@ goes on until it has seen that; guards protect from its work meanwhile.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from apportion.cluster.damage import drain_of, ownership_of, static_of
+from apportion.cluster.damage import controller_of, drain_of, member_of, ownership_of, static_of
 from apportion.cluster.records import Ownership, encoded
 from apportion.errors import ApportionError, BadSnapshot
 from apportion.sim import living
@@ -58,7 +59,7 @@ class DamagePlay(GroupPlay):
                     await self._mend_one(item)
 
     def _damaged(self) -> list[Item]:
-        """Return the records that cannot be right and that no member writes anew, of whatever group."""
+        """Return the records that cannot be right, of whatever group; a target is for the controller to mend."""
         return [item for _, item in sorted(self.world.checker.history.items.items()) if not _is_right(item)]
 
     async def _mend_one(self, item: Item) -> None:
@@ -73,14 +74,19 @@ class DamagePlay(GroupPlay):
 
 
 def _is_right(item: Item) -> bool:
-    kind = split(item.key)[1]
+    reads = _READS.get(split(item.key)[1])
     try:
-        if kind == "own":
-            ownership_of(item, Ownership(), was_damaged=False)
-        elif kind == "drain":
-            drain_of(item)
-        elif kind == "static":
-            static_of(item)
+        if reads is not None:
+            reads(item)
     except BadSnapshot:
         return False
     return True
+
+
+_READS: dict[str, Callable[[Item], object]] = {
+    "own": lambda item: ownership_of(item, Ownership(), was_damaged=False),
+    "drain": drain_of,
+    "static": static_of,
+    "member": member_of,
+    "controller": controller_of,
+}

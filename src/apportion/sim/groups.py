@@ -8,8 +8,7 @@ of their effects, are held against the same lines.
 from collections.abc import Callable, Iterable, Iterator
 
 from apportion.cluster.deaths import wait_seconds
-from apportion.cluster.records import KEPT_DEATHS, MemberRecord, Ownership, Target, decoded, decoded_target
-from apportion.cluster.seat import LEAVES
+from apportion.cluster.records import KEPT_DEATHS, LEAVES, MemberRecord, Ownership, Target, decoded, decoded_target
 from apportion.sim import ownership as owners
 from apportion.sim.facts import Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.history import History

@@ -1,0 +1,42 @@
+"""The zoo's house of nemeses: bugs in the shipped files of groups that one kind of fault finds, and no other does."""
+
+from dataclasses import replace
+
+from tests.sim.zoo.cage import Bug
+
+_ON_GROUPS = (
+    Bug(
+        "a refusal of the store ends a member",
+        "cluster/driver.py",
+        "            return not self.statistics.sessions\n",
+        "            return True\n",
+    ),
+    Bug(
+        "a move whose commit was lost is waited for without end",
+        "cluster/driver.py",
+        "        self._hear(Answered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))",
+        "        if revision is not None or isinstance(outcome, Refused):\n"
+        "            self._hear(Answered(batch=commit.batch, revision=revision, is_refused=revision is None))",
+    ),
+    Bug(
+        "a member that its caller gave up keeps its session",
+        "cluster/driver.py",
+        "            await part.end(is_clear=is_clear)\n",
+        "            if not asyncio.current_task().cancelling():\n                await part.end(is_clear=is_clear)\n",
+    ),
+)
+
+_ON_DAMAGE = (
+    Bug(
+        "a damaged record counts as one that nobody wrote",
+        "cluster/intake.py",
+        "            ownership = Ownership(epoch=old.ownership.epoch)\n"
+        "            self._note(key, revision, error, touched)\n",
+        "            ownership = Ownership(epoch=old.ownership.epoch * (error.problem == ''))\n",
+    ),
+)
+
+BUGS = (
+    *(replace(bug, scenario="group") for bug in _ON_GROUPS),
+    *(replace(bug, scenario="damage") for bug in _ON_DAMAGE),
+)
