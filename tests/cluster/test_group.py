@@ -307,7 +307,7 @@ def test_work_whose_event_loop_was_closed_is_given_up_and_others_take_over(url):
         return opening, group, working
 
     loop = asyncio.new_event_loop()
-    _opening, group, _working = loop.run_until_complete(begin())
+    opening, group, _working = loop.run_until_complete(begin())
     loop.close()
     with sync.open_group(url, "g", partitions=4, member_id="b", lease_ttl=TTL) as other:
         group.leave()
@@ -315,3 +315,4 @@ def test_work_whose_event_loop_was_closed_is_given_up_and_others_take_over(url):
         while len(other.owned) < 4:
             assert time.monotonic() < ends, group.sight()
             time.sleep(0.01)
+    asyncio.run(opening.__aexit__(None, None, None))

@@ -12,14 +12,14 @@ import pytest
 from apportion import Assignment, Topology
 from apportion.cluster.following import Following
 from apportion.cluster.publishing import Publisher
-from apportion.errors import Conflict, StaleEpoch, StoreUnavailable, StoreWentBack
+from apportion.errors import Conflict, StaleEpoch, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim import Mix, Nemesis, World
 from apportion.sim.invariants import ALL, WatchesMissNothing
 
 SEEDS = 240
 RAGE_SECONDS, REST_SECONDS = 8.0, 20.0
 PUBLISHERS, FOLLOWERS = ("p1", "p2"), ("f1", "f2")
-EXPECTED = (Conflict, StaleEpoch, StoreUnavailable, StoreWentBack)
+EXPECTED = (Conflict, StaleEpoch, StoreDenied, StoreUnavailable, StoreWentBack)
 # In a world a watch is told its life by no one: one that begins at a revision of the life before, while another scan of
 # its handle has accepted the next, gives what the store still has of the life before, which the invariant refuses.
 HELD = tuple(each for each in ALL if each is not WatchesMissNothing)
