@@ -131,6 +131,16 @@ def test_a_part_that_this_kind_of_store_does_not_use_is_refused_by_name(url, par
     assert [] == list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "1.5", "\u0661", "0x10"])
+def test_what_is_no_number_of_a_port_is_refused(port):
+    assert "port of the store URL" == refused(f"etcd://h:{port}").field
+
+
+@pytest.mark.parametrize("port", [1, 65_535])
+def test_the_first_and_the_last_port_are_taken(port):
+    assert (("h", port), ("::1", port)) == parsed(f"etcd://h:{port},[::1]:{port}").hosts
+
+
 @pytest.mark.parametrize(
     ("url", "near"), [("sqlit:///a", "sqlite"), ("postgres://h/d", "postgresql"), ("ETCD://h", "etcd")]
 )
