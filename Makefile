@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ENGINES := chromium gcc g++ libmemcached11 libhashkit2 nginx-light redis-server postgresql pgbouncer etcd-server etcd-client faketime openjdk-17-jdk-headless maven
 SOAK_MINUTES ?= 5
 SOAK_SEED ?=
+MUTANTS_SEED ?=
 NATIVE := native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/src/*/*.rs)
 PURPOSE_demo := demo
 PURPOSE_peers := bench
@@ -17,7 +18,7 @@ TOPOLOGY ?=
 export APPORTION_GROUP_RUNS ?= $(if $(filter live,$(MAKECMDGOALS)),500,60)
 export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
 
-.PHONY: help demo tour test check live bench soak lock clean
+.PHONY: help demo tour test check live bench soak mutants lock clean
 
 help: ## List these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
@@ -55,6 +56,9 @@ soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies and groups for SO
 	$(BIN)/python -m models --full
 	$(BIN)/pytest -q -n auto -m soak tests
 
+mutants: .venv/dev.stamp ## Random single mutants of the package that the fast tests should kill; an hour or two, goes on where it was interrupted (MUTANTS_SEED= to repeat)
+	$(BIN)/python -m tests.mutants $(if $(MUTANTS_SEED),--seed $(MUTANTS_SEED))
+
 lock: .venv/dev.stamp ## Resolve the pinned versions again
 	$(PIP) install uv
 	for extra in demo dev peers fastring; do $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --upgrade \
@@ -63,7 +67,7 @@ lock: .venv/dev.stamp ## Resolve the pinned versions again
 	  --custom-compile-command 'make lock' -o requirements/$$extra.lock; done
 
 clean: ## Remove the virtual environment and what tools left behind
-	rm -rf .venv build native/target* src/apportion/_native*.so src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak
+	rm -rf .venv build native/target* src/apportion/_native*.so src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak .mutants
 
 # As root the programs come from Debian's packages; otherwise tests of an absent one are skipped by name.
 .venv/engines.stamp: Makefile

@@ -1,0 +1,74 @@
+"""The mutants themselves: each changes one place and compiles, texts have none; a marked file tells what ran."""
+
+import builtins
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.mutation import mutations
+from tests.mutants.witness import marked
+
+SOURCES = Path(__file__).parents[2] / "src" / "apportion"
+
+
+def mutated(text):
+    return {each.applied(text.encode()).decode() for each in mutations("a.py", text.encode())}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("x = a < b", {"x = (a <= b)", "x = (a >= b)"}),
+        ("x = a is not b", {"x = (a is b)"}),
+        ("x = a and b", {"x = (a or b)"}),
+        ("x = not a", {"x = (a)"}),
+        ("x = True", {"x = (False)"}),
+        ("x = 5", {"x = (6)", "x = (4)"}),
+        ("x = a + b", {"x = (a - b)"}),
+        ("x = b if a else c", {"x = (c if a else b)"}),
+        ("x = max(a)", {"x = (min(a))"}),
+        ("a.b = c", {"pass"}),
+        ("f(a)", {"pass"}),
+        ("raise Foul(3)", {"pass"}),
+        ("del a[b]", {"pass"}),
+        ("def f():\n    return a", {"def f():\n    return None"}),
+        ("def f() -> bool:\n    return a", {"def f() -> bool:\n    return not (a)"}),
+        ("if a:\n    b = c", {"if (not a):\n    b = c"}),
+        ("try:\n    b = c\nexcept Foul:\n    b = d", {"try:\n    b = c\nexcept ():\n    b = d"}),
+        ("é = 'é', a in b", {"é = 'é', (a not in b)"}),
+    ],
+)
+def test_a_line_becomes_each_slip_of_the_hand(line, expected):
+    assert expected == mutated(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Docstring 1."""',
+        "logger.warning('%s', 1)",
+        "x = f'{1 + 2}'",
+        "x: Literal[1]",
+        "def __repr__(self):\n    return a + 1",
+        "if TYPE_CHECKING:\n    x = 1",
+        "raise_ = Foul",
+    ],
+)
+def test_a_text_or_type_has_no_mutant(text):
+    assert set() == mutated(text)
+
+
+def test_every_mutant_of_a_file_compiles_and_no_two_are_alike():
+    source = (SOURCES / "cluster" / "driver.py").read_bytes()
+    found = [each.applied(source) for each in mutations("driver.py", source)]
+    for each in found:
+        compile(each, "driver.py", "exec")
+    assert 200 < len(found) == len({*found} - {source})
+
+
+def test_a_marked_file_tells_which_statements_ran(monkeypatch):
+    seen, places = [], []
+    monkeypatch.setattr(builtins, "__seen__", seen.append, raising=False)
+    text = b'"""Text."""\nif 1 > 2:\n    x = 1\nelif 3:\n    x = 2\nelse:\n    x = 3\n'
+    exec(marked(text, name="a.py", places=places))
+    assert ["a.py:2", "a.py:4", "a.py:5"] == [places[number] for number in seen]
