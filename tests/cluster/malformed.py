@@ -52,7 +52,7 @@ MEMBER = BYTES | {
 TARGET = BYTES | {
     f"{name} {value!r:.20}": target_of({name: value})
     for name, values in {
-        "generation": [None, "3", -1, 2**63, 1.5],
+        "generation": [None, "3", -1, 2**63, 1.5, 2**63 - 1, 10_000],
         "digest": [None, 5, []],
         "ids": [None, "ab", ["a"], [1, 2], ["a", "b/c"], ["a", ""], {"a": 1}],
         "paused": [None, 0, "no"],

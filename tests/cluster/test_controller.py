@@ -214,7 +214,7 @@ def test_any_members_get_even_loads_and_the_fewest_moves(histories, partitions):
 
 
 def test_a_target_is_read_back_as_it_was_written():
-    target = Target(generation=7, digest="d", owners=("b", None, "a", "b", "a", "b"), is_paused=True)
+    target = Target(generation=2, digest="d", owners=("b", None, "a", "b", "a", "b"), is_paused=True)
     stage = Stage("a")
     stage.put(KEYS.target, encoded_target(target))
     assert target == stage.view.target

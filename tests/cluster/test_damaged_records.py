@@ -3,16 +3,18 @@
 import json
 import logging
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from apportion import Ring
-from apportion.cluster.records import Keys, Ownership, encoded
+from apportion.cluster.fields import MOST
+from apportion.cluster.records import Keys, Ownership, decoded_target, encoded, encoded_target
 from apportion.errors import InvalidInput, NotOwner
 from apportion.sync import open_group, publish
 from tests.cluster.malformed import mixed
-from tests.console.grouping import URL, eventually, item_of, members, write
+from tests.console.grouping import URL, delete, eventually, item_of, members, write
 from tests.console.running import run
 
 KEYS, PARTITIONS = Keys(group="mailers"), 8
@@ -90,6 +92,30 @@ def test_a_damaged_partition_is_shown_logged_once_and_repaired_under_an_epoch_ne
             b"group repair: mailers: no record is damaged\n"
             == run("group", "repair", URL, "mailers", folder=tmp_path).stdout
         )
+
+
+def test_an_ownership_record_that_was_deleted_is_repaired_and_so_is_all_else(tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        before = item_of(tmp_path, KEYS.own(3)).revision
+        delete(tmp_path, KEYS.own(3))
+        eventually(lambda: 3 not in groups["a"].owned)
+        write(tmp_path, KEYS.own(5), b"?")
+        eventually(lambda: 5 not in groups["a"].owned)
+        assert {KEYS.own(3), KEYS.own(5)} == set(repaired(tmp_path))
+        eventually(lambda: held(groups) == list(range(PARTITIONS)))
+        assert groups["a"].owned[3].token.epoch > before
+
+
+def test_a_target_of_the_last_generation_is_written_anew_once(tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        target = replace(decoded_target(item_of(tmp_path, KEYS.target).value), generation=MOST)
+        write(tmp_path, KEYS.target, encoded_target(target))
+        eventually(lambda: decoded_target(item_of(tmp_path, KEYS.target).value).generation < MOST)
+        mended = item_of(tmp_path, KEYS.target).revision
+        groups["a"].wait_until_settled()
+        write(tmp_path, KEYS.own(3), b"?")
+        eventually(lambda: 3 not in groups["a"].owned)
+        assert mended == item_of(tmp_path, KEYS.target).revision
 
 
 def test_an_epoch_that_went_back_is_found_in_the_history_and_repaired(tmp_path):

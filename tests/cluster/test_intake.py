@@ -78,13 +78,25 @@ def test_the_good_record_that_is_put_back_is_taken():
     assert ({}, GOOD_OWN) == (shelf.view.damaged, shelf.view.owned(1).ownership)
 
 
+def test_after_damage_no_other_session_gets_an_epoch_that_was_given():
+    shelf = Shelf()
+    for value in (encoded(GOOD_OWN), b"?", encoded(Ownership(owner="b", session=3, epoch=7))):
+        shelf.put(KEYS.own(1), value)
+    assert "which was seen before" in shelf.view.damaged[KEYS.own(1)].problem
+
+
 def test_an_ownership_record_that_was_deleted_is_damage_to_those_who_saw_it():
     shelf = Shelf()
     shelf.put(KEYS.own(1), encoded(GOOD_OWN))
     assert [KEYS.own(1)] == [each.key for each in shelf.drop(KEYS.own(1)).damaged]
     assert Touched() == shelf.view.load(shelf.scan(), 99.0)
+    assert Absent(key=KEYS.own(1)) == shelf.view.as_seen(KEYS.own(1))
     shelf.put(KEYS.own(1), encoded(Ownership(owner="b", session=4, epoch=1)))
     assert shelf.view.is_damaged(1), "its epochs begin anew"
+    assert Unchanged(key=KEYS.own(1), revision=shelf.revision) == shelf.view.as_seen(KEYS.own(1))
+    assert [KEYS.own(1)] == [each.key for each in shelf.drop(KEYS.own(1)).damaged]
+    assert Absent(key=KEYS.own(1)) == shelf.view.as_seen(KEYS.own(1))
+    assert Touched() == shelf.view.load(shelf.scan(), 99.0), "it is told once"
 
 
 @pytest.mark.parametrize("value", MEMBER.values(), ids=MEMBER)

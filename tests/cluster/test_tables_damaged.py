@@ -273,3 +273,29 @@ def test_a_delta_of_another_kind_is_refused_or_another_epoch(was, pair):
     except InvalidInput:
         return
     assert type(value) is type(was)
+
+
+def test_another_version_under_a_number_that_was_shown_is_trouble_and_the_next_publish_mends_it():
+    async def main():
+        async with AsyncExitStack() as stack:
+            desk = Desk(stack)
+            await desk.begin()
+            old = {key: item.value for key, item in (await items_of(desk.store)).items()}
+            await desk.current(await desk.publish(0))
+            elsewhere = memory()
+            store = handle(elsewhere)
+            when = [Absent(key=key) for key in old]
+            await store.commit(when=when, puts=[Put(key=key, value=value) for key, value in old.items()])
+            await Publisher(store, NAME).publish(next(desk.values))  # as who knows only the older copy
+            new = {key: item.value for key, item in (await items_of(store)).items()}
+            await write(desk.store, dict.fromkeys(await items_of(desk.store)) | new)
+            async with asyncio.timeout(CURRENT_SECONDS):
+                while not all(isinstance(follower.trouble, StoreWentBack) for follower in desk.followers):
+                    await asyncio.sleep(0.002)
+            desk.check()
+            for follower in desk.followers:  # asking again makes nothing of it
+                await follower._confirm()
+                assert isinstance(follower.trouble, StoreWentBack)
+            await desk.current(await desk.publish(1))
+
+    asyncio.run(main())

@@ -69,6 +69,18 @@ def write(folder, key, value):
     asyncio.run(put())
 
 
+def delete(folder, key):
+    """Delete a key of the store of a folder."""
+
+    async def take():
+        async with _store(folder) as store:
+            found = next(each for each in (await store.scan(key)).items if each.key == key)
+            when = [Unchanged(key=key, revision=found.revision)]
+            assert isinstance(await store.commit(when=when, deletes=[key]), Committed)
+
+    asyncio.run(take())
+
+
 def found(*, partitions=4, there=(), statics=(), drains=(), own=(), target=None, leader=None, **more):
     """Return a group as a store would show it. `there` and `statics` are (id, session, weight), `own` (partition,
     owner, session, deaths), `target` the owners, or a Target.

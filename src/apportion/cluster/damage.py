@@ -24,15 +24,21 @@ from apportion.errors import BadSnapshot
 from apportion.stores.api import Item
 
 logger = logging.getLogger("apportion.group")
+NOBODY_OWNS = Ownership()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """A record that cannot be right: its key, the revision that wrote or deleted it, and the reason."""
+    """A record that cannot be right: its key, the revision that wrote or deleted it, and the reason.
+
+    `good` is the last ownership record of that key that could be right.
+    """
 
     key: str
     revision: int
     problem: str
+    is_deleted: bool = False
+    good: Ownership = NOBODY_OWNS
 
 
 def log_damage(group: str, found: Iterable[Damage]) -> None:
@@ -71,20 +77,23 @@ def target_of(item: Item | None, partitions: int | None) -> Target:
     if item is None:
         raise BadSnapshot("target", None, "one that is never deleted", HINT)
     target = decoded_target(item.value)
+    if target.generation > item.revision:
+        expected = f"at most {item.revision}, the revision that wrote it"
+        raise BadSnapshot("generation of a target", target.generation, expected, HINT)
     if partitions not in (None, len(target.owners)):
         raise BadSnapshot("owners of a target", len(target.owners), f"{partitions}, one per partition", HINT)
     return target
 
 
-def ownership_of(item: Item | None, before: Ownership, *, was_damaged: bool) -> Ownership:
-    """Return an ownership record that follows the one seen before; None for an item stands for one that was deleted."""
+def ownership_of(item: Item | None, before: Ownership) -> Ownership:
+    """Return an ownership record that follows the last good one; None for an item stands for one that was deleted."""
     if item is None:
         raise BadSnapshot("ownership record", None, f"one at epoch {before.epoch} or above: it was deleted", HINT)
     after = decoded(Ownership, item.value)
     if max(after.epoch, after.session) > item.revision:
         expected = f"an epoch and a session of at most {item.revision}, the revision that wrote them"
         raise BadSnapshot("ownership record", max(after.epoch, after.session), expected, HINT)
-    is_same = was_damaged or (after.owner, after.session) == (before.owner, before.session)
+    is_same = (after.owner, after.session) == (before.owner, before.session)
     if after.epoch < before.epoch or (after.epoch == before.epoch and before.epoch and not is_same):
         raise BadSnapshot("epoch of Ownership", after.epoch, f"one above {before.epoch}, which was seen before", HINT)
     return after

@@ -262,9 +262,17 @@ class Following:
         """Return the version that a head announces, and remember it if it is the newest."""
         if self._keys.head not in chunks:
             return None
-        version = Version(incarnation=incarnation, number=decode_head(chunks[self._keys.head]).version)
+        head = decode_head(chunks[self._keys.head])
+        version = Version(incarnation=incarnation, number=head.version)
+        self._check_link(version, head.links[-1])
         self._heard = version if self._heard is None else max(self._heard, version)
         return version
+
+    def _check_link(self, version: Version, link: Link) -> None:
+        """Raise `StoreWentBack` for the number that is shown, made of another link: it was given twice."""
+        if self._at is not None and self.routes.version == version and self._at[0] != link:
+            seen, found = f"version {version} ({self._at[0].nonce})", f"another version {version} ({link.nonce})"
+            raise StoreWentBack(f"table {self._keys.name}", seen, found)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from apportion.cluster.damage import (
+    NOBODY_OWNS,
     Damage,
     controller_of,
     drain_of,
@@ -71,7 +72,6 @@ class Touched:
 
 Value = TypeVar("Value")
 _KEPT_SESSIONS = 4_096
-NOBODY_OWNS = Ownership()
 _NOTHING = MemberRecord(nonce="", weight=0.0)  # what a damaged record of a member says
 _UNSEEN = Owned(ownership=NOBODY_OWNS, revision=0, since=0.0)
 
@@ -148,6 +148,8 @@ class Intake:
 
     def as_seen(self, key: str) -> Compare:
         """Return the compare that a key is as it was seen: unchanged, or absent."""
+        if key in self.damaged and self.damaged[key].is_deleted:
+            return Absent(key=key)
         revision = self._written.get(key, 0) or self._revision_of(key)
         return Unchanged(key=key, revision=revision) if revision else Absent(key=key)
 
@@ -234,14 +236,17 @@ class Intake:
 
     def _take_own(self, partition: int, item: Item | None, revision: int, now: float, touched: Touched) -> None:
         old, key = self.owned(partition), self.keys.own(partition)
-        if revision <= old.revision or (item is None and (not old.revision or self.is_damaged(partition))):
+        damage = self.damaged.get(key)
+        is_known = not old.revision if damage is None else damage.is_deleted
+        if revision <= old.revision or (item is None and is_known):
             return
+        good = old.ownership if damage is None else damage.good
         try:
-            ownership = ownership_of(item, old.ownership, was_damaged=self.is_damaged(partition))
+            ownership = ownership_of(item, good)
             self.damaged.pop(key, None)
         except BadSnapshot as error:
-            ownership = Ownership(epoch=old.ownership.epoch)
-            self._note(key, revision, error, touched)
+            ownership = Ownership(epoch=good.epoch)
+            self._note(key, revision, error, touched, is_deleted=item is None, good=good)
         is_same = (ownership.owner, ownership.session) == (old.ownership.owner, old.ownership.session)
         since = old.since if is_same and old.revision else now
         self.own[partition] = Owned(ownership=ownership, revision=revision, since=since)
@@ -261,9 +266,18 @@ class Intake:
         self._wanted.clear()
         touched.target = True
 
-    def _note(self, key: str, revision: int, error: BadSnapshot, touched: Touched) -> None:
+    def _note(
+        self,
+        key: str,
+        revision: int,
+        error: BadSnapshot,
+        touched: Touched,
+        *,
+        is_deleted: bool = False,
+        good: Ownership = NOBODY_OWNS,
+    ) -> None:
         """Keep that a record is damaged, and say so once."""
-        self.damaged[key] = Damage(key=key, revision=revision, problem=error.problem)
+        self.damaged[key] = Damage(key=key, revision=revision, problem=error.problem, is_deleted=is_deleted, good=good)
         touched.damaged.append(self.damaged[key])
 
 

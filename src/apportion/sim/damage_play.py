@@ -84,7 +84,7 @@ def _is_right(item: Item) -> bool:
 
 
 _READS: dict[str, Callable[[Item], object]] = {
-    "own": lambda item: ownership_of(item, Ownership(), was_damaged=False),
+    "own": lambda item: ownership_of(item, Ownership()),
     "drain": drain_of,
     "static": static_of,
     "member": member_of,
