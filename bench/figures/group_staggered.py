@@ -22,6 +22,7 @@ MEMBERS = int(os.environ.get("APPORTION_BENCH_MEMBERS", "60"))
 PARTITIONS, TTL_SECONDS = 4_096, 10.0
 DEADLINE_SECONDS, REST_SECONDS = 300.0, 10.0
 LOST, WAL = at_most(0, "sessions"), at_most(4.0, "x the file")
+MOVES = at_most(2 * PARTITIONS, "moves")
 _SAMPLE_SECONDS = 0.05
 _LARGE_BYTES = 250_000  # below, a file is too small for a ratio
 
@@ -54,7 +55,13 @@ async def _measure(rig: Rig) -> list[Row]:
     label = f"{MEMBERS} processes x {PARTITIONS} partitions, started without a pause, {rig.name}"
     found = [
         Row(name=f"{label}: lost", value=lost, shown=f"{lost} sessions", goal=str(LOST), met=LOST.is_met(lost)),
-        Row(name=f"{label}: moves", value=moves, shown=f"{moves} moves, {moves / PARTITIONS:.1f} x the partitions"),
+        Row(
+            name=f"{label}: moves",
+            value=moves,
+            shown=f"{moves} moves, {moves / PARTITIONS:.1f} x the partitions",
+            goal=str(MOVES),
+            met=MOVES.is_met(moves),
+        ),
         Row(name=f"{label}: time", value=took, shown=f"{took:.0f} s until all is owned evenly"),
     ]
     if ratios:

@@ -2,7 +2,8 @@
 
 import json
 import logging
-from contextlib import ExitStack
+import sqlite3
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
 
@@ -31,6 +32,17 @@ def repaired(folder):
     done = run("group", "repair", URL, "mailers", "--json", folder=folder)
     assert 0 == done.returncode, done.stderr
     return {each["key"]: each["done"] for each in json.loads(done.stdout)["repaired"]}
+
+
+def by_hand(folder, key, value):
+    """Write into the file as an operator does with the shell of SQLite."""
+    with closing(sqlite3.connect(folder / "work.db", timeout=5, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE meta SET revision = revision + 1")
+        [(revision,)] = connection.execute("SELECT revision FROM meta")
+        connection.execute("REPLACE INTO item VALUES (?, ?, ?, NULL)", (key, value, revision))
+        connection.execute("INSERT INTO event (revision, key, value) VALUES (?, ?, ?)", (revision, key, value))
+        connection.execute("COMMIT")
 
 
 def held(groups):
@@ -116,6 +128,28 @@ def test_a_target_of_the_last_generation_is_written_anew_once(tmp_path):
         write(tmp_path, KEYS.own(3), b"?")
         eventually(lambda: 3 not in groups["a"].owned)
         assert mended == item_of(tmp_path, KEYS.target).revision
+
+
+@pytest.mark.parametrize("name", [b"own/\xff", b"member/\xe4", b"\xff"])
+def test_a_key_that_is_no_text_costs_nothing(name, tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        by_hand(tmp_path, b"apportion/live/mailers/" + name, b"{}")
+        write(tmp_path, KEYS.own(3), b"?")
+        eventually(lambda: held(groups) == [0, 1, 2, 4, 5, 6, 7])  # which comes after it
+        assert {KEYS.own(3)} == set(repaired(tmp_path))
+        with open_group(f"sqlite:///{tmp_path}/work.db", "mailers", partitions=PARTITIONS, member_id="n") as newcomer:
+            newcomer.wait_until_settled()
+            assert list(range(PARTITIONS)) == held(groups | {"n": newcomer})
+        assert 1 == groups["a"]._membership.driver.statistics.sessions
+
+
+def test_a_record_that_an_operator_wrote_as_text_of_sqlite_is_read_as_its_bytes(tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        by_hand(tmp_path, f"apportion/{KEYS.own(3)}".encode(), "{}")
+        eventually(lambda: held(groups) == [0, 1, 2, 4, 5, 6, 7])
+        assert {KEYS.own(3)} == set(repaired(tmp_path))
+        eventually(lambda: held(groups) == list(range(PARTITIONS)))
+        assert 1 == groups["a"]._membership.driver.statistics.sessions
 
 
 def test_an_epoch_that_went_back_is_found_in_the_history_and_repaired(tmp_path):

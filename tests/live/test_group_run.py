@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import subprocess
+import termios
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -157,12 +158,24 @@ def closed_pipe():
 
 
 @contextmanager
+def stopped_terminal():
+    """Within: a terminal whose output was stopped, as Ctrl-S does."""
+    controller, terminal = os.openpty()
+    termios.tcflow(terminal, termios.TCOOFF)
+    try:
+        yield terminal
+    finally:
+        os.close(terminal)
+        os.close(controller)
+
+
+@contextmanager
 def full_disk():
     with Path("/dev/full").open("wb") as stream:
         yield stream.fileno()
 
 
-@pytest.mark.parametrize("output", [full_pipe, closed_pipe, full_disk, None])
+@pytest.mark.parametrize("output", [full_pipe, closed_pipe, full_disk, stopped_terminal, None])
 def test_standard_error_that_takes_nothing_decides_nothing(output, tmp_path):
     with ExitStack() as stack:
         options = {"shell": "2>&-"} if output is None else {"stderr": stack.enter_context(output())}

@@ -104,7 +104,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """All that one commit (or the end of one lease) did under a watched prefix, sorted by key."""
+    """All that one commit (or the end of one lease) did under a watched prefix, sorted by key.
+
+    Keys that are no text, which another program wrote, are left out: of a commit of those alone there may be no event.
+    """
 
     revision: int
     events: tuple[Event, ...]

@@ -47,6 +47,18 @@ class Space:
         """Return the bytes of a key; `InvalidInput` for one that no store keeps."""
         return self._prefix + _utf8("key", key, least=1)
 
+    def has(self, key: bytes) -> bool:
+        """Whether a key is text; bytes that are none another program wrote, and they are passed over.
+
+        >>> Space("crawl").has(b"crawl/own/7"), Space("crawl").has(b"crawl/own/\\xff")
+        (True, False)
+        """
+        try:
+            self.text(key)
+        except UnicodeDecodeError:
+            return False
+        return True
+
     def text(self, key: bytes) -> str:
         """Return the key as callers say it."""
         return key[len(self._prefix) :].decode()

@@ -188,17 +188,22 @@ def encoded(message: object) -> bytes:
 def items_of(found: Iterable[KeyValue], space: Space) -> Iterable[Item]:
     """Return keys as items of a namespace."""
     for each in found:
+        key = b64decode(each["key"])
+        if not space.has(key):
+            continue
         yield Item(
-            key=space.text(b64decode(each["key"])),
+            key=space.text(key),
             value=b64decode(each.get("value", "")),
             revision=int(each["mod_revision"]),
             lease=_lease_of(each),
         )
 
 
-def event_of(event: WatchEvent, space: Space) -> Event:
-    """Return what happened to a key, as an event of a namespace."""
+def event_of(event: WatchEvent, space: Space) -> Event | None:
+    """Return what happened to a key, as an event of a namespace; None for a key that is no text."""
     kv = event["kv"]
+    if not space.has(b64decode(kv["key"])):
+        return None
     deleted = event.get("type") == "DELETE"
     value = None if deleted else b64decode(kv.get("value", ""))
     return Event(key=space.text(b64decode(kv["key"])), value=value, lease=None if deleted else _lease_of(kv))

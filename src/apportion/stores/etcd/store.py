@@ -8,6 +8,7 @@ Source: etcd's API guarantees; `Grpc-Metadata-hasleader` as its Go client's `Wit
 """
 
 import asyncio
+from base64 import b64decode
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
@@ -30,7 +31,17 @@ from apportion.stores.api import (
 )
 from apportion.stores.etcd.gateway import Gateway, message_of, pause_seconds
 from apportion.stores.etcd.life import Origin, ask, revision_of, unavailable
-from apportion.stores.etcd.messages import READ_LIFE, Life, Message, Reply, encoded, items_of, range_of, transaction_of
+from apportion.stores.etcd.messages import (
+    READ_LIFE,
+    KeyValue,
+    Life,
+    Message,
+    Reply,
+    encoded,
+    items_of,
+    range_of,
+    transaction_of,
+)
 from apportion.stores.etcd.watch import Feed
 from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
 from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
@@ -92,14 +103,15 @@ class EtcdStore:
             life = self._origin.read(about)
             if not await self._origin.stands(life, cluster) or life is None:
                 continue
-            items = list(items_of(found.get("kvs", ()), self._space))
-            if found.get("more") and not await self._add_pages(items, end, revision):
+            pairs = found.get("kvs", ())
+            items = list(items_of(pairs, self._space))
+            if found.get("more") and not await self._add_pages(items, pairs, end, revision):
                 continue  # compacted meanwhile
             self._origin.accept(life, revision)
             return Scan(items=tuple(items), revision=revision, incarnation=life.incarnation)
         raise StoreUnavailable(self._gateway.name, "it was compacted faster than it could be read")
 
-    async def _add_pages(self, items: list[Item], end: bytes, revision: int) -> bool:
+    async def _add_pages(self, items: list[Item], pairs: Sequence[KeyValue], end: bytes, revision: int) -> bool:
         """Add the rest of a range as it was at a revision; say whether that was still there.
 
         A page is no larger than the server can send in a part of the patience, as the page before it shows.
@@ -107,14 +119,15 @@ class EtcdStore:
         more, limit = True, _FIRST_PAGE
         clock = asyncio.get_running_loop().time
         while more:
-            start, began = self._space.key(items[-1].key) + b"\0", clock()
+            start, began = b64decode(pairs[-1]["key"]) + b"\0", clock()
             try:
                 page = await self._gateway.ask("/v3/kv/range", range_of(start, end, limit=limit, revision=revision))
             except Rejected as error:
                 if "compacted" in str(error):
                     return False
                 raise unavailable(self._gateway, error) from error
-            items += items_of(page.get("kvs", ()), self._space)
+            pairs = page.get("kvs", pairs)
+            items += items_of(pairs, self._space)
             more = page.get("more", False)
             in_time = limit * self._gateway.wire.patience_seconds * _PATIENCE_PER_PAGE / (clock() - began)
             limit = max(1, min(_page(items), int(in_time)))

@@ -177,7 +177,8 @@ class Feed:
                 self._finish()
             if revision > self._after:
                 self._part_revision = revision
-                self._part.append(event_of(event, self._space))
+                told = event_of(event, self._space)
+                self._part += [] if told is None else [told]
         if result.get("fragment"):
             return  # the rest of this revision is still to come
         self._finish()

@@ -20,11 +20,11 @@ Fields = tuple[bytes, bytes, int, int | None]
 class Scanning:
     """The items that were found so far in [start, end)."""
 
-    def __init__(self, start: bytes, end: bytes, item_of: Callable[[Fields], Item]) -> None:
+    def __init__(self, start: bytes, end: bytes, item_of: Callable[[Fields], Item | None]) -> None:
         self._start, self._end = start, end
         self._item_of = item_of
         self._next = start
-        self._found: dict[bytes, Item] = {}
+        self._found: dict[bytes, Item | None] = {}
         self.at: State | None = None
         self.is_complete = False
 
@@ -60,7 +60,8 @@ class Scanning:
 
     def items(self) -> tuple[Item, ...]:
         """Return all that was found, sorted by key."""
-        return tuple(self._found[key] for key in sorted(self._found))
+        found = (self._found[key] for key in sorted(self._found))
+        return tuple(each for each in found if each is not None)
 
     @staticmethod
     def _follows(before: State, now: State, compacted: int) -> bool:

@@ -243,8 +243,10 @@ class PostgresStore:
             f"it is at {found.revision} of {found.incarnation}",
         )
 
-    def _item(self, row: Fields) -> Item:
+    def _item(self, row: Fields) -> Item | None:
         key, value, revision, lease = row
+        if not self._space.has(key):
+            return None
         return Item(key=self._space.text(key), value=value, revision=revision, lease=lease)
 
     def _changes(self, rows: list[Row]) -> list[Change]:
@@ -253,7 +255,9 @@ class PostgresStore:
             Change(
                 revision=revision,
                 events=tuple(
-                    Event(key=self._space.text(key), value=value, lease=lease) for _, key, value, lease in together
+                    Event(key=self._space.text(key), value=value, lease=lease)
+                    for _, key, value, lease in together
+                    if self._space.has(key)
                 ),
             )
             for revision, together in groupby(events, key=itemgetter(0))

@@ -89,7 +89,8 @@ class RedisStore:
         span = self._space.span(prefix)
         reply = await self._link.run(scripts.SCAN, *span)
         self._revision, self._incarnation, listed = reply[1:]
-        items = tuple(self._item(key, packed) for key, packed in zip(listed[::2], listed[1::2], strict=True))
+        pairs = zip(listed[::2], listed[1::2], strict=True)
+        items = tuple(self._item(key, packed) for key, packed in pairs if self._space.has(key))
         return Scan(items=items, revision=self._revision, incarnation=self._incarnation)
 
     async def commit(
@@ -182,7 +183,8 @@ class RedisStore:
 
     def _changes(self, entries: list[tuple[int, bytes]], start: bytes, end: bytes) -> Iterator[Change]:
         for revision, packed in entries:
-            events = tuple(self._event(key, value) for key, value in _unpacked(packed) if start <= key < end)
+            ours = ((key, value) for key, value in _unpacked(packed) if start <= key < end and self._space.has(key))
+            events = tuple(self._event(key, value) for key, value in ours)
             if self._link.closed:
                 return
             if events:

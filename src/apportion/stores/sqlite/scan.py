@@ -18,12 +18,12 @@ PORTION_ITEMS = 2_000
 class Scanning:
     """What was found so far in [start, end)."""
 
-    def __init__(self, start: bytes, end: bytes, item_of: Callable[[Row], Item]) -> None:
+    def __init__(self, start: bytes, end: bytes, item_of: Callable[[Row], Item | None]) -> None:
         self._start, self._end = start, end
         self._item_of = item_of
         self._next = start
         self._at: State | None = None
-        self._found: dict[bytes, Item] = {}
+        self._found: dict[bytes, Item | None] = {}
         self.is_complete = False
 
     def step(self, connection: Connection) -> State:
@@ -40,7 +40,8 @@ class Scanning:
 
     def items(self) -> tuple[Item, ...]:
         """Return what was found, sorted by key."""
-        return tuple(self._found[key] for key in sorted(self._found))
+        found = (self._found[key] for key in sorted(self._found))
+        return tuple(each for each in found if each is not None)
 
     def _catch_up(self, connection: Connection, before: State, now: State) -> None:
         if now.incarnation != before.incarnation or not now.compacted <= before.revision <= now.revision:

@@ -1,4 +1,7 @@
-"""What the SQLite store says to its file. Keys are bytes with the namespace in front, in the order of blobs."""
+"""What the SQLite store says to its file. Keys are bytes with the namespace in front, in the order of blobs.
+
+A value that an operator wrote by hand may be text: it is read as its bytes.
+"""
 
 NOW_MILLISECONDS = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
 
@@ -12,7 +15,7 @@ TOUCH = "UPDATE meta SET revision = revision"
 MOVE = "UPDATE meta SET inode = ?"
 NEW_INCARNATION = f"UPDATE meta SET inode = ?, incarnation = max(incarnation + 1, {NOW_MILLISECONDS})"  # noqa: S608 - ours
 
-ITEMS = "SELECT key, value, revision, lease FROM item WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
+ITEMS = "SELECT key, CAST(value AS BLOB), revision, lease FROM item WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
 ITEM_REVISION = "SELECT revision FROM item WHERE key = ?"
 PUT_ITEM = "REPLACE INTO item (key, value, revision, lease) VALUES (?, ?, ?, ?)"
 DELETE_ITEM = "DELETE FROM item WHERE key = ?"
@@ -20,12 +23,13 @@ KEYS_OF_LEASE = "SELECT key FROM item WHERE lease = ? ORDER BY key"
 
 ADD_EVENT = "INSERT INTO event (revision, key, value, lease) VALUES (?, ?, ?, ?)"
 NEXT_EVENTS = (
-    "SELECT revision, key, value, lease FROM event WHERE key >= ?1 AND key < ?2 AND revision ="
+    "SELECT revision, key, CAST(value AS BLOB), lease FROM event WHERE key >= ?1 AND key < ?2 AND revision ="
     " (SELECT revision FROM event WHERE revision > ?3 AND key >= ?1 AND key < ?2 ORDER BY revision LIMIT 1)"
     " ORDER BY key"
 )
 EVENTS_SINCE = (
-    "SELECT key, value, revision, lease FROM event WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision"
+    "SELECT key, CAST(value AS BLOB), revision, lease FROM event"
+    " WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision"
 )
 BYTES_THROUGH = "SELECT coalesce(sum(length(key) + coalesce(length(value), 0)), 0) FROM event WHERE revision <= ?"
 BYTES_BY_REVISION = (

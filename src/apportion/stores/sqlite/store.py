@@ -233,12 +233,15 @@ class SqliteStore:
                 raise
         return None
 
-    def _item(self, row: ledger.Row) -> Item:
+    def _item(self, row: ledger.Row) -> Item | None:
         key, value, revision, lease = row
+        if not self._space.has(key):
+            return None
         return Item(key=self._space.text(key), value=value, revision=revision, lease=lease)
 
     def _change(self, revision: int, writes: Sequence[ledger.Write]) -> Change:
-        events = tuple(Event(key=self._space.text(key), value=value, lease=lease) for key, value, lease in writes)
+        ours = (write for write in writes if self._space.has(write[0]))
+        events = tuple(Event(key=self._space.text(key), value=value, lease=lease) for key, value, lease in ours)
         return Change(revision=revision, events=events)
 
 
