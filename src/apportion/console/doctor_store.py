@@ -20,6 +20,7 @@ from apportion.errors import ApportionError, StoreUnavailable
 from apportion.stores import Absent, Capabilities, Committed, CoordinationStore, Need, Outcome, Put, Unchanged
 from apportion.stores.administration import Finding
 from apportion.stores.catalog import administration, get, schemes
+from apportion.stores.clear_text import hosts_in_clear
 from apportion.stores.clock import SystemClock
 from apportion.stores.url import StoreUrl, parse
 
@@ -40,7 +41,7 @@ class Measured:
 def doctor_store(url: str, *, json: bool) -> int:
     """Diagnose one store; return the exit code."""
     parsed = parse(url, schemes=schemes())
-    findings = asyncio.run(_inspected(url))
+    findings = (*_of_encryption(parsed), *asyncio.run(_inspected(url)))
     measured = None
     if not _ill(findings, "error") and not _ill(findings, "absent"):
         try:
@@ -51,6 +52,15 @@ def doctor_store(url: str, *, json: bool) -> int:
             findings = (*findings, found)
     (_print_json if json else _print)(str(parsed), findings, measured)
     return 1 if _ill(findings, "error") else 0
+
+
+def _of_encryption(url: StoreUrl) -> tuple[Finding, ...]:
+    """Find out whether requests leave this machine in clear text; nothing is said of a store that is on it."""
+    spec = get(url.scheme)
+    if not (hosts := hosts_in_clear(spec, url)):
+        return ()
+    found, advice = f"clear text to {', '.join(hosts)}", f"To encrypt, {spec.encryption}"
+    return (Finding(subject="encryption", found=found, verdict="error", advice=advice),)
 
 
 async def _inspected(url: str) -> tuple[Finding, ...]:

@@ -107,11 +107,9 @@ def _cannot_print(error: OSError) -> int:
 
 def _tamed(message: str) -> str:
     """Return what the parser says in words that are safe to print: it quotes what was typed, be it a password."""
-    if "@" in message:  # a password may hold blanks, so that nothing shows where it begins
-        return "an argument cannot be used here; it is not shown, for it holds an '@' and may hold a password."
-    words = (
-        shown(word).strip("'\"") if "://" in word or not word.isprintable() else word for word in message.split(" ")
-    )
+    if "@" in message or "://" in message:  # a password may hold blanks, so that nothing shows where it begins
+        return "an argument cannot be used here; it is not shown, for it is a URL or holds an '@'."
+    words = (word if word.isprintable() else shown(word).strip("'\"") for word in message.split(" "))
     return " ".join(words)[:400]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from apportion.errors import ApportionError, InvalidInput
 from apportion.model.clock import Clock
 from apportion.stores.api import CoordinationStore, Need
+from apportion.stores.clear_text import say_clear_text
 from apportion.stores.clock import SystemClock
 from apportion.stores.endings import whole
 from apportion.stores.machine import simulated
@@ -43,7 +44,9 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
     parsed = parsed_url(url)
     if (machine := simulated()) is not None:
         return await machine.connect(str(parsed))
-    store = await whole(get(parsed.scheme).connect(parsed, clock or SystemClock()), lambda opened: opened.close())
+    spec = get(parsed.scheme)
+    say_clear_text(spec, parsed)
+    store = await whole(spec.connect(parsed, clock or SystemClock()), lambda opened: opened.close())
     try:
         store.capabilities().require(needs, store=str(parsed))
     except ApportionError:

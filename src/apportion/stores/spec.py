@@ -14,7 +14,8 @@ class StoreSpec:
     """How a kind of store is found by the scheme of a URL, connected to, and looked after.
 
     `connect` and `administration` refuse options that they do not know (`StoreUrl.expect`). `example` is a URL as a
-    reader would write it.
+    reader would write it. `is_clear` says whether requests to another host may go unencrypted. `encryption` is the
+    change of the URL that ends it.
     """
 
     name: str
@@ -22,3 +23,5 @@ class StoreSpec:
     example: str
     connect: Callable[[StoreUrl, Clock], Awaitable[CoordinationStore]]
     administration: Callable[[StoreUrl], Administration]
+    is_clear: Callable[[StoreUrl], bool] = lambda _: False
+    encryption: str = ""

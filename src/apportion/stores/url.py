@@ -4,7 +4,8 @@
     etcd://host:2379,host2:2379    etcds://user:password@host:2379    redis://:password@host:6379/0
 
 Each takes `?namespace=`, so that several uses share one store. A password may be written as it is or percent-encoded;
-as it is, it may hold any of `@ : / %` and blanks, but not `?`. It is in no `repr`, no message, and not in `str(url)`.
+as it is, it may hold any of `@ : / %` and blanks, but not `?`, which is written `%3F`. An `@` of an option is written
+`%40`. Password and options are in no `repr`, no message, and not in `str(url)`.
 """
 
 import os
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import parse_qsl, unquote
 
-from apportion.errors import InvalidInput, UnknownOption
+from apportion.errors import InvalidInput, UnknownOption, nearest
 from apportion.stores.requests import Space
 
 DEFAULT_NAMESPACE = "apportion"
@@ -32,7 +33,7 @@ class StoreUrl:
     hosts: tuple[tuple[str, int | None], ...] = ()
     path: str = ""
     namespace: str = DEFAULT_NAMESPACE
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def host(self) -> str:
@@ -53,7 +54,8 @@ class StoreUrl:
         known = (*options, "namespace")
         for name, _ in self.options:
             if name not in known:
-                raise UnknownOption(f"option of a {self.scheme}:// URL", name, known)
+                shown = name if nearest(name, known) else "(not shown)"  # it may be the rest of a password
+                raise UnknownOption(f"option of a {self.scheme}:// URL", shown, known)
         given: dict[Part, object] = {
             "user": self.user,
             "password": self.password,
@@ -84,6 +86,9 @@ def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
     if scheme not in set(schemes):
         raise UnknownOption("scheme of a store URL", scheme, schemes)
     before, _, query = rest.partition("?")
+    if "@" in query:
+        hint = "Write %3F for a '?' of the password, and %40 for an '@' of an option."
+        raise InvalidInput("store URL", "(not shown)", "no '@' after the first '?'", hint)
     authority, path = _divided(before)
     credentials, at, hosts = authority.rpartition("@")
     user, _, password = credentials.partition(":") if at else ("", "", "")

@@ -49,4 +49,6 @@ SPEC = StoreSpec(
     example="etcd://host:2379,other:2379?namespace=crawl",
     connect=_connect,
     administration=_administration,
+    is_clear=lambda url: url.scheme == "etcd",
+    encryption="write etcds:// in the place of etcd://.",
 )

@@ -126,9 +126,6 @@ def _of_server(server: Server) -> Iterator[Finding]:
     if server.pooled:
         advice = "It works without hints there; connect directly, and a watch costs the server less."
         yield Finding(subject="pooler", found="one stands between", verdict="warning", advice=advice)
-    if not server.encrypted and not server.local:
-        advice = "Add sslmode=verify-full to the URL, and sslrootcert= if the authority is your own."
-        yield Finding(subject="TLS", found="not used, on a network", verdict="warning", advice=advice)
 
 
 def _of_durability(server: Server) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ from apportion.stores.api import (
 from apportion.stores.polling import LONGEST_PAUSE_SECONDS
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.administration import PostgresAdministration
-from apportion.stores.postgres.door import Server
+from apportion.stores.postgres.door import ENCRYPTED, Server
 from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.lookout import State, state_of
@@ -295,4 +295,6 @@ SPEC = StoreSpec(
     example="postgresql://user@host:5432/database",
     connect=_connect,
     administration=PostgresAdministration,
+    is_clear=lambda url: url.option("sslmode") not in ENCRYPTED,
+    encryption="add sslmode=verify-full to the URL, and sslrootcert= if the authority is your own.",
 )

@@ -275,4 +275,6 @@ SPEC = StoreSpec(
     example="redis://:password@127.0.0.1:6379/0",
     connect=_connect,
     administration=_administration,
+    is_clear=lambda url: url.scheme == "redis",
+    encryption="write rediss:// in the place of redis://.",
 )

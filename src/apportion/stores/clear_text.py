@@ -1,0 +1,42 @@
+"""Clear text: requests and passwords that leave this machine unencrypted, which is said and never assumed to be meant.
+
+Promises: the log names once per process each store whose requests may go in clear text to another host, with the change
+of the URL that ends it. A Unix socket and a loopback address are this machine.
+Refuses: to forbid. A network may be private, or encrypt by itself.
+"""
+
+import logging
+from ipaddress import ip_address
+
+from apportion.stores.spec import StoreSpec
+from apportion.stores.url import StoreUrl
+
+logger = logging.getLogger("apportion.store")
+_said: set[str] = set()
+
+
+def hosts_in_clear(spec: StoreSpec, url: StoreUrl) -> tuple[str, ...]:
+    """Return the other hosts that requests may reach in clear text, in order."""
+    if not spec.is_clear(url):
+        return ()
+    named = url.option("host")
+    hosts = named.split(",") if named else [host for host, _ in url.hosts]
+    return tuple(host for host in hosts if not _is_here(host))
+
+
+def say_clear_text(spec: StoreSpec, url: StoreUrl) -> None:
+    """Log once per process and store that its requests may go in clear text."""
+    hosts = hosts_in_clear(spec, url)
+    if hosts and str(url) not in _said:
+        _said.add(str(url))
+        words = "%s may be spoken to in clear text, its password too. To encrypt, %s"
+        logger.warning(words, ", ".join(hosts), spec.encryption)
+
+
+def _is_here(host: str) -> bool:
+    if host in ("", "localhost") or host.startswith(("/", "@")):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
