@@ -306,6 +306,11 @@ def test_watching_a_store_buries_those_who_were_killed(tmp_path):
     assert b"ready\n" == member.stdout.readline()
     member.kill()
     member.wait()
+    text = printed("show", URL, "mailers", folder=tmp_path)
+    assert "note: no member was seen to renew while we looked, for 0.2 s" in text
+    assert text.rstrip().endswith("target 1, not seen to renew while we looked")
+    shown = said("show", URL, "mailers", folder=tmp_path)
+    assert (["a"], False) == (shown["unseen"], shown["settled"])
     assert "in use by a" in complaint("resize", URL, "mailers", "4", folder=tmp_path)
     watch = subprocess.Popen([*COMMAND, "group", "watch", URL, "mailers"], cwd=tmp_path, stdout=subprocess.PIPE)
     assert any(b"a is gone" in line and b"its lease ended" in line for line in watch.stdout)

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from apportion.console import group_acts as acts
 from apportion.console import group_report as report
 from apportion.console.edits import Edits
+from apportion.console.group_alive import looked_at
 from apportion.console.group_apply import Applied, acts_of, carry_out, told
 from apportion.console.group_plan import Change, change_of, print_change, print_change_json
 from apportion.console.group_repair import print_repairs, repair
@@ -23,6 +24,7 @@ from apportion.console.output import print_json
 from apportion.console.plan import PENDING
 from apportion.errors import InvalidInput
 from apportion.stores.api import CoordinationStore
+from apportion.stores.catalog import administration
 
 Reply = TypeVar("Reply")
 Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
@@ -58,7 +60,7 @@ def show_group(
     json
         Print one JSON object instead, with every partition.
     """
-    found = _asked(url, lambda store: read(store, name))
+    found = _asked(url, lambda store: looked_at(store, administration(url), name))
     if json:
         report.print_group_json(found)
     else:

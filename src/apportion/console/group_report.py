@@ -67,6 +67,8 @@ def summary(found: Found) -> str:
         *([f"{len(found.damaged)} damaged"] if found.damaged else ()),
     ]
     unsettled = len(found.unsettled)
+    if found.unseen:
+        return ", ".join([*parts, "not seen to renew while we looked"])
     return ", ".join([*parts, "settled" if found.is_settled else f"{unsettled} not settled"])
 
 
@@ -88,6 +90,7 @@ def print_group_json(found: Found) -> None:
         if target is None
         else {"generation": target.generation, "paused": target.is_paused, "final": bool(target.digest)},
         damaged=[{"key": each.key, "problem": each.problem} for each in found.damaged],
+        unseen=list(found.unseen),
         remarks=list(remarks(found)),
         members=_members(found),
         owners=[partition_member(found, each) for each in range(found.record.partitions)],

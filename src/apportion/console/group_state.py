@@ -28,12 +28,17 @@ _GROUPS = "group/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A group that was found: its record, the revision that wrote it, and all that is alive of it."""
+    """A group that was found: its record, the revision that wrote it, and all that is alive of it.
+
+    `unseen` are its members when none of them was seen to renew its lease during `looked_seconds`.
+    """
 
     name: str
     record: GroupRecord
     record_revision: int
     view: View
+    unseen: tuple[str, ...] = ()
+    looked_seconds: float = 0.0
 
     @property
     def unsettled(self) -> tuple[int, ...]:
@@ -46,8 +51,8 @@ class Found:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the target knows of all members, and every partition belongs to whom it names."""
-        return is_at_rest(self.view)
+        """Whether the target knows of all members, and every partition belongs to whom it names and seems alive."""
+        return is_at_rest(self.view) and not self.unseen
 
     def wanted(self, partition: int) -> str | None:
         """Return whom the target names now, None for nobody."""

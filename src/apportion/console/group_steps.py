@@ -55,6 +55,11 @@ def remarks(found: Found) -> Iterator[str]:
     if not view.members:
         yield "no member is there"
         return
+    if found.unseen:
+        yield (
+            f"no member was seen to renew while we looked, for {found.looked_seconds:.1f} s: the processes may be gone."
+            " Their sessions end once a member, or `apportion group watch`, watches the store."
+        )
     if view.leading is None:
         yield "no controller: the members stand for it in the order of their ids, a tenth of a second each"
     if not any(there.record.weight and each not in view.drains for each, there in view.members.items()):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from apportion.errors import InvalidInput
+from apportion.stores.reaper import Counter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,10 @@ class Administration(Protocol):
 
     def grants(self, user: str) -> tuple[str, ...]:
         """Return the statements that give `user` what a member needs and no more."""
+        ...
+
+    async def renewals(self) -> tuple[Counter, ...]:
+        """Return how often each lease was renewed; none of a store that ends leases by itself."""
         ...
 
     async def restored(self) -> tuple[int, int]:

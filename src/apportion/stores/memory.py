@@ -25,6 +25,7 @@ from apportion.stores.api import (
     Scan,
 )
 from apportion.stores.ledger import Entry, Ledger
+from apportion.stores.reaper import Counter
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl
@@ -226,6 +227,10 @@ class MemoryAdministration:
 
     def grants(self, user: str) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
         """See `Administration`."""
+        return ()
+
+    async def renewals(self) -> tuple[Counter, ...]:
+        """See `Administration`: none, for the store ends leases by itself."""
         return ()
 
     async def restored(self) -> tuple[int, int]:

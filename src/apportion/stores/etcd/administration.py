@@ -14,6 +14,7 @@ from apportion.stores.etcd.life import Origin, ask, begin, unavailable
 from apportion.stores.etcd.messages import INCARNATION_KEY, Reply, range_of
 from apportion.stores.etcd.store import CAPABILITIES
 from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
+from apportion.stores.reaper import Counter
 from apportion.stores.url import StoreUrl
 
 _OLDEST = (3, 4)
@@ -59,6 +60,10 @@ class EtcdAdministration:
             f"etcdctl role grant-permission {role} readwrite '{INCARNATION_KEY.decode()}'",
             f"etcdctl user grant-role {user} {role}",
         )
+
+    async def renewals(self) -> tuple[Counter, ...]:
+        """See `Administration`: none, for the store ends leases by itself."""
+        return ()
 
     async def restored(self) -> tuple[int, int]:
         """See `Administration`."""

@@ -13,8 +13,10 @@ from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import OLDEST_VERSION, Door, Server
 from apportion.stores.postgres.driver import Connection, psycopg
 from apportion.stores.postgres.errors import refusal
+from apportion.stores.postgres.lookout import counters_of
 from apportion.stores.postgres.migrations import NEWEST
 from apportion.stores.postgres.wire import NoReply
+from apportion.stores.reaper import Counter
 from apportion.stores.url import StoreUrl
 
 _SLOW_SECONDS = 0.05
@@ -47,6 +49,11 @@ class PostgresAdministration:
     def grants(self, user: str) -> tuple[str, ...]:
         """See `Administration`."""
         return _terminated(*self._schema.grants(user))
+
+    async def renewals(self) -> tuple[Counter, ...]:
+        """See `Administration`."""
+        async with self._connected() as connection:
+            return counters_of(await self._door.run(connection, sql.COUNTERS))
 
     async def restored(self) -> tuple[int, int]:
         """See `Administration`. Handles that are open learn of it at their next request."""

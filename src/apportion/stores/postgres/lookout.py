@@ -132,7 +132,7 @@ class Lookout:
         else:
             rows = await self._watching.ask(sql.LOWEST_COUNTERS, {"most": most})
         finished, met = self._clock.elapsed(), state_of(rows[0])
-        counters = [_counter(row) for row in rows if row[2] is not None]
+        counters = counters_of(rows)
         ended = self._reaper.ended(counters, started=started, finished=finished, most=most)
         self._reap_at = finished + self._reaper.pause_seconds() * random.uniform(0.9, 1.1)  # noqa: S311 - no secret
         if most is None:
@@ -159,6 +159,9 @@ def state_of(row: Row) -> State:
     return State(cast("int", row[0]), cast("int", row[1]))
 
 
-def _counter(row: Row) -> Counter:
-    _, _, lease, renewals, ttl_seconds = cast("tuple[int, int, int, int, float]", row)
-    return Counter(lease=lease, renewals=renewals, ttl_seconds=ttl_seconds)
+def counters_of(rows: Iterable[Row]) -> tuple[Counter, ...]:
+    """Return what rows of `COUNTERS` say of leases; one of them says that there is none."""
+    leases = cast("Iterable[tuple[int, int, int | None, int, float]]", rows)
+    return tuple(
+        Counter(lease=lease, renewals=count, ttl_seconds=ttl) for _, _, lease, count, ttl in leases if lease is not None
+    )

@@ -2,6 +2,7 @@
 
 from apportion.errors import ApportionError
 from apportion.stores.administration import Finding, checked_user
+from apportion.stores.reaper import Counter
 from apportion.stores.redis import scripts
 from apportion.stores.redis.link import Link, Reply, parsed_info, refusals
 from apportion.stores.url import StoreUrl
@@ -52,6 +53,10 @@ class RedisAdministration:
         """See `Administration`."""
         checked_user(user)
         return (f"ACL SETUSER {user} on resetkeys ~apportion:* resetchannels -@all {_COMMANDS} {_INSIDE_SCRIPTS}",)
+
+    async def renewals(self) -> tuple[Counter, ...]:
+        """See `Administration`: none, for the store ends leases by itself."""
+        return ()
 
     async def restored(self) -> tuple[int, int]:
         """See `Administration`."""

@@ -13,6 +13,8 @@ from typing import Literal
 from apportion.errors import ApportionError, InvalidInput, StoreUnavailable
 from apportion.stores.administration import Finding
 from apportion.stores.clock import SystemClock
+from apportion.stores.reaper import Counter
+from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.connection import Connection, open_to_read, value_of
 from apportion.stores.sqlite.file import SqliteFile
@@ -72,6 +74,12 @@ class SqliteAdministration:
             f"setfacl -d -m u:{user}:rw {directory}",  # for a -wal and -shm that members make later
             *(f"setfacl -m u:{user}:rw {_quoted(each)}" for each in (self._path, *side_files(self._path))),
         )
+
+    async def renewals(self) -> tuple[Counter, ...]:
+        """See `Administration`."""
+        self._require_file("The first member makes it.")
+        with closing(open_to_read(self._path)) as connection:
+            return ledger.counters(connection)
 
     async def restored(self) -> tuple[int, int]:
         """See `Administration`. Handles that are open learn of it at their next request."""
