@@ -51,7 +51,7 @@ def test_what_killed_members_had_is_served_elsewhere(open_crew, rig, record_prop
     crew, kills = open_crew(40), []
     crew.start(*(f"m{number}" for number in range(10)))
     for round_ in range(4):
-        crew.until_all_owned()
+        crew.until_settled()
         victims = [f"m{2 * round_}", f"m{2 * round_ + 1}"]
         orphans = {name: crew.owned_by(name) for name in victims}
         start, at = len(crew.lines), crew.kill(*victims)

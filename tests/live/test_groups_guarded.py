@@ -56,7 +56,7 @@ def test_no_stale_write_is_accepted(crew, record_property):
     crew.start(*(f"m{number:02}" for number in range(MEMBERS)))
     drawn, came, pauses, kills = random.Random(7), Counter(), 0, 0
     for round_ in range(ROUNDS):
-        crew.until_all_owned()
+        crew.until_settled()
         victims = drawn.sample(sorted(crew.processes), PAUSED + KILLED)
         stalled = crew.stall(*victims)
         start, killed, paused = len(crew.lines), victims[:KILLED], victims[KILLED:]

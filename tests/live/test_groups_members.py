@@ -105,6 +105,7 @@ def test_a_planned_hand_over_leaves_a_small_gap(open_crew, record_property, part
         start, name = len(crew.lines), f"bob{number}"
         crew.start(name)
         crew.until_settled()
+        crew.until("a newcomer that serves", lambda: told(crew) == owned(crew))
         crew.leave(name)
         crew.until_settled()
         crew.until("all that was gained", lambda at=start: len(crew.gained(start=at)) == partitions)

@@ -263,7 +263,7 @@ def test_after_a_restore_from_a_copy_no_token_is_given_again(open_crew, rig):
 @pytest.mark.parametrize("rig", ["postgres"], indirect=True)
 def test_behind_a_pooler_of_transactions_a_killed_member_is_followed(open_crew, rig, bouncer):  # noqa: F811
     crew = open_crew(4)
-    url = rig.url(crew.namespace, address=("127.0.0.1", bouncer))
+    url = rig.url(crew.namespace, address=bouncer.address)
     crew.start("ann", "bob", "cid", url=url)
     until_served(crew)
     crew.kill("bob")

@@ -79,6 +79,7 @@ class Lookout:
             is_going_on = True
         except (StoreUnavailable, StoreDenied):
             self._reaper.forget()  # while the store is away, no holder can renew
+            self._reap_at = self._clock.elapsed() + self._reaper.pause_seconds()
             is_going_on = True
         finally:
             if not is_going_on:
