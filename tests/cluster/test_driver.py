@@ -190,3 +190,29 @@ def test_another_number_of_partitions_is_final():
             await driver.run()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_a_member_that_is_given_up_while_it_ends_leaves_nothing_in_a_session_that_others_use(turns):
+    async def main():
+        shared, clock = memory(), SystemClock()
+        sessions, other = Sessions(handle(shared), clock), replace(OPTIONS, group="h")
+        drivers = [Driver(handle(shared), sessions, clock, options) for options in (OPTIONS, other)]
+        first, second = (asyncio.ensure_future(each.run()) for each in drivers)
+        async with asyncio.timeout(10):
+            for each in drivers:
+                while not each.share.me.session:
+                    await each.turn()
+            sessions_before = drivers[0].statistics.sessions
+            second.cancel()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            second.cancel()
+            await asyncio.wait([second])
+            while (await handle(shared).scan("live/h/member/")).items:
+                await asyncio.sleep(0.01)
+            assert (sessions_before, {"a"}) == (drivers[0].statistics.sessions, set(drivers[0].view.members))
+            drivers[0].leave()
+            await first
+
+    asyncio.run(main())

@@ -9,7 +9,7 @@ Refuses: threads. It runs on the I/O thread's loop, or on that of the simulated 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -40,6 +40,7 @@ from apportion.errors import (
 )
 from apportion.model.clock import Clock
 from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, Refused, Scan, Unknown
+from apportion.stores.endings import to_its_end
 
 logger = logging.getLogger("apportion.group")
 _AWAY = (StoreUnavailable, StoreDenied)
@@ -139,19 +140,23 @@ class Driver:
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self.holdings.deadline = float("-inf")
-            self.holdings.cancel()
-            await _ended([*tasks, *self._asides])
-            self._former.extend(filter(None, (self.share.me.session,)))
-            self._step(Ended())
-            self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
-            if part.is_forfeit:
-                await self._outlived(part.ttl_seconds)
-            seat, self._seat = self._seat, None
-            is_clear = not part.is_alone and (seat is None or await seat.is_cleared())
-            await part.end(is_clear=is_clear)
+            await to_its_end(self._end(part, tasks))
         for task in done:
             task.result()
+
+    async def _end(self, part: Part, tasks: Iterable["asyncio.Future[None]"]) -> None:
+        """End a life: nothing of it is held, goes on, or hangs on a lease that lives on."""
+        self.holdings.deadline = float("-inf")
+        self.holdings.cancel()
+        await _ended([*tasks, *self._asides])
+        self._former.extend(filter(None, (self.share.me.session,)))
+        self._step(Ended())
+        self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
+        if part.is_forfeit:
+            await self._outlived(part.ttl_seconds)
+        seat, self._seat = self._seat, None
+        is_clear = not part.is_alone and (seat is None or await seat.is_cleared())
+        await part.end(is_clear=is_clear)
 
     async def _outlived(self, ttl_seconds: float) -> None:
         """Wait with giving up what was ours until our work on it has ended, or our lease would have."""
