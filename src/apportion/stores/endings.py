@@ -33,7 +33,11 @@ async def whole(work: Awaitable[Result], undo: Undo[Result]) -> Result:
 
 def begun(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
     """Begin an ending in the running loop; return its task."""
-    ending = asyncio.get_running_loop().create_task(work)
+    try:
+        ending = asyncio.get_running_loop().create_task(work)
+    except RuntimeError:  # the loop is gone, and with it all that could go on
+        work.close()
+        raise
     if simulated() is None:  # what a simulated process leaves behind ends with its world
         _under_way.add(ending)
         ending.add_done_callback(_under_way.discard)
