@@ -161,7 +161,7 @@ def test_an_epoch_that_went_back_is_found_in_the_history_and_repaired(tmp_path):
         eventually(lambda: held(groups) == list(range(PARTITIONS)))
 
 
-def test_a_damaged_group_record_is_made_anew_by_who_joins_with_as_many_partitions_as_its_target(tmp_path):
+def test_a_damaged_group_record_is_made_anew_by_who_joins_with_as_many_partitions_as_its_target(tmp_path, caplog):
     url = f"sqlite:///{tmp_path}/work.db"
     with members(tmp_path, "a", partitions=PARTITIONS):
         good = item_of(tmp_path, KEYS.record).value
@@ -171,6 +171,7 @@ def test_a_damaged_group_record_is_made_anew_by_who_joins_with_as_many_partition
             open_group(url, "mailers", partitions=4, member_id="b").__enter__()
         with open_group(url, "mailers", partitions=PARTITIONS, member_id="b"):
             assert good == item_of(tmp_path, KEYS.record).value
+        assert 1 == sum("was damaged" in each.getMessage() for each in caplog.records)
         later = good.replace(b'"format":1', b'"format":2').replace(b"cooperative", b"quantum")
         write(tmp_path, KEYS.record, later)
         with pytest.raises(InvalidInput, match="format of group mailers"):

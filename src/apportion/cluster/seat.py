@@ -5,6 +5,7 @@ time to live and a second; only then it is told that the other one lives.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from uuid import uuid4
@@ -32,6 +33,7 @@ from apportion.errors import (
     StoreDenied,
     StoreUnavailable,
     StoreWentBack,
+    shown,
 )
 from apportion.stores.api import (
     Absent,
@@ -45,6 +47,8 @@ from apportion.stores.api import (
     Unchanged,
     Unknown,
 )
+
+logger = logging.getLogger("apportion.group")
 
 
 class Seat:
@@ -244,7 +248,11 @@ async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> in
             return found.revision
         await _check_target(store, keys, record)
         when = Absent(key=keys.record) if found is None else Unchanged(key=keys.record, revision=found.revision)
-        await store.commit(when=[when], puts=[Put(key=keys.record, value=encoded(record))])
+        outcome = await store.commit(when=[when], puts=[Put(key=keys.record, value=encoded(record))])
+        if found is not None and isinstance(outcome, Committed):
+            logger.warning(
+                "%s: the record %s was damaged (%s) and is written anew", group, keys.record, shown(found.value)
+            )
         await asyncio.sleep(0)
 
 
