@@ -46,6 +46,13 @@ def test_a_move_is_a_copy_then_a_change_of_leader_then_a_drop():
     assert (before.epoch, after.epoch, 1, 7) == (made.before, made.after, made.floor, made.copied_bytes)
 
 
+def test_of_two_that_hold_it_who_can_send_first_does_though_it_has_sent_more():
+    before, after = assignment(ABCD, "a", "b", "ab", sizes=(1, 9, 1)), assignment(ABCD, "c", "c", "db", sizes=(1, 9, 1))
+    made = balance.schedule(before, after, throttle=Throttle(per_node=1))
+    first, second = [[(copy.source, copy.target) for copy in wave.copies] for wave in made.waves if wave.copies]
+    assert ([("a", "c"), ("b", "d")], [("b", "c")]) == (first, second)
+
+
 def test_a_partition_whose_leader_is_gone_is_led_by_a_live_replica_until_its_new_leader_is_there():
     before, after = assignment(ABCD, "abc"), assignment(ABCD.without("a"), "dcb")
     made = balance.schedule(before, after)

@@ -1,6 +1,7 @@
 """Records: what is written is read back, newer releases may say more, and damage is named."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -71,6 +72,14 @@ def test_a_target_whose_owners_are_out_of_range_is_damaged():
     assert b"b" not in json.dumps(fewer["ids"]).encode()
     with pytest.raises(BadSnapshot):
         decoded_target(json.dumps(fewer).encode() + b"\n" + packed)
+
+
+def test_a_target_is_read_up_to_the_most_partitions_and_no_further():
+    longest = Target(generation=1, digest="d", owners=("a",) * MAX_PARTITIONS)
+    assert longest == decoded_target(encoded_target(longest))
+    for count in (MAX_PARTITIONS + 1, 2 * MAX_PARTITIONS):
+        with pytest.raises(BadSnapshot, match="owners of a target"):
+            decoded_target(encoded_target(replace(longest, owners=("a",) * count)))
 
 
 def test_a_newer_release_may_say_more_in_a_target_and_an_older_one_less():

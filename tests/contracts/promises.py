@@ -120,6 +120,15 @@ def ranked_lists_have_any_length(spec):
         for owners in lists:
             invariants.lists_keep_zones_apart(NODES, owners)
     _refuses(NotEnoughNodes, lambda: built.preference(key_of(spec, "k"), len(NODES) + 1))
+    for count in range(3 if spec.name == "composite" else 1, len(NODES) + 1):
+        _names_those_that_come_next(spec, start(spec, Topology(list(NODES)[:count])))
+
+
+def _names_those_that_come_next(spec, built):
+    for key in keys_of(spec)[:20]:
+        owners = built.preference(key, min(3, len(built.topology)), spread="best-effort")
+        explained = built.explain(key)
+        assert owners == (explained.owner, *explained.next)
 
 
 def tabular_tables_hold_every_answer(spec):

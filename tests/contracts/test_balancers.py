@@ -132,3 +132,16 @@ def test_what_an_entry_point_adds_is_found_and_what_is_none_is_refused(monkeypat
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry(max)])
     with pytest.raises(InvalidInput, match="BalancerSpec"):
         balance.get("mine")
+
+
+@pytest.mark.parametrize("error", [ImportError("no module 'ours'"), AttributeError("no 'SPEC'")])
+def test_an_entry_point_that_cannot_be_loaded_is_refused_and_named(monkeypatch, error):
+    class Entry:
+        name = "mine"
+
+        def load(self):
+            raise error
+
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
+    with pytest.raises(InvalidInput, match=r"entry point 'mine' .* is .*no .*expected one that can be imported"):
+        balance.get("mine")

@@ -38,13 +38,15 @@ def main() -> int:
     if options.seed is None:
         options.seed = int(unfinished.read_text()) if unfinished.exists() else SystemRandom().randrange(10_000)
     unfinished.write_text(f"{options.seed}")
-    drawn = {room: _drawn(paths, f"{options.seed} {room}", getattr(options, room)) for room, paths in sources.items()}
+    tree = Tree(state / f"tree-{options.seed}")
+    drawn = {
+        room: _drawn(tree, paths, f"{options.seed} {room}", getattr(options, room)) for room, paths in sources.items()
+    }
     counts = ", ".join(f"{len(mutants)} of {room}" for room, mutants in drawn.items())
     print(f"mutants: seed {options.seed}, {counts}; kept in {state}", flush=True)
     witness = Witness.of([path for paths in sources.values() for path in paths], state, workers=options.workers)
     results = state / f"seed-{options.seed}.jsonl"
     known = dict(map(json.loads, results.read_text().splitlines())) if results.exists() else {}
-    tree = Tree(state / "tree")
     tree.pytest("--collect-only", is_kept=True)  # what is compiled once is not compiled for each mutant
     for mutant in _mixed(drawn):
         before = known.get(str(mutant))
@@ -53,7 +55,7 @@ def main() -> int:
             with results.open("a") as file:
                 file.write(json.dumps([str(mutant), known[str(mutant)]]) + "\n")
             print(f"{mutant}: {known[str(mutant)]}", flush=True)
-    unfinished.unlink()
+    unfinished.unlink(missing_ok=True)
     for room, mutants in drawn.items():
         counts = Counter(known[str(mutant)].split(" ")[0] for mutant in mutants)
         ran = counts["killed"] + counts["survived"]
@@ -89,8 +91,8 @@ def _state(sources: list[Path]) -> Path:
     return state
 
 
-def _drawn(paths: list[Path], seed: str, count: int) -> list[Mutation]:
-    every = [each for path in paths for each in mutations(str(path), (ROOT / path).read_bytes())]
+def _drawn(tree: Tree, paths: list[Path], seed: str, count: int) -> list[Mutation]:
+    every = [each for path in paths for each in mutations(str(path), (tree.folder / path).read_bytes())]
     return Random(seed).sample(every, min(count, len(every)))
 
 
@@ -101,22 +103,23 @@ def _mixed(drawn: dict[str, list[Mutation]]) -> list[Mutation]:
 
 
 def _verdict(tree: Tree, mutant: Mutation, witness: Witness, options: argparse.Namespace) -> str:
-    tests, left = [], options.most
-    for test in witness.tests(mutant):
+    tests, left, known = [], options.most, witness.tests(mutant)
+    for test in known:
         if witness.seconds[test] <= left:
             tests.append(test)
             left -= witness.seconds[test]
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     near = [test for test in tests if test.partition("::")[0] in files[:NEAREST_FILES]]
     file, begin = tree.folder / mutant.path, monotonic()
-    file.write_bytes(mutant.applied((ROOT / mutant.path).read_bytes()))
+    source = file.read_bytes()
+    file.write_bytes(mutant.applied(source))
     try:
         for part in (options.tests, near, tests[len(near) :]):
             if part and (killer := _killer(tree, part, sum(witness.seconds[test] for test in part))):
                 return f"killed in {monotonic() - begin:.0f} s by {killer}"
     finally:
-        file.write_bytes((ROOT / mutant.path).read_bytes())
-    return f"survived {len(tests)} tests" if tests else "unseen by any fast test"
+        file.write_bytes(source)
+    return f"survived {len(tests)} of {len(known)} tests" if tests else "unseen by any fast test"
 
 
 def _killer(tree: Tree, tests: list[str], seconds: float) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.mutants.mutation import Mutation
 from tests.mutants.seen import FOLDER
-from tests.mutants.tree import FAST, ROOT, Tree
+from tests.mutants.tree import FAST, Tree
 
 BODIES = ("body", "orelse", "finalbody")
 
@@ -68,7 +68,7 @@ def _run(sources: Iterable[Path], state: Path, *, workers: int) -> Iterator[str]
     for path in folder.iterdir():
         path.unlink()
     for path in sources:
-        (tree.folder / path).write_text(marked((ROOT / path).read_bytes(), name=str(path), places=places))
+        (tree.folder / path).write_text(marked((tree.folder / path).read_bytes(), name=str(path), places=places))
     plugin = ("-p", "tests.mutants.plugin", "-m", FAST, "-n", str(workers))
     code, said = tree.pytest(*plugin, is_kept=True, **{FOLDER: str(folder)})
     print("\n".join(said.splitlines()[-20:]), flush=True)

@@ -150,6 +150,23 @@ def test_connecting_and_doctor_refuse_it_too(path, url, copy, put_back):
     assert copy.read_bytes() == path.read_bytes()
 
 
+def test_the_loop_goes_on_while_it_is_looked_whether_a_checkpoint_explains_a_wal(path, url, copy):
+    killed(written(url, 0, 5))
+    back_up(path, copy)
+    killed(written(url, 5, 40))
+    written_over(copy, path)
+
+    async def story():
+        turns, opening = 0, asyncio.ensure_future(connect(url))
+        while not opening.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        assert isinstance(opening.exception(), StoreUnavailable)
+        return turns
+
+    assert asyncio.run(story()) >= 10  # of about 50
+
+
 def test_a_handle_does_not_open_a_file_that_was_moved_beside_its_wal(path, url, copy):
     async def story():
         store = await connect(url)
