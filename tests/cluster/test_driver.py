@@ -71,7 +71,7 @@ class Troubled:
 
     def __init__(self, shared):
         self._inner, self.shared, self.commits, self.errors = handle(shared), shared, [], 0
-        self.denied = False
+        self.denied, self.away = False, 0
 
     async def scan(self, prefix):
         self._check()
@@ -90,6 +90,9 @@ class Troubled:
             yield change
 
     def _check(self):
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailable("a store", "it is away")
         if self.denied:
             self.errors += 1
             raise StoreDenied("a store", "this user lacks rights on it", "Grant them.")
@@ -166,6 +169,29 @@ def test_a_first_session_that_is_denied_is_told_at_once():
             await driver.run()
 
     asyncio.run(main())
+
+
+def test_lives_that_come_to_nothing_are_half_a_second_apart_then_twice_as_long_up_to_two(monkeypatch):
+    pauses, sleep = [], asyncio.sleep
+
+    async def paused(seconds, *result):
+        pauses.append(seconds)
+        await sleep(0, *result)
+
+    async def main():
+        shared = memory()
+        store = Troubled(shared)
+        store.away = 5
+        driver = Driver(store, Sessions(handle(shared), SystemClock()), SystemClock(), OPTIONS)
+        running = asyncio.ensure_future(driver.run())
+        async with asyncio.timeout(10):
+            await until_serving(driver)
+            driver.leave()
+            await running
+
+    monkeypatch.setattr(asyncio, "sleep", paused)
+    asyncio.run(main())
+    assert [0.5, 1.0, 2.0, 2.0, 2.0] == pauses[:5]
 
 
 def test_a_task_that_nobody_awaits_ends_the_session_when_it_raises_and_the_member_lives_on(caplog):

@@ -52,6 +52,13 @@ def test_partitions_without_an_owner_are_exchanged_before_those_that_are_served(
     assert {"a", "b"} == {*after[:2]}
 
 
+def test_what_moves_anyway_is_exchanged_before_what_would_stay():
+    view = viewed([None, None, "b", "a"], [3, 3, 0, 0], before=tuple("aaba"))
+    after = isolated(tuple("aabb"), view)
+    assert ("b", "a") == after[2:]  # partition 3 was to go to b, and need not move at all
+    assert {"a", "b"} == {*after[:2]}
+
+
 def test_a_lone_suspect_goes_to_another_member_after_each_death_and_moves_nothing_that_is_served():
     homes = []
     for session in (90, 91, 92):

@@ -462,6 +462,29 @@ def test_a_log_that_may_explain_its_revision_begins_no_other_life(status):
     assert [] == asyncio.run(run())
 
 
+@pytest.mark.parametrize("status", [None, failing(14, "etcdserver: request timed out")])
+def test_a_server_that_does_not_say_how_long_its_log_is_is_unavailable(status):
+    async def run():
+        async with serving(maintenance_status=status) as (_, url):
+            with pytest.raises(StoreUnavailable):
+                await stores.connect(url)
+
+    asyncio.run(run())
+
+
+def test_a_proxy_of_the_environment_is_not_asked(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def run():
+        async with connected() as (server, _):
+            return server.count("/v3/kv/range")
+
+    assert 0 < asyncio.run(run())
+
+
 GRANTED = [{"header": header(), "ID": "1", "TTL": "2"}]
 KEPT = [{"result": {"header": header(), "ID": "1", "TTL": "2"}}]
 
