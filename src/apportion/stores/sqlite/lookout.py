@@ -75,15 +75,14 @@ class Lookout:
                 await self._reap()
             is_going_on = True
         except StoreWentBack:
-            self._watchers.wake()  # they are told when they read
-            is_going_on = True
+            pass  # the watches are woken, and told when they read
         except (StoreUnavailable, StoreDenied):
             self._reaper.forget()  # while the store is away, no holder can renew
             self._reap_at = self._clock.elapsed() + self._reaper.pause_seconds()
             is_going_on = True
         finally:
             if not is_going_on:
-                self._watchers.wake()  # they learn what ended the task
+                self._watchers.wake()  # they learn what has happened, or ended the task
 
     def _changes(self, connection: Connection) -> tuple[State, list[bytes]]:
         now = ledger.state(connection)
