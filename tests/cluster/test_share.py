@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from apportion.cluster.deaths import HEALTHY_SECONDS, KEPT_DEATHS
 from apportion.cluster.handover import Act, Phase
-from apportion.cluster.records import Keys, MemberRecord, Ownership, Target, decoded, encoded, encoded_target
+from apportion.cluster.records import LEAVES, Keys, MemberRecord, Ownership, Target, decoded, encoded, encoded_target
 from apportion.cluster.share import (
     AGAIN_SECONDS,
     Answered,
@@ -43,6 +43,12 @@ class Stage:
         lease = 7 if isinstance(record, MemberRecord) and "member/" in key else None
         self.items[key] = Item(key=key, value=value, revision=self.revision, lease=lease)
         return self.load(now)
+
+    def drain(self, name, value=LEAVES):
+        self.revision += 1
+        key = KEYS.drain(name)
+        self.items[key] = Item(key=key, value=value, revision=self.revision, lease=7)
+        return self.load(0.0)
 
     def drop(self, key, now=0.0):
         self.revision += 1
@@ -122,6 +128,30 @@ def test_what_is_wanted_elsewhere_is_drained_first_and_then_given_to_its_session
     given = decoded(Ownership, give.puts[0].value)
     assert ("b", stage.view.session("b"), 2, 0) == (given.owner, given.session, given.epoch, len(given.ended))
     assert Unchanged(key=KEYS.member("b"), revision=stage.view.session("b")) in give.when
+
+
+def test_what_a_member_that_was_asked_to_leave_should_get_belongs_to_nobody():
+    stage = Stage(partitions=2)
+    [commit] = stage.want("a", "a")
+    stage.done(commit)
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
+    stage.want("a", "b")
+    [give] = stage.step(Quiet(partitions=frozenset({1})))
+    assert Absent(key=KEYS.drain("b")) in give.when
+    stage.drain("b")
+    [free] = stage.refused(give)
+    assert None is decoded(Ownership, free.puts[0].value).owner
+
+
+def test_a_damaged_request_to_leave_keeps_nothing_from_its_member():
+    stage = Stage(partitions=2)
+    [commit] = stage.want("a", "a")
+    stage.done(commit)
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
+    stage.drain("b", b"?")
+    stage.want("a", "b")
+    [give] = stage.step(Quiet(partitions=frozenset({1})))
+    assert Unchanged(key=KEYS.drain("b"), revision=stage.items[KEYS.drain("b")].revision) in give.when
 
 
 def test_moves_that_rest_upon_different_lives_of_a_member_go_apart():

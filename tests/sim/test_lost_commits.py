@@ -54,3 +54,17 @@ def test_whichever_commit_is_lost_all_is_served_within_a_lease_and_a_second(stor
     assert commits == lost
     late = {number: seconds for number, seconds in took.items() if seconds > undisturbed + TTL_SECONDS + SPARE_SECONDS}
     assert {} == late
+
+
+@pytest.mark.parametrize(
+    ("way", "silent_seconds"), [(Way.REQUEST, TTL_SECONDS / 4), (Way.REPLY, 0.0), (Way.ERROR, 0.0)]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_request_to_leave_that_is_lost_is_asked_again_at_once(way, silent_seconds, seed):
+    with Scene(seed) as scene:
+        scene.begin("a", "b")
+        scene.world.troubles.losses.lose(1, way, process="b")
+        scene.spawn("b", scene.workers["b"].leave())
+        took = scene.until(lambda: "b" in scene.view.drains or "b" not in scene.view.members)
+        assert 1 == scene.world.trace.injected.total()
+        assert took < silent_seconds + 0.05

@@ -1,14 +1,18 @@
 """Departure: how a member leaves its group: it asks for a drain until the request is there, then goes.
 
-Promises: a lost request costs a quarter of a second. The member frees every partition that it cannot hand over in time,
-so that its leaving counts as nobody's death. A static member keeps its partitions for its next session.
+Promises: a request that is lost with its connection is asked once more at once, then every quarter of a second. The
+member frees every partition that it cannot hand over in time, so that its leaving counts as nobody's death. A static
+member keeps its partitions for its next session.
 Refuses: to wait for longer than the drain's time and one time to live.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from apportion.cluster.options import Options
 from apportion.cluster.seat import Seat
+from apportion.errors import StoreUnavailable
+from apportion.stores.api import Unknown
 
 AGAIN_SECONDS = 0.25
 
@@ -38,6 +42,9 @@ class Departure:
             self._asks_at = None
         elif self._asks_at is None or now >= self._asks_at:
             self._asks_at = now + AGAIN_SECONDS
+            with suppress(StoreUnavailable):
+                if not isinstance(await seat.ask(), Unknown):
+                    return
             await seat.ask()
 
     def is_late(self, now: float) -> bool:

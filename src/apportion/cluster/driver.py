@@ -58,8 +58,8 @@ class Driver:
         self.options = options
         record = options.record
         self.view = View(Keys(group=options.group), record.partitions, quarantine_after=record.quarantine_after)
-        # A move compares two keys, and all moves of a commit compare our own record.
-        self._width = max(1, (store.capabilities().max_operations - 1) // 2)
+        # A move compares three keys at most, and all moves of a commit compare our own record.
+        self._width = max(1, (store.capabilities().max_operations - 1) // 3)
         self.share = Share(self.view, options.member_id, width=self._width)
         self.controller = Controller(
             self.view, record, options.member_id, throttle=options.throttle, settle_seconds=options.settle_seconds
@@ -268,7 +268,7 @@ class Driver:
         if self.options.is_static and not self._departure.has_begun:
             self.holdings.withdraw(list(self.share.serving))
         await self._departure.ask(seat, now)
-        is_idle = self.holdings.all_quiet if self.options.is_static else self._has_nothing()
+        is_idle = self.holdings.all_quiet if self.options.is_static else seat.is_asked and self._has_nothing()
         if not is_idle and not self._departure.is_late(now):
             return False
         self.holdings.withdraw(list(self.share.serving))  # before others may take what is left

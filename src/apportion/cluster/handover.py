@@ -89,8 +89,9 @@ class Known:
     """What is known of one partition, at some time: `revision` wrote the record (0: there is none yet).
 
     `session` is that of the owner's id now (None: no such member is there), `receiver` the member that the target
-    names, if it is there. `ended` are the sessions in a row that ended under the partition: every write lists them.
-    `waits` says that the next owner has to wait because of them, `is_proven` that we have served for a minute since.
+    names, if it is there and nobody asked it to leave; `stays` compares that nobody has. `ended` are the sessions in a
+    row that ended under the partition: every write lists them. `waits` says that the next owner has to wait because of
+    them, `is_proven` that we have served for a minute since.
     """
 
     record: Ownership
@@ -98,6 +99,7 @@ class Known:
     session: int | None
     is_wanted: bool
     receiver: Me | None = None
+    stays: Compare | None = None
     ended: tuple[int, ...] = ()
     waits: bool = False
     is_proven: bool = False
@@ -181,4 +183,6 @@ def request(act: Act, partition: int, known: Known, me: Me, keys: Keys) -> tuple
     if act is Act.GIVE and receiver is not None:
         there = keys.member(receiver.id)
         when[there] = Unchanged(key=there, revision=receiver.session)
+        if known.stays is not None:  # a member that leaves must know all that it was given
+            when[known.stays.key] = known.stays
     return tuple(when.values()), Put(key=own, value=encoded(outcome(act, known, me)))

@@ -119,9 +119,9 @@ class Seat:
         own = self._view.own.items()
         return tuple(each for each, owned in own if (owned.ownership.owner, owned.ownership.session) == mine)
 
-    async def ask(self) -> None:
-        """Ask for a target without us."""
-        await ask_to_leave(self._store, self._view, self._options.member_id, LEAVES)
+    async def ask(self) -> Outcome | None:
+        """Ask for a target without us; None when we have asked before, or are gone."""
+        return await ask_to_leave(self._store, self._view, self._options.member_id, LEAVES)
 
     async def free(self, partitions: Sequence[int], *, width: int) -> None:
         """Let nobody own some of our partitions, so many in a commit; halves of a commit that is refused."""

@@ -194,7 +194,8 @@ class Share:
         view, owned = self._view, self._view.owned(partition)
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
-        session = view.session(wanted)
+        receiver = None if wanted in view.drains else wanted
+        session = view.session(receiver)
         proven_at = owned.since + HEALTHY_SECONDS if record.ended else float("inf")
         if now < proven_at < float("inf") and self.phase(partition) is Phase.SERVING:
             self._again[partition] = proven_at
@@ -203,7 +204,8 @@ class Share:
             revision=owned.revision,
             session=view.session(record.owner),
             is_wanted=wanted == self.me.id and not view.is_damaged(partition),
-            receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
+            receiver=None if receiver is None or session is None else Me(id=receiver, session=session),
+            stays=None if receiver is None else view.as_seen(view.keys.drain(receiver)),
             ended=ended(view, partition),
             waits=now < next_try(view, partition),
             is_proven=now >= proven_at,
@@ -273,6 +275,7 @@ class Share:
             view.owned(move.partition).revision == known.revision
             and view.session(known.record.owner) == known.session
             and (receiver is None or view.session(receiver.id) == receiver.session)
+            and (known.stays is None or view.as_seen(known.stays.key) == known.stays)
         )
 
     def _fail(self, moves: Sequence[Move], now: float, actions: list[Action]) -> None:

@@ -1,0 +1,38 @@
+"""A member that leaves is no death, whatever it is given at the last moment."""
+
+import random
+
+import pytest
+
+from tests.sim.scene import Scene
+
+
+def deaths(scene):
+    """Return the sessions that count as deaths of partitions."""
+    return {each: owned.ownership.ended for each, owned in scene.view.own.items() if owned.ownership.ended}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_member_was_given_when_it_asked_to_leave_goes_back_before_it_does(seed):
+    with Scene(seed) as scene:
+        scene.begin("a")
+        scene.start("b")
+        scene.until(lambda: scene.owned_by("b"), step=0.0005)  # which no watch has told b yet
+        scene.leave("b")
+        scene.until_settled("a")
+        assert {} == deaths(scene)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_gift_that_comes_late_to_a_member_that_leaves_is_refused(seed):
+    draw = random.Random(seed)
+    with Scene(seed, partitions=6) as scene:
+        scene.begin("a", "c")
+        scene.post.keep(lambda asked: any(b'"owner":"b"' in put.value for put in asked.puts), draw.uniform(0, 0.06))
+        scene.start("b")
+        scene.until(lambda: "b" in scene.view.target.owners, step=0.0005)
+        scene.wait(draw.uniform(0, 0.02))
+        scene.leave("b")
+        scene.until_settled("a", "c")
+        assert 1 == len(scene.post.delayed)
+        assert {} == deaths(scene)
