@@ -68,6 +68,50 @@ def test_a_reply_is_lost_after_its_request_was_done():
     asyncio.run(run())
 
 
+def test_a_request_is_lost_before_the_server_has_seen_it():
+    async def run():
+        async with proxied() as (echo, proxy):
+            streams = await asyncio.open_connection(*proxy.address)
+            proxy.lose_request(2)
+            assert [b"a\n", b""] == [await asked(streams, line) for line in (b"a\n", b"b\n")]
+            assert ([b"a\n"], 1) == (echo.lines, proxy.lost)
+            again = await asyncio.open_connection(*proxy.address)
+            assert b"c\n" == await asked(again, b"c\n")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("how", "least_seconds"), [("delay", 0.1), ("trickle", 0.3)])
+def test_what_is_late_or_slow_comes_whole(how, least_seconds):
+    async def run():
+        async with proxied() as (_, proxy):
+            streams, clock = await asyncio.open_connection(*proxy.address), asyncio.get_running_loop().time
+            getattr(proxy, how)(0.05)
+            began = clock()
+            assert b"abc\n" == await asked(streams, b"abc\n")
+            assert clock() - began >= least_seconds
+            proxy.heal()
+            began = clock()
+            assert b"abc\n" == await asked(streams, b"abc\n")
+            assert clock() - began < least_seconds
+
+    asyncio.run(run())
+
+
+def test_new_connections_are_refused_and_open_ones_go_on():
+    async def run():
+        async with proxied() as (_, proxy):
+            streams = await asyncio.open_connection(*proxy.address)
+            assert b"a\n" == await asked(streams, b"a\n")
+            proxy.refuse()
+            assert b"" == await asked(await asyncio.open_connection(*proxy.address), b"b\n")
+            assert b"c\n" == await asked(streams, b"c\n")
+            proxy.heal()
+            assert b"d\n" == await asked(await asyncio.open_connection(*proxy.address), b"d\n")
+
+    asyncio.run(run())
+
+
 def test_silence_ends_with_what_was_sent_meanwhile():
     async def run():
         async with proxied() as (echo, proxy):

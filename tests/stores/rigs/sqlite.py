@@ -73,10 +73,10 @@ class SqliteRig(Rig):
 
     async def deny(self) -> None:
         """Let SQLite refuse each write of this process, as to a file that became read-only; root is denied nothing."""
-        _query_only(on=True)
+        query_only(on=True)
 
     async def allow(self) -> None:
-        _query_only(on=False)
+        query_only(on=False)
 
     async def fill(self) -> None:
         if not self._is_mounted:
@@ -97,7 +97,7 @@ class SqliteRig(Rig):
         shutil.rmtree(self._root)
 
 
-def _query_only(*, on: bool) -> None:
+def query_only(*, on: bool) -> None:
     with file._forking:  # the handles may live on another thread
         for opened in list(file._files):
             opened._opener = _opened_to_read if on else open_sqlite

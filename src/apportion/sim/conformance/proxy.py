@@ -1,4 +1,4 @@
-"""A proxy between a handle and its server that does as networks do: lose replies, go silent, cut, and repeat.
+"""A proxy between a handle and its server that does as networks do: lose, delay, trickle, refuse, cut, and repeat.
 
 It knows no protocol. A request is what a client sends at once; its reply is what the server sends next on that
 connection. Promises: a reply that is lost was made, so the server has done what it was asked.
@@ -32,12 +32,15 @@ class _Link:
 
 
 class Proxy:
-    """A listener on this machine that passes on to `target`; `lost` counts the replies that it has lost."""
+    """A listener on this machine that passes on to `target`; `lost` counts the requests and replies that it lost."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
         self.lost = 0
         self._until_loss: int | None = None
+        self._loses_request = False
+        self._delay_seconds = self._pause_seconds = 0.0
+        self._refuses = False
         self._links: list[_Link] = []
         self._pumps: set[asyncio.Task[None]] = set()
         self._is_silent = False
@@ -55,7 +58,23 @@ class Proxy:
 
     def lose_reply(self, nth: int | None) -> None:
         """Pass the nth request from now on, then cut its connection in place of the reply; None: lose no more."""
-        self._until_loss = nth
+        self._until_loss, self._loses_request = nth, False
+
+    def lose_request(self, nth: int) -> None:
+        """Cut the connection of the nth request from now on in place of passing it."""
+        self._until_loss, self._loses_request = nth, True
+
+    def delay(self, seconds: float) -> None:
+        """Pass everything so much later."""
+        self._delay_seconds = seconds
+
+    def trickle(self, seconds: float) -> None:
+        """Pass everything byte by byte, with such a pause after each."""
+        self._pause_seconds = seconds
+
+    def refuse(self) -> None:
+        """Reset each new connection; those that are open go on."""
+        self._refuses = True
 
     def silence(self) -> None:
         """Pass nothing more, and tell nobody: a black hole."""
@@ -68,8 +87,10 @@ class Proxy:
             link.passes.clear()
 
     def heal(self) -> None:
-        """Pass everything again, also what was sent meanwhile."""
-        self._is_silent = False
+        """Pass everything again, at once, also what was sent meanwhile."""
+        self._is_silent = self._refuses = False
+        self._delay_seconds = self._pause_seconds = 0.0
+        self._until_loss = None
         for link in self._links:
             link.passes.set()
 
@@ -101,6 +122,9 @@ class Proxy:
             await asyncio.wait(self._pumps)
 
     async def _accept(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        if self._refuses:
+            client.transport.abort()
+            return
         try:
             server_reader, server = await asyncio.open_connection(*self.target)
         except OSError:
@@ -119,24 +143,43 @@ class Proxy:
         try:
             while data := await reader.read(_CHUNK_BYTES):
                 await link.passes.wait()
-                self._note(link, data)
-                link.server.write(data)
-                await link.server.drain()
+                if self._is_lost(link, data):
+                    return
+                await self._pass(data, link.server)
         except ConnectionError:
             pass
         link.server.close()
 
-    def _note(self, link: _Link, data: bytes) -> None:
-        """Write a request down; what a client sends before it was answered belongs to the same request."""
+    def _is_lost(self, link: _Link, data: bytes) -> bool:
+        """Write a request down; what a client sends before it was answered belongs to the same request.
+
+        Whether the request was lost with its connection.
+        """
         if not link.answered:
             link.requests[-1] += data
-            return
+            return False
         link.requests.append(data)
         link.answered = False
-        if self._until_loss is not None:
-            self._until_loss -= 1
-            if self._until_loss == 0:
-                self._until_loss, link.loses = None, True
+        if self._until_loss is None or self._until_loss > 1:
+            self._until_loss = None if self._until_loss is None else self._until_loss - 1
+            return False
+        self._until_loss, link.loses = None, not self._loses_request
+        if self._loses_request:
+            self.lost += 1
+            link.cut()
+        return self._loses_request
+
+    async def _pass(self, data: bytes, end: asyncio.StreamWriter) -> None:
+        """Pass data on to an end, as late and as slowly as we were told to."""
+        if self._delay_seconds:
+            await asyncio.sleep(self._delay_seconds)
+        while self._pause_seconds and data:
+            end.write(data[:1])
+            await end.drain()
+            data = data[1:]
+            await asyncio.sleep(self._pause_seconds)
+        end.write(data)
+        await end.drain()
 
     async def _replies(self, link: _Link, reader: asyncio.StreamReader) -> None:
         try:
@@ -147,8 +190,7 @@ class Proxy:
                     self.lost += 1
                     link.cut()
                     return
-                link.client.write(data)
-                await link.client.drain()
+                await self._pass(data, link.client)
         except ConnectionError:
             pass
         link.client.close()
