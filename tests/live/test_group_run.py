@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.grouping import URL, eventually
+from tests.console.grouping import URL, eventually, item_of
 from tests.console.running import COMMAND
 
 pytestmark = pytest.mark.live
@@ -208,10 +208,15 @@ def test_a_second_signal_kills_the_works_first_and_then_the_runner(tmp_path):
     with ExitStack() as stack:
         first = stack.enter_context(runner(tmp_path, "a", ("sh", "-c", f'trap "" TERM; {WORK}')))
         served(tmp_path)
+        theirs = writers(tmp_path)
+        stack.enter_context(runner(tmp_path, "b"))
+        eventually(lambda: item_of(tmp_path, "live/mailers/member/b"))
         first.send_signal(signal.SIGTERM)
         eventually(lambda: first.poll() is not None or first.send_signal(signal.SIGTERM))
         assert -signal.SIGTERM == first.wait()
-        assert not any(map(is_running, writers(tmp_path)))
+        assert not any(map(is_running, theirs))
+        assert SERVED_SECONDS > served(tmp_path, but=theirs)
+    assert none_wrote_beside_another(tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
