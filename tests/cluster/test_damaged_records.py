@@ -106,6 +106,13 @@ def test_a_damaged_partition_is_shown_logged_once_and_repaired_under_an_epoch_ne
         )
 
 
+def test_a_deleted_ownership_record_is_found_though_nothing_came_later(tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        delete(tmp_path, KEYS.own(3))
+        assert {KEYS.own(3)} == set(repaired(tmp_path))
+        eventually(lambda: held(groups) == list(range(PARTITIONS)))
+
+
 def test_an_ownership_record_that_was_deleted_is_repaired_and_so_is_all_else(tmp_path):
     with members(tmp_path, "a", partitions=PARTITIONS) as groups:
         before = item_of(tmp_path, KEYS.own(3)).revision
