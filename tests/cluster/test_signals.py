@@ -57,6 +57,19 @@ with leaving_on_sigterm(lambda: print("leaves", flush=True)), leaving_on_sigterm
     assert (-15, ["leaves", "goes-on"]) == told(story)
 
 
+def test_a_signal_within_a_second_is_the_same_request_also_after_the_last_block():
+    story = """
+with leaving_on_sigterm(lambda: print("leaves", flush=True)):
+    terminate()
+terminate()
+print("ends", flush=True)
+signals._asked.at -= signals.ONE_SIGNAL_SECONDS
+terminate()
+print("goes on")
+"""
+    assert (-15, ["leaves", "ends"]) == told(story)
+
+
 def test_a_block_that_begins_after_the_first_signal_hears_the_next_one_at_once():
     story = """
 with leaving_on_sigterm(lambda: heard.append("first")):
@@ -79,6 +92,7 @@ with leaving_on_sigterm(lambda: heard.append("outer")):
     with leaving_on_sigterm(lambda: heard.append("later")):
         terminate()
     print(*heard)
+    signals._asked.at -= signals.ONE_SIGNAL_SECONDS
 print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
 """
     assert (0, ["outer", "outer", "later", "True"]) == told(story)

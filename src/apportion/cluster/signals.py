@@ -1,8 +1,9 @@
 """Signals: SIGTERM, which every platform sends first, is a graceful leave: partitions are handed over.
 
 Promises: one handler per process, by which all of its groups leave. Signals within a second of that are the same
-request; a later one does what it did before there was a handler. A forked child is as if there had never been one: it
-ends by its first SIGTERM, however early that comes, until it opens a group itself.
+request, also when all blocks have ended by then; a later one does what it did before there was a handler. A forked
+child is as if there had never been one: it ends by its first SIGTERM, however early that comes, until it opens a group
+itself.
 A simulated process hears of it by its world alone.
 Refuses: to replace a handler that the program has installed; such a program calls `group.leave()` itself.
 """
@@ -37,7 +38,7 @@ def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
     finally:
         leaving.pop(block, None)  # it is gone from a child that was forked within
         _asked.unheard.discard(block)
-        if leaving is _leaving and not _leaving and _is_main() and _is_ours():
+        if leaving is _leaving and not _leaving and _is_main() and _is_ours() and not _is_heard(time.monotonic()):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
@@ -49,9 +50,14 @@ def _leave_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         leave()
     if unheard:
         _asked.at = now
-    elif not _leaving or now >= _asked.at + ONE_SIGNAL_SECONDS:
+    elif not _is_heard(now):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _is_heard(now: float) -> bool:
+    """Whether a signal that comes now is one with that before, which was heard; also after the last block."""
+    return now < _asked.at + ONE_SIGNAL_SECONDS
 
 
 def _is_main() -> bool:
