@@ -100,6 +100,25 @@ def test_a_url_that_no_store_can_have_is_refused_where_it_is_given(name, wrong, 
         (ASYNC | SYNC)[name](wrong)
 
 
+def test_a_hold_that_is_kept_and_entered_a_second_time_names_the_call_to_write(url):
+    async def story():
+        async with apportion.open_group(url, "g", partitions=2, member_id="a", lease_ttl=TTL) as group:
+            await group.wait_until_settled()
+            hold = group.hold(0)
+            async with hold:
+                pass
+            with pytest.raises(InvalidInput, match=r"Write for each: async with group.hold\(partition\)"):
+                await entered(hold)
+
+    asyncio.run(story())
+    with sync.open_group(url, "g", partitions=2, member_id="b", lease_ttl=TTL) as group:
+        group.wait_until_settled()
+        hold = group.hold(0)
+        with hold, pytest.raises(InvalidInput, match=r"Write for each: with group.hold\(partition\)"):
+            hold.__enter__()
+        assert not group._membership.holdings._holds
+
+
 def test_a_hold_that_is_entered_otherwise_names_the_call_to_write(url):
     async def story():
         async with apportion.open_group(url, "g", partitions=2, member_id="a", lease_ttl=TTL) as group:

@@ -19,6 +19,14 @@ class _Block:
 
     _call = ""
     _word = ""
+    _is_entered = False
+
+    def _enter_once(self) -> None:
+        """Note that it is entered; `InvalidInput` for the second time, where each block needs a call of its own."""
+        if self._is_entered:
+            hint = f"Write for each: {self._word} {self._call} as opened:"
+            raise InvalidInput(f"block of {self._call}", "a second one", "one for each call", hint)
+        self._is_entered = True
 
     if not TYPE_CHECKING:
 
@@ -62,12 +70,13 @@ class OnlySync(_Block):
 
 
 class AsyncBlock(OnlyAsync, Generic[Shown]):
-    """A context manager for `async with`, under the call that made it."""
+    """A context manager for one `async with`, under the call that made it."""
 
     def __init__(self, call: str, inner: AbstractAsyncContextManager[Shown]) -> None:
         self._call, self._inner = call, inner
 
     async def __aenter__(self) -> Shown:
+        self._enter_once()
         return await self._inner.__aenter__()
 
     async def __aexit__(
@@ -77,12 +86,13 @@ class AsyncBlock(OnlyAsync, Generic[Shown]):
 
 
 class SyncBlock(OnlySync, Generic[Shown]):
-    """A context manager for `with`, under the call that made it."""
+    """A context manager for one `with`, under the call that made it."""
 
     def __init__(self, call: str, inner: AbstractContextManager[Shown]) -> None:
         self._call, self._inner = call, inner
 
     def __enter__(self) -> Shown:
+        self._enter_once()
         return self._inner.__enter__()
 
     def __exit__(
