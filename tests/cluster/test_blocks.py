@@ -152,3 +152,15 @@ def test_an_error_of_the_block_is_its_own_also_when_the_hold_was_cancelled():
         return asyncio.current_task().cancelling(), len(holdings._holds)
 
     assert (0, 0) == asyncio.run(story())
+
+
+def test_a_hold_whose_loop_was_closed_ends_where_it_would_be_cancelled():
+    """Nobody works there any more, and no finalizer of an asynchronous generator is run by a loop that is closed."""
+    holdings, loop = held(), asyncio.new_event_loop()
+    kept = block(holdings, 1)
+    loop.run_until_complete(kept.__aenter__())
+    loop.close()
+    assert not holdings.all_quiet
+    holdings.withdraw([1])
+    holdings.cancel(1)
+    assert holdings.all_quiet

@@ -2,13 +2,14 @@
 
 Promises: the block begins only on what is ours. When the session ends within it, or the drain times out, what the block
 awaits is cancelled, once, and the block ends with `NotOwner`. A cancellation by anybody else is passed on, also when
-both come together.
+both come together. A hold whose loop was closed within the block ends where it would be cancelled.
 Refuses: threads, which cannot be cancelled; see `Membership.held`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 
 from apportion.cluster.holdings import Holdings
 from apportion.cluster.holds import Hold
@@ -21,6 +22,7 @@ async def block(holdings: Holdings, partition: int) -> AsyncIterator[tuple[Fenci
     """Hold a partition within the block, in the task that enters it; errors are those of `AsyncGroup.hold`."""
     inside = _Inside(asyncio.current_task(), asyncio.get_running_loop())
     token, hold = holdings.enter(partition, inside.cancel)
+    inside.abandoned = partial(holdings.leave, hold)
     try:
         yield token, hold
     except asyncio.CancelledError:
@@ -35,6 +37,8 @@ async def block(holdings: Holdings, partition: int) -> AsyncIterator[tuple[Fenci
 class _Inside:
     """The task inside a block, so that it can be cancelled from another thread, and only within the block."""
 
+    abandoned: Callable[[], None]
+
     def __init__(self, task: "asyncio.Task[object] | None", loop: asyncio.AbstractEventLoop) -> None:
         self._task, self._loop = task, loop
         self._cancelled_before = 0 if task is None else task.cancelling()
@@ -42,8 +46,10 @@ class _Inside:
 
     def cancel(self) -> None:
         """Cancel what the block awaits; from any thread."""
-        with suppress(RuntimeError):  # its loop was closed within the block: nobody works there any more
+        try:
             self._loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:  # its loop was closed within the block: nobody works there any more
+            self.abandoned()
 
     def end(self) -> bool:
         """Note that the block has ended; whether it was cancelled here, and nowhere else."""
