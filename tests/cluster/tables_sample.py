@@ -116,7 +116,9 @@ class Failing:
         limits = self.capabilities()
         sizes = [len(put.key.encode()) + len(put.value) for put in puts]
         assert max(len(when), len(puts) + len(deletes)) <= limits.max_operations
-        assert sum(sizes) + sum(len(compare.key) for compare in when) <= limits.max_commit_bytes
+        assert (
+            sum(sizes) + sum(len(compare.key) for compare in when) + sum(map(len, deletes)) <= limits.max_commit_bytes
+        )
         assert max((len(put.value) for put in puts), default=0) <= limits.max_value_bytes
         self.commits += 1
         if self._late is not None:

@@ -149,6 +149,9 @@ def test_the_sync_twin_does_the_same(url):
         group.wait_until_settled()
         with group.hold(2) as token:
             assert ("g/2", token) == (token.resource, group.token("2"))
+        for wrong in (4, -1, "4", True, None):
+            with pytest.raises(InvalidInput, match=r"partition is .* one of 0 \.\. 3"):
+                group.token(wrong)
         assert (True, True, frozenset({2})) == (group.is_ready, group.is_alive, group.unguarded)
         changes = group.changes()
         assert (0, 1, 2, 3) == next(changes).gained

@@ -6,8 +6,9 @@ from functools import wraps
 import pytest
 
 from apportion import open_group
+from apportion.cluster.intake import Present
 from apportion.cluster.options import Options
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord
+from apportion.cluster.records import GroupRecord, Keys, MemberRecord, partition_of
 from apportion.cluster.seat import Seat
 from apportion.cluster.session import Sessions
 from apportion.cluster.sharing import SharedSessions
@@ -227,6 +228,35 @@ async def test_who_may_still_be_written_down_has_not_cleared_its_records(outcome
     for _ in list(outcomes):
         await seat.try_to_join(is_patient=True)
     assert is_cleared is await seat.is_cleared()
+
+
+class Refusing(Silent):
+    """A store that commits nothing about one partition, and tells how large each commit was."""
+
+    def __init__(self, key):
+        super().__init__(revision=1)
+        self.key, self.freed = key, []
+
+    async def commit(self, *, when, puts=(), deletes=()):
+        self.freed.append([partition_of(put.key.rpartition("/")[2], 99) for put in puts])
+        is_refused = self.key in [put.key for put in puts]
+        return Refused(revision=1) if is_refused else Committed(revision=2)
+
+
+@pytest.mark.parametrize(("stale", "width"), [(0, 4), (1, 2), (3, 3), (4, 1)])
+@runs
+async def test_of_what_a_leaver_frees_together_all_is_freed_but_what_is_refused(stale, width):
+    keys = Keys(group="g")
+    store, view = Refusing(keys.own(stale)), View(keys, 5)
+    options = Options(group="g", record=GroupRecord(partitions=5), member_id="a", member=MemberRecord(nonce=""))
+    seat = Seat(store, view, options, agreed=1, lease=7)
+    view.members["a"] = Present(session=1, record=MemberRecord(nonce=seat._nonce), lease=7, since=0.0)
+    async with asyncio.timeout(5):
+        await seat.free(range(5), width=width)
+    alone = [freed for freed in store.freed if freed == [stale]]
+    done = [partition for freed in store.freed if stale not in freed for partition in freed]
+    assert (1, {*range(5)} - {stale}) == (len(alone), set(done))
+    assert len(done) == len(set(done))
 
 
 @runs

@@ -52,6 +52,23 @@ def test_a_value_of_many_chunks_is_published_within_the_limits_of_the_store():
     assert len(shared.ledger.history) >= 3 * COMMITS
 
 
+class Strict(Failing):
+    """A store that refuses a commit beyond its limit."""
+
+    async def commit(self, *, when, puts=(), deletes=()):
+        assert puts
+        raise InvalidInput("commit", "too large", "at most 100 bytes", "Take fewer.")
+
+
+def test_a_chunk_that_fits_into_no_commit_is_left_for_the_store_to_refuse():
+    async def main():
+        store = Strict(handle(memory()), limits=SMALL | {"max_commit_bytes": 100})
+        with pytest.raises(InvalidInput, match="commit is 'too large'"):
+            await Publisher(store, NAME).publish(OLD)
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
 def test_what_is_there_already_is_not_published_again():
     async def main():
         shared = memory()

@@ -21,6 +21,7 @@ from apportion.errors import (
 from apportion.sim.conformance.proxy import Proxy
 from apportion.stores import Absent, Put, Unknown
 from apportion.stores.etcd import wire
+from apportion.stores.etcd.messages import range_of
 
 CLUSTER = "7"
 PUT = {"when": [Absent(key="a")], "puts": [Put(key="a", value=b"1")]}
@@ -470,6 +471,12 @@ def test_a_server_that_does_not_say_how_long_its_log_is_is_unavailable(status):
                 await stores.connect(url)
 
     asyncio.run(run())
+
+
+def test_a_request_for_a_range_names_its_bounds_and_its_most_keys():
+    assert {"key": text(b"a"), "limit": 0, "revision": "0"} == range_of(b"a")
+    expected = {"key": text(b"a"), "range_end": text(b"b"), "limit": 5, "revision": "7"}
+    assert expected == range_of(b"a", b"b", limit=5, revision=7)
 
 
 def test_a_proxy_of_the_environment_is_not_asked(monkeypatch):
