@@ -54,6 +54,13 @@ def test_a_file_that_is_younger_is_passed_if_a_checkpoint_explains_it(tmp_path, 
     assert expected == is_leftover(tmp_path, pages, wal, index_of(done=done, begun=begun))
 
 
+def test_frames_are_numbered_by_their_place_however_many_there_are(tmp_path):
+    wal = wal_of(*(frame(page, NEW, 0) for page in range(2, 13)), frame(1, NEW, 12))
+    pages = [NEW] * 10 + [OLD] + [NEW]  # page 11 is that of frame 10
+    assert is_leftover(tmp_path, pages, wal, index_of(done=10, begun=14))
+    assert not is_leftover(tmp_path, pages, wal, index_of(done=9, begun=14))
+
+
 def test_what_was_never_committed_or_is_of_an_earlier_wal_counts_for_nothing(tmp_path):
     wal = wal_of(frame(1, NEW, 2), frame(2, NEW, 0))
     assert not is_leftover(tmp_path, [NEW, OLD], wal)

@@ -1,0 +1,34 @@
+"""The store in memory: what a watch sees of a lease that ends, in virtual time."""
+
+import random
+
+from apportion.sim.loop import VirtualLoop
+from apportion.stores import Absent, Put
+from apportion.stores.memory import Memory, MemoryStore
+
+
+class LoopClock:
+    """The time of a loop."""
+
+    def __init__(self, loop):
+        self.elapsed = loop.time
+
+
+def test_a_watch_sees_the_end_of_a_lease_when_it_ends():
+    loop = VirtualLoop(random.Random(1))
+
+    async def story():
+        shared = Memory(LoopClock(loop))
+        shared.take()
+        store = MemoryStore(shared, "test")
+        lease = await store.grant(ttl_seconds=0.1)
+        await store.commit(when=[Absent(key="a")], puts=[Put(key="a", value=b"1", lease=lease.id)])
+        changes, seen = store.watch("", after=0), []
+        while len(seen) < 2:
+            seen += [(event.value, round(loop.time(), 1)) for event in (await anext(changes)).events]
+        return seen
+
+    try:
+        assert [(b"1", 0.0), (None, 0.1)] == loop.run_until_complete(story())
+    finally:
+        loop.close()
