@@ -3,9 +3,10 @@
 import json
 
 from apportion import Ring
-from apportion.cluster.tables import Keys
+from apportion.cluster.tables import Keys, decode_head
+from apportion.errors import StoreWentBack
 from apportion.sync import follow, publish
-from tests.console.grouping import URL, eventually, write
+from tests.console.grouping import URL, eventually, item_of, write
 from tests.console.running import refused, run
 
 KEYS = Keys("tenants")
@@ -24,6 +25,25 @@ def test_a_table_is_published_once_more_under_a_number_that_no_follower_saw(tmp_
         assert table.epoch == follower.epoch
     text = run("table", "repair", URL, "tenants", folder=tmp_path).stdout.decode()
     assert text.startswith(f"table repair: tenants is version {before.incarnation}:")
+
+
+def test_a_table_whose_numbers_went_back_is_mended_for_those_who_saw_the_later_ones(tmp_path):
+    url, tables = f"sqlite:///{tmp_path}/work.db", [Ring(["a", f"b{number}"]).table() for number in range(4)]
+    publish(url, "tenants", tables[0])
+    first = item_of(tmp_path, KEYS.head).value
+    chunks = {key: item_of(tmp_path, key).value for key in KEYS.parts(decode_head(first).links[0])}
+    for table in tables[1:]:
+        publish(url, "tenants", table)
+    with follow(url, "tenants") as follower:
+        seen = follower.version
+        for key, value in chunks.items():
+            write(tmp_path, key, value)
+        write(tmp_path, KEYS.head, first)
+        eventually(lambda: isinstance(follower.trouble, StoreWentBack))
+        assert (seen, tables[-1].epoch) == (follower.version, follower.epoch)
+        assert 0 == run("table", "repair", URL, "tenants", folder=tmp_path).returncode
+        eventually(lambda: follower.epoch == tables[0].epoch and follower.trouble is None)
+        assert follower.version > seen
 
 
 def test_what_nobody_can_read_is_left_to_the_next_publish(tmp_path):
