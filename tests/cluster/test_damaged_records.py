@@ -194,6 +194,16 @@ def test_repair_keeps_of_a_group_record_what_can_be_read(tmp_path):
         assert good == item_of(tmp_path, KEYS.record).value
 
 
+def test_repair_takes_the_number_of_partitions_from_the_target_and_no_member_ends(tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS, lease_ttl=TTL) as groups:
+        good = item_of(tmp_path, KEYS.record).value
+        write(tmp_path, KEYS.record, good.replace(b'"partitions":8', b'"partitions":4').replace(b"optimal", b""))
+        assert {KEYS.record: "written anew: 8 partitions, cooperative, optimal"} == repaired(tmp_path)
+        write(tmp_path, KEYS.member("a"), b"?")
+        eventually(lambda: groups["a"]._membership.driver.statistics.sessions > 1)
+        eventually(lambda: held(groups) == list(range(PARTITIONS)))
+
+
 def test_doctor_names_what_is_damaged_and_how_it_is_mended(tmp_path):
     url = f"sqlite:///{tmp_path}/work.db"
     table, broken = Ring(["a"]).table(), "tenants"

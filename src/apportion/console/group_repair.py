@@ -9,7 +9,7 @@ Refuses: to guess whose a partition was. It belongs to nobody, and its next owne
 import json as json_format
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from apportion.cluster.damage import Damage
 from apportion.cluster.fields import parsed
@@ -61,6 +61,8 @@ async def _mended(store: CoordinationStore, found: Found, damage: Damage) -> tup
     if key == keys.record:
         value = next((item.value for item in (await store.scan(key)).items if item.key == key), b"")
         record = _as_far_as_read(value, found.record)
+        if view.target is not None:  # which names an owner for each partition
+            record = replace(record, partitions=len(view.target.owners))
         words = f"written anew: {record.partitions} partitions, {record.mode}, {record.balancer}"
         return Put(key=key, value=encoded(record)), words
     if key == keys.target:
