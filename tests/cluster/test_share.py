@@ -130,7 +130,7 @@ def test_what_is_wanted_elsewhere_is_drained_first_and_then_given_to_its_session
     assert Unchanged(key=KEYS.member("b"), revision=stage.view.session("b")) in give.when
 
 
-def test_what_a_member_that_was_asked_to_leave_should_get_belongs_to_nobody():
+def test_what_a_member_that_was_asked_to_leave_should_get_stays_where_it_is():
     stage = Stage(partitions=2)
     [commit] = stage.want("a", "a")
     stage.done(commit)
@@ -139,8 +139,9 @@ def test_what_a_member_that_was_asked_to_leave_should_get_belongs_to_nobody():
     [give] = stage.step(Quiet(partitions=frozenset({1})))
     assert Absent(key=KEYS.drain("b")) in give.when
     stage.drain("b")
-    [free] = stage.refused(give)
-    assert None is decoded(Ownership, free.puts[0].value).owner
+    [kept] = stage.refused(give)
+    assert "a" == decoded(Ownership, kept.puts[0].value).owner
+    assert [Serve(partition=1, epoch=2)] == list(stage.done(kept))
 
 
 def test_a_damaged_request_to_leave_keeps_nothing_from_its_member():

@@ -89,9 +89,9 @@ class Known:
     """What is known of one partition, at some time: `revision` wrote the record (0: there is none yet).
 
     `session` is that of the owner's id now (None: no such member is there), `receiver` the member that the target
-    names, if it is there and nobody asked it to leave; `stays` compares that nobody has. `ended` are the sessions in a
-    row that ended under the partition: every write lists them. `waits` says that the next owner has to wait because of
-    them, `is_proven` that we have served for a minute since.
+    names, if it is there; `stays` compares that nobody asked it to leave. `ended` are the sessions in a row that ended
+    under the partition: every write lists them. `waits` says that the next owner has to wait because of them,
+    `is_proven` that we have served for a minute since.
     """
 
     record: Ownership

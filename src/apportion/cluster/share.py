@@ -194,8 +194,9 @@ class Share:
         view, owned = self._view, self._view.owned(partition)
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
-        receiver = None if wanted in view.drains else wanted
-        session = view.session(receiver)
+        if wanted in view.drains and (record.owner, record.session) == (self.me.id, self.me.session):
+            wanted = self.me.id  # it stays with us until a target names a member that does not leave
+        session = view.session(wanted)
         proven_at = owned.since + HEALTHY_SECONDS if record.ended else float("inf")
         if now < proven_at < float("inf") and self.phase(partition) is Phase.SERVING:
             self._again[partition] = proven_at
@@ -204,8 +205,8 @@ class Share:
             revision=owned.revision,
             session=view.session(record.owner),
             is_wanted=wanted == self.me.id and not view.is_damaged(partition),
-            receiver=None if receiver is None or session is None else Me(id=receiver, session=session),
-            stays=None if receiver is None else view.as_seen(view.keys.drain(receiver)),
+            receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
+            stays=None if wanted is None or session is None else view.as_seen(view.keys.drain(wanted)),
             ended=ended(view, partition),
             waits=now < next_try(view, partition),
             is_proven=now >= proven_at,
