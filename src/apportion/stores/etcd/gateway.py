@@ -170,7 +170,7 @@ class Stream:
         self._pending: asyncio.Task[bytes] | None = None
         self._gateway = gateway
         gateway.streams.add(self)
-        gateway.wire.streams += 1
+        gateway.wire.streams.add(self.doubt)
 
     async def next(self, *, timeout_seconds: float) -> Message | None:
         """Return the next message, or None when none came in time; `NoReply` when the stream has ended."""
@@ -195,13 +195,18 @@ class Stream:
         self._buffer += pending.result()
         return True
 
+    def doubt(self) -> None:
+        """End a wait for the next message: `NoReply`, so that the stream is opened anew."""
+        if self._pending is not None:
+            self._pending.cancel()
+
     async def close(self) -> None:
         """End the stream with its connection; in a forked child nothing is done."""
         if self._gateway.wire.forked():
             return
         if self in self._gateway.streams:
             self._gateway.streams.discard(self)
-            self._gateway.wire.streams -= 1
+            self._gateway.wire.streams.discard(self.doubt)
         if self._pending is not None:
             self._pending.cancel()
             await asyncio.gather(self._pending, return_exceptions=True)

@@ -120,7 +120,9 @@ class Feed:
         waited = self._clock.elapsed() - self._opened_at
         behind = revision > self._after and waited >= self._patience_seconds
         if behind:
-            longest = max(_LONGEST_PER_PATIENCE * self._wire.patience_seconds, self._wire.streams / _OPENED_PER_SECOND)
+            longest = max(
+                _LONGEST_PER_PATIENCE * self._wire.patience_seconds, len(self._wire.streams) / _OPENED_PER_SECOND
+            )
             self._patience_seconds = min(2 * self._patience_seconds, longest)
         if behind or stream.endpoint != self._wire.current:
             await self.aclose()

@@ -4,7 +4,8 @@ A lane is one connection that carries one request at a time: one lane for commit
 no scan stands before a renewal. The lane of commits closes its connection after a minute of rest.
 Promises: all handles of a process and event loop that name one cluster share one wire. No request waits for its next
 byte longer than a quarter of the shortest lease granted over the wire; a connection that was silent for so long is
-closed, and the next request opens another one. A server that fails is left for the next one.
+closed, and the next request opens another one; streams are then opened anew. A server that fails is left for the next
+one.
 Refuses: to say that a request had no effect when it was sent and no answer came (`NoReply`).
 """
 
@@ -12,6 +13,7 @@ import asyncio
 import os
 import random
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Self
 
@@ -65,7 +67,7 @@ class Wire:
         self.current = random.randrange(len(self.endpoints))  # noqa: S311 - so that not all ask the same server
         self.user, self.password, self.token = url.user, url.password, ""
         self.patience_seconds = USUAL_PATIENCE_SECONDS
-        self.streams = 0  # that are open, of all handles
+        self.streams: set[Callable[[], None]] = set()  # that are open, of all handles: each puts one in doubt
         # When the last look at the store began, and its answer: one look serves the watches of all handles.
         self.looking = asyncio.Lock()
         self.looked: tuple[float, Reply] = (float("-inf"), {})
@@ -104,6 +106,11 @@ class Wire:
     def granted(self, ttl_seconds: float) -> None:
         """Note the time to live of a lease: silence must be noticed within a quarter of it."""
         self.patience_seconds = min(self.patience_seconds, ttl_seconds * _PATIENCE_PER_TTL)
+
+    def doubt(self) -> None:
+        """Open all streams anew: a connection of this process was silent, so theirs may be too."""
+        for doubt in tuple(self.streams):
+            doubt()
 
     def forked(self) -> bool:
         """Say whether this is a child of the process whose connections these are: it must not touch them."""
@@ -176,6 +183,8 @@ class Lane:
                 raise kind(said(error)) from error
             except LOST as error:
                 self._wire.leave(at)
+                if isinstance(error, (httpx.ReadTimeout, TimeoutError)):
+                    self._wire.doubt()
                 if isinstance(error, ssl.SSLError) and on is None:  # it refuses our certificate, and will again
                     raise Distrusted(said(error)) from error
                 raise NoReply(said(error)) from error
