@@ -11,6 +11,7 @@ result: a run goes on where it was interrupted. Tests that were written since ha
 
 import argparse
 import json
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ NEAREST_FILES = 4
 
 def main() -> int:
     """Try every mutant that was drawn, and say how many were noticed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what it started ends with it
     options = _parsed()
     sources = {room: list(_files(room)) for room in ROOMS}
     state = _state([path for paths in sources.values() for path in paths])
