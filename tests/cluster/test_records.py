@@ -48,6 +48,13 @@ def test_owners_are_read_back(owner, session, epoch, ended):
     assert record == decoded(Ownership, encoded(record))
 
 
+def test_numbers_are_those_that_64_bits_with_a_sign_hold():
+    newest = encoded(Ownership(owner="a", session=1, epoch=2**63 - 1))
+    assert 2**63 - 1 == decoded(Ownership, newest).epoch
+    with pytest.raises(BadSnapshot, match="epoch"):
+        decoded(Ownership, newest.replace(b"%d" % (2**63 - 1), b"%d" % 2**63))
+
+
 @pytest.mark.parametrize("record", [GroupRecord(partitions=4), MemberRecord(nonce="n"), Ownership(owner="a", epoch=3)])
 def test_a_newer_release_may_say_more_and_an_older_one_less(record):
     said = json.loads(encoded(record)) | {"of the future": [1, {}]}

@@ -52,6 +52,11 @@ def test_loads_differ_by_one_at_most(spec, histories, partitions):
         assert max(loads) - min(loads) <= 1
 
 
+def test_the_balancer_of_groups_promises_all_that_can_be_promised():
+    spec = balance.get("optimal")
+    assert (True, True, True, True) == (spec.weighted, spec.zoned, spec.even, spec.minimal_movement)
+
+
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.minimal_movement], ids=lambda spec: spec.name)
 @given(histories=st.lists(MEMBERS, min_size=2, max_size=4), partitions=st.integers(1, 40))
 def test_no_more_moves_than_evenness_asks_for(spec, histories, partitions):
