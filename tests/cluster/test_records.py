@@ -15,6 +15,7 @@ from apportion.cluster.records import (
     MemberRecord,
     Ownership,
     Target,
+    checked_group,
     checked_id,
     checked_partitions,
     decoded,
@@ -106,6 +107,12 @@ def test_keys_of_two_groups_never_meet():
 def test_a_name_that_is_no_number_of_a_partition_is_passed_over(name):
     assert None is partition_of(name, 32)
     assert 31 == partition_of("31", 32)
+
+
+def test_the_name_of_a_group_may_be_as_long_as_that_of_its_table():
+    assert "\u00e9" * 100 == checked_group("\u00e9" * 100)
+    with pytest.raises(InvalidInput, match="at most 200 bytes"):
+        checked_group("\u00e9" * 100 + "x")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\nb", " a", "x" * 256, None, 3])

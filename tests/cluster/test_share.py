@@ -110,6 +110,13 @@ def test_a_refused_batch_goes_in_halves_and_one_stale_move_holds_up_no_other():
     assert [(Act.CLAIM, 3)] == moves(again)
 
 
+def test_what_a_refused_move_rested_upon_and_is_no_longer_so_is_looked_at_at_once():
+    stage = Stage()
+    [commit] = stage.want(*"aaaa")
+    assert () == stage.put(KEYS.own(0), Ownership(epoch=3))
+    assert {(Act.CLAIM, each) for each in range(4)} == {move for each in stage.refused(commit) for move in moves(each)}
+
+
 def test_a_lost_reply_is_settled_by_what_the_watch_shows():
     stage = Stage(partitions=1)
     [commit] = stage.want("a")
