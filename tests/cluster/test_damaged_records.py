@@ -204,6 +204,19 @@ def test_repair_takes_the_number_of_partitions_from_the_target_and_no_member_end
         eventually(lambda: held(groups) == list(range(PARTITIONS)))
 
 
+@pytest.mark.parametrize("partitions", [1, 4, 16])
+def test_a_number_of_partitions_that_the_target_contradicts_ends_no_member(partitions, tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS, lease_ttl=TTL) as groups:
+        good = item_of(tmp_path, KEYS.record).value
+        write(tmp_path, KEYS.record, good.replace(b'"partitions":8', b'"partitions":%d' % partitions))
+        with pytest.raises(InvalidInput, match="partitions of group mailers"):
+            open_group(f"sqlite:///{tmp_path}/work.db", "mailers", partitions=5, member_id="b").__enter__()
+        write(tmp_path, KEYS.member("a"), b"?")
+        eventually(lambda: groups["a"]._membership.driver.statistics.sessions > 1)
+        eventually(lambda: held(groups) == list(range(PARTITIONS)))
+        assert good == item_of(tmp_path, KEYS.record).value
+
+
 def test_doctor_names_what_is_damaged_and_how_it_is_mended(tmp_path):
     url = f"sqlite:///{tmp_path}/work.db"
     table, broken = Ring(["a"]).table(), "tenants"

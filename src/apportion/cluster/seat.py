@@ -237,16 +237,21 @@ def request_to_leave(view: View, member_id: str, how: bytes) -> tuple[list[Compa
 async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> int:
     """Make the group, or find that it is as we say; return the revision of its record. `InvalidInput` if it is not.
 
-    A record that is damaged is made anew; then the target says how many partitions there are.
+    A record that is damaged is made anew; then the target says how many partitions there are. A record that differs
+    from ours in that number alone is damaged too if the target agrees with us: a resize changes both in one commit.
     """
     keys = Keys(group=group)
     while True:
         found = {item.key: item for item in (await store.scan(keys.record)).items}.get(keys.record)
         there = None if found is None else _agreed(found.value)
+        owners = None if there == record else await _owners_in_target(store, keys)
+        if there is not None and owners == record.partitions and replace(there, partitions=owners) == record:
+            there = None
         if found is not None and there is not None:
             _check_same(group, record, there)
             return found.revision
-        await _check_target(store, keys, record)
+        if owners is not None:
+            _check_same(group, record, replace(record, partitions=owners))
         when = Absent(key=keys.record) if found is None else Unchanged(key=keys.record, revision=found.revision)
         outcome = await store.commit(when=[when], puts=[Put(key=keys.record, value=encoded(record))])
         if found is not None and isinstance(outcome, Committed):
@@ -275,9 +280,8 @@ def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
             raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
 
 
-async def _check_target(store: CoordinationStore, keys: Keys, record: GroupRecord) -> None:
-    """Refuse to make a group of another number of partitions than its target names owners for, if there is one."""
+async def _owners_in_target(store: CoordinationStore, keys: Keys) -> int | None:
+    """Return for how many partitions the target names owners, None without one."""
     view = View(keys)
     view.load(await store.scan(keys.target), 0.0)
-    if view.target is not None:
-        _check_same(keys.group, record, replace(record, partitions=len(view.target.owners)))
+    return None if view.target is None else len(view.target.owners)
