@@ -54,6 +54,19 @@ def test_an_exit_says_which_work_it_waits_for(open_member, caplog):
     assert line.startswith("mailers: ann leaves and waits for the work on partition 1 to end, for ")
 
 
+def test_a_member_that_was_asked_to_leave_within_its_block_says_which_work_it_waits_for(open_member, caplog):
+    def said():
+        return [line for line in caplog.messages if "leaves and waits for the work on partition 1 to end, for " in line]
+
+    with open_member("ann") as group:
+        group.wait_until_settled()
+        with group.hold(1):
+            group.leave()
+            eventually(lambda: len(said()) >= 2)
+        before = len(said())
+    assert before == len(said())
+
+
 def test_a_member_that_has_left_says_that_its_block_goes_on_until_that_has_ended(open_member, caplog):
     def said():
         return sum("ann has left, and its block has not ended, for" in line for line in caplog.messages)

@@ -99,7 +99,7 @@ class Group(Handle):
     def leave(self) -> None:
         """Begin to hand all over and leave; changes() ends when that is done. From any thread."""
         if self._thread.runs:
-            self._membership.driver.leave()
+            self._membership.leave()
 
     def _require_open(self) -> None:
         """Raise `StoreClosed` after the end of the block, and in a child that was forked."""
@@ -266,7 +266,7 @@ class SyncOpening(Opening, OnlySync):
 
 
 def _heeding_sigterm(membership: Membership) -> AbstractContextManager[None]:
-    return leaving_on_sigterm(membership.driver.leave)
+    return leaving_on_sigterm(membership.leave)
 
 
 open_group = AsyncOpening

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 
 from apportion.cluster.driver import Driver
 from apportion.cluster.holdings import GroupChange
@@ -40,9 +40,10 @@ class Membership:
         self.holdings = self.driver.holdings
         self.holdings.observer = simulated()
         self._store, self._shared = store, shared
+        self._loop = asyncio.get_running_loop()
         self._running = asyncio.ensure_future(self.driver.run())
         self._running.add_done_callback(self._over)
-        self._standing: Saying | None = None
+        self._saying: Saying | None = None
 
     @classmethod
     async def begin(cls, url: str, options: Options) -> "Membership":
@@ -61,15 +62,19 @@ class Membership:
             undo.pop_all()
         return membership
 
+    def leave(self) -> None:
+        """Begin to hand all over and leave. From any thread, and from handlers of signals."""
+        self.driver.leave()
+        with suppress(RuntimeError):  # the loop has ended with the interpreter
+            self._loop.call_soon_threadsafe(self._say_leaving)
+
     async def end(self) -> None:
         """Hand all over and leave; close the store. Raises what ended it, if nobody has heard of that."""
         self.has_ended = True
         self.driver.leave()
-        who = f"{self.driver.options.group}: {self.driver.options.member_id}"
-        if self._standing is not None:
-            self._standing.stop()
-        with said(lambda: f"{who} leaves and waits for {leaves_after(self.driver)}"):
-            await asyncio.wait([self._running])
+        self._say_leaving()
+        await asyncio.wait([self._running])
+        self._say_no_more()
         if self.holdings.unguarded:
             which = ", ".join(map(str, sorted(self.holdings.unguarded)))
             logger.warning("%s: no guard saw a token of partitions %s", self.driver.options.group, which)
@@ -79,6 +84,10 @@ class Membership:
             await self._store.close()
         if not self._is_told and not self._running.cancelled():
             self._tell()
+
+    @property
+    def _who(self) -> str:
+        return f"{self.driver.options.group}: {self.driver.options.member_id}"
 
     def _tell(self) -> None:
         """Raise what ended it."""
@@ -157,9 +166,20 @@ class Membership:
     def _over(self, _: "asyncio.Future[None]") -> None:
         """Wake all who wait, and say it while the program goes on within its block."""
         self.driver.note_turn()
-        words = f"{self.driver.options.group}: {self.driver.options.member_id} has left, and its block has not ended"
+        self._say_no_more()
+        words = f"{self._who} has left, and its block has not ended"
         if not self.has_ended:
-            self._standing = Saying(lambda: words, first_seconds=AGAIN_SECONDS)
+            self._saying = Saying(lambda: words, first_seconds=AGAIN_SECONDS)
+
+    def _say_leaving(self) -> None:
+        """Say what it waits for until it has left, from the first request on."""
+        if self._saying is None and not self._running.done():
+            self._saying = Saying(lambda: f"{self._who} leaves and waits for {leaves_after(self.driver)}")
+
+    def _say_no_more(self) -> None:
+        saying, self._saying = self._saying, None
+        if saying is not None:
+            saying.stop()
 
     async def _until_joined(self) -> None:
         while not self.driver.share.me.session:

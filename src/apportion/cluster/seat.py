@@ -276,7 +276,7 @@ def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
     for what in ("format", "partitions", "mode", "balancer", "quarantine_after"):
         said, is_so = getattr(record, what), getattr(there, what)
         if said != is_so:
-            hint = "All members of a group say the same; apportion group resize changes the partitions of an empty one."
+            hint = f"All members of a group say the same. {_CHANGE.get(what, _NO_CHANGE)}"
             raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
 
 
