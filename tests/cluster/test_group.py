@@ -197,11 +197,12 @@ def test_who_has_resigned_waits_for_no_election_and_is_told_to_stand_again(url):
         first.wait_until_elected()
         run(story())
         first.resign()
-        while first.is_leader:  # until all is handed over
-            time.sleep(0.01)
-        with pytest.raises(NotOwner, match="has resigned") as raised:
-            first.wait_until_elected()
-        assert "apportion.leader" in raised.value.hint
+        for _ in range(2):  # before all is handed over, and after it
+            with pytest.raises(NotOwner, match="has resigned") as raised:
+                first.wait_until_elected()
+            assert "apportion.leader" in raised.value.hint
+            while first.is_leader:
+                time.sleep(0.01)
 
 
 def test_one_consumer_of_changes(url):
@@ -254,7 +255,7 @@ def test_who_says_otherwise_than_the_group_is_refused(url):
     with sync.open_group(url, "g", partitions=4, member_id="a"):
         with pytest.raises(InvalidInput, match="partitions of group g is 5, expected 4, as it was made"):
             sync.open_group(url, "g", partitions=5, member_id="b").__enter__()
-        with pytest.raises(InvalidInput, match="mode of group g is 'eager'"):
+        with pytest.raises(InvalidInput, match=r"mode of group g is 'eager'(.|\n)*another name may"):
             sync.open_group(url, "g", partitions=4, mode="eager", member_id="b").__enter__()
 
 

@@ -88,6 +88,7 @@ def test_a_password_is_shown_nowhere(password):
     for broken in (
         f"postgres://ana:{password}@h/d",
         f"postgresql:/ana:{password}@h/d",
+        f"postgresql:ana:{password}://@h/d",
         f"postgresql://ana:{password}@h:99999/d",
         f"postgresql://ana:{password}@h:port/d",
         f"postgresql://ana:{password}@h/d?namespace=a b",

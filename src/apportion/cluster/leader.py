@@ -26,7 +26,7 @@ class AsyncElection(Handle):
     """A candidacy, for callers on any event loop."""
 
     def __init__(self, group: AsyncGroup) -> None:
-        self._group = group
+        self._group, self._has_resigned = group, False
 
     @property
     def is_leader(self) -> bool:
@@ -40,6 +40,8 @@ class AsyncElection(Handle):
 
     async def wait_until_elected(self) -> FencingToken:
         """Wait until this process is the leader; return its token. `NotOwner` once it stands no more."""
+        if self._has_resigned:
+            raise _resigned()
         changes = self._group.changes()
         try:
             while not self.is_leader:
@@ -51,6 +53,7 @@ class AsyncElection(Handle):
 
     def resign(self) -> None:
         """Let another be the leader, and stand no more. From any thread."""
+        self._has_resigned = True
         self._group.leave()
 
 
@@ -58,7 +61,7 @@ class SyncElection(Handle):
     """A candidacy, for callers without an event loop."""
 
     def __init__(self, group: SyncGroup) -> None:
-        self._group = group
+        self._group, self._has_resigned = group, False
 
     @property
     def is_leader(self) -> bool:
@@ -72,6 +75,8 @@ class SyncElection(Handle):
 
     def wait_until_elected(self) -> FencingToken:
         """See `AsyncElection`."""
+        if self._has_resigned:
+            raise _resigned()
         changes = self._group.changes()
         while not self.is_leader:
             if next(changes, None) is None:
@@ -80,6 +85,7 @@ class SyncElection(Handle):
 
     def resign(self) -> None:
         """See `AsyncElection`."""
+        self._has_resigned = True
         self._group.leave()
 
 

@@ -49,6 +49,11 @@ from apportion.stores.api import (
 )
 
 logger = logging.getLogger("apportion.group")
+_NO_CHANGE = "what it was made with stays, and a group of another name may have another."
+_CHANGE = {
+    "partitions": "apportion group resize changes the partitions of an empty one.",
+    "format": "a later release made this one, so upgrade.",
+}
 
 
 class Seat:
@@ -276,7 +281,7 @@ def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
     for what in ("format", "partitions", "mode", "balancer", "quarantine_after"):
         said, is_so = getattr(record, what), getattr(there, what)
         if said != is_so:
-            hint = f"All members of a group say the same. {_CHANGE.get(what, _NO_CHANGE)}"
+            hint = f"All members of a group say the same; {_CHANGE.get(what, _NO_CHANGE)}"
             raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
 
 

@@ -84,7 +84,8 @@ def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
         hint = "Write for example sqlite:///work.db or postgresql://user@host/database"
         raise InvalidInput("store URL", said, "scheme://…", hint)
     if scheme not in set(schemes):
-        raise UnknownOption("scheme of a store URL", scheme, schemes)
+        shown = "(not shown)" if {":", "@"} & {*scheme} else scheme  # without its slashes it may hold a password
+        raise UnknownOption("scheme of a store URL", shown, schemes)
     before, _, query = rest.partition("?")
     if "@" in query:
         hint = "Write %3F for a '?' of the password, and %40 for an '@' of an option."
