@@ -87,7 +87,26 @@ def test_no_member_gets_more_or_less_and_suspects_part_where_they_can(members, d
     after = isolated(plan, viewed(owned, deaths, before=plan))
     assert Counter(plan) == Counter(after)
     suspects = [each for each in range(size) if owned[each] is None and deaths[each] >= 2]
-    burdens, loads = Counter(after[each] for each in suspects), Counter(after)
-    with_room = [burdens[name] for name in names if loads[name] > burdens[name]]
-    if with_room and 0 < len(suspects) <= 16:
-        assert max(burdens.values()) <= 1 + min(with_room)
+    if 0 < len(suspects) <= 16:
+        burdens, loads = Counter(), Counter(after)
+        for each in suspects:
+            burdens[after[each]] += 1 << deaths[each]
+            loads[after[each]] -= 1
+        heaviest = max(suspects, key=deaths.__getitem__)
+        beside, weight = burdens.pop(after[heaviest]) - (1 << deaths[heaviest]), 1 << deaths[heaviest]
+        assert all(beside - burdens[each] < weight for each in names if each != after[heaviest] and loads[each])
+
+
+def test_a_heavy_suspect_goes_where_no_other_is_also_among_those_that_are_served():
+    view = viewed([None, None, "a", "b", "c"], [5, 1, 3, 0, 0], gone=90)
+    assert tuple("baabc") == isolated(tuple("ababc"), view)
+
+
+def test_a_newcomer_gets_partitions_under_which_no_session_ended():
+    view = viewed(["a", "a", "a", "b"], [3, 0, 0, 0], before=tuple("aaab"))
+    assert tuple("aabb") == isolated(tuple("baab"), view)
+
+
+def test_what_must_move_moves_whatever_ended_under_it():
+    view = viewed(["a", "a", "b"], [3, 2, 0], before=tuple("aab"))
+    assert tuple("bbb") == isolated(tuple("bbb"), view)

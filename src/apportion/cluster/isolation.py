@@ -3,9 +3,10 @@
 An innocent partition that shares its members with a deadly one would wait as long as that. A balancer knows nothing of
 deaths, so its answer is exchanged afterwards: no member gets more or less.
 
-Promises: of a few partitions without an owner under which two sessions ended, no member gets two more than another that
-has something to exchange. Exchanges take partitions without an owner first, then those that move anyway, then others.
-A lone suspect goes to another member each time, where that moves nothing that is served.
+Promises: each session that ended doubles the weight of a suspect. Of a few suspects without an owner, the heaviest goes
+first, to the member that has the lightest others and something to exchange. Exchanges take partitions without an owner
+first, then those that move anyway; others only to part a suspect from one of its weight. Of what a member hands over
+anyway, partitions under which no session ended go first: those that ended together do not meet again on a newcomer.
 """
 
 from collections import Counter
@@ -22,21 +23,58 @@ _FREE, _PLANNED, _LIVE = range(3)
 
 def isolated(owners: Owners, view: View) -> Owners:
     """Return a target with suspects apart. O(partitions), and O(suspects × members) where there are some."""
+    return _kept(_spread(owners, view), view) if any(each.ownership.ended for each in view.own.values()) else owners
+
+
+def _spread(owners: Owners, view: View) -> Owners:
+    """Let suspects go to different members."""
     members = sorted({owner for owner in owners if owner is not None})
-    suspects = tuple(_suspects(owners, view))
+    suspects = sorted(_suspects(owners, view), key=lambda each: -len(ended(view, each)))
     if not 0 < len(suspects) <= max(_FEW, len(members)):
         return owners
-    after, offers = list(owners), _offers(owners, view, frozenset(suspects))
-    burdens = Counter(filter(None, (owners[each] for each in suspects)))
+    after, offers, burdens = list(owners), _offers(owners, view, frozenset(suspects)), _burdens(owners, view)
     for suspect in suspects:
         source, turn = after[suspect] or "", view.owned(suspect).ownership.session % len(members)
-        burdens[source] -= 1
+        weight = _weight(view, suspect)
+        burdens[source] -= weight
         target = min(members[turn:] + members[:turn], key=burdens.__getitem__)
-        price = _LIVE if burdens[target] < burdens[source] else _FREE
+        price = _LIVE if burdens[source] - burdens[target] >= weight else _FREE
         if target != source and offers[target] and offers[target][0][0] <= price:
             _, other = offers[target].pop(0)
             after[suspect], after[other] = target, source
-        burdens[after[suspect] or ""] += 1
+        burdens[after[suspect] or ""] += weight
+    return tuple(after)
+
+
+def _weight(view: View, partition: int) -> int:
+    """Return how much of a suspect a partition is: each death doubles it."""
+    count = len(ended(view, partition))
+    return 1 << count if count >= _ENDED else 0
+
+
+def _burdens(owners: Owners, view: View) -> Counter[str]:
+    """Return the weight of all suspects of each member, those that are served included."""
+    burdens = Counter[str]()
+    for partition in view.own:
+        if partition < len(owners) and (owner := owners[partition]) is not None:
+            burdens[owner] += _weight(view, partition)
+    return burdens
+
+
+def _kept(owners: Owners, view: View) -> Owners:
+    """Let a partition that is served, and under which sessions ended, stay, and one without go in its place."""
+    after, movers, clean = list(owners), list[tuple[int, str]](), dict[str, list[int]]()
+    for partition, owned in view.own.items():
+        owner = owned.ownership.owner
+        if owner is not None and partition < len(owners) and view.is_live(owned.ownership):
+            if not owned.ownership.ended and after[partition] == owner:
+                clean.setdefault(owner, []).append(partition)
+            elif owned.ownership.ended and after[partition] not in (None, owner):
+                movers.append((partition, owner))
+    for partition, owner in movers:
+        if clean.get(owner):
+            other = clean[owner].pop()
+            after[partition], after[other] = owner, after[partition]
     return tuple(after)
 
 
