@@ -59,10 +59,10 @@ def test_a_hand_over_lasts_from_the_loss_to_the_commit_that_gives_it_away_and_co
 
 
 def test_a_member_sees_who_is_there_what_drifts_and_what_has_no_owner():
-    target = {KEYS.target: Target(generation=4, digest="d", owners=("a", "b", "b"))}
+    target = {KEYS.target: Target(generation=1, digest="d", owners=("a", "b", "b"))}
     mine, theirs = A | {"epoch": 1}, B | {"epoch": 1}
     view = shown(View(KEYS, 3), 1.0, MEMBERS | target | owned(mine, mine, {"epoch": 3}))
-    expected = {"members": 2, "owned": 2, "generation": 4, "crash_looping": 0, "quarantined": 0, "is_controller": True}
+    expected = {"members": 2, "owned": 2, "generation": 1, "crash_looping": 0, "quarantined": 0, "is_controller": True}
     assert Sight(**expected, drifting=2, orphaned=1) == sight(view, owned=2, is_controller=True, now=2.0)
     view = shown(View(KEYS, 3), 3.0, MEMBERS | target | owned(mine, theirs, theirs))
     assert Sight(**expected, drifting=0, orphaned=0) == sight(view, owned=2, is_controller=True, now=4.0)
