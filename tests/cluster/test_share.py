@@ -151,6 +151,19 @@ def test_what_a_member_that_was_asked_to_leave_should_get_stays_where_it_is():
     assert [Serve(partition=1, epoch=2)] == list(stage.done(kept))
 
 
+def test_what_a_member_that_leaves_should_give_to_another_that_leaves_belongs_to_nobody():
+    stage = Stage(partitions=2)
+    [commit] = stage.want("a", "a")
+    stage.done(commit)
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
+    stage.want("a", "b")
+    [give] = stage.step(Quiet(partitions=frozenset({1})))
+    stage.drain("a")
+    stage.drain("b")
+    [free] = stage.refused(give)
+    assert None is decoded(Ownership, free.puts[0].value).owner
+
+
 def test_a_damaged_request_to_leave_keeps_nothing_from_its_member():
     stage = Stage(partitions=2)
     [commit] = stage.want("a", "a")

@@ -46,7 +46,7 @@ STORIES = [(story, way) for story in (join, leave, take_over) for way in Way]
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))])
 def test_whichever_commit_is_lost_all_is_served_within_a_lease_and_a_second(story, way, seed):
     undisturbed, commits, _ = played(story, seed)
-    assert commits >= 4
+    assert commits >= 3
     took, lost = {}, 0
     for number in range(1, commits + 1):
         took[number], _, injected = played(story, seed, number, way)

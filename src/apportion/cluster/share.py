@@ -195,7 +195,8 @@ class Share:
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
         if wanted in view.drains and (record.owner, record.session) == (self.me.id, self.me.session):
-            wanted = self.me.id  # it stays with us until a target names a member that does not leave
+            # It stays with us until a target names a member that does not leave; nobody gets it if we leave as well.
+            wanted = None if self.me.id in view.drains else self.me.id
         session = view.session(wanted)
         proven_at = owned.since + HEALTHY_SECONDS if record.ended else float("inf")
         if now < proven_at < float("inf") and self.phase(partition) is Phase.SERVING:
