@@ -164,6 +164,15 @@ def test_what_a_member_that_leaves_should_give_to_another_that_leaves_belongs_to
     assert None is decoded(Ownership, free.puts[0].value).owner
 
 
+def test_a_member_that_leaves_keeps_what_is_its_own_until_a_target_names_another():
+    stage = Stage(partitions=1)
+    [commit] = stage.want("a")
+    stage.done(commit)
+    assert [] == list(stage.drain("a"))
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
+    assert [Drain(partition=0)] == list(stage.want("b"))
+
+
 def test_a_damaged_request_to_leave_keeps_nothing_from_its_member():
     stage = Stage(partitions=2)
     [commit] = stage.want("a", "a")

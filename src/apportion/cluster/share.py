@@ -194,7 +194,8 @@ class Share:
         view, owned = self._view, self._view.owned(partition)
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
-        if wanted in view.drains and (record.owner, record.session) == (self.me.id, self.me.session):
+        is_ours = (record.owner, record.session) == (self.me.id, self.me.session)
+        if is_ours and wanted != self.me.id and wanted in view.drains:
             # It stays with us until a target names a member that does not leave; nobody gets it if we leave as well.
             wanted = None if self.me.id in view.drains else self.me.id
         session = view.session(wanted)

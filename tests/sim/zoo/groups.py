@@ -223,8 +223,8 @@ _ON_SESSION = (
     Bug(
         "who leaves a shared lease leaves its records there",
         "cluster/driver.py",
-        "            is_clear = not part.is_alone and (seat is None or await seat.is_cleared())",
-        "            is_clear = not part.is_alone",
+        "        is_clear = not part.is_alone and (seat is None or await seat.is_cleared())",
+        "        is_clear = not part.is_alone",
     ),
     Bug(
         "a deadline lies after the end of the lease",

@@ -21,8 +21,8 @@ _ON_GROUPS = (
     Bug(
         "a member that its caller gave up keeps its session",
         "cluster/driver.py",
-        "            await part.end(is_clear=is_clear)\n",
-        "            if not asyncio.current_task().cancelling():\n                await part.end(is_clear=is_clear)\n",
+        "            await to_its_end(self._end(part, tasks))\n",
+        "            if not asyncio.current_task().cancelling():\n                await self._end(part, tasks)\n",
     ),
 )
 
@@ -30,9 +30,9 @@ _ON_DAMAGE = (
     Bug(
         "a damaged record counts as one that nobody wrote",
         "cluster/intake.py",
-        "            ownership = Ownership(epoch=old.ownership.epoch)\n"
-        "            self._note(key, revision, error, touched)\n",
-        "            ownership = Ownership(epoch=old.ownership.epoch * (error.problem == ''))\n",
+        "            ownership = Ownership(epoch=good.epoch)\n"
+        "            self._note(key, revision, error, touched, is_deleted=item is None, good=good)\n",
+        "            ownership = Ownership(epoch=good.epoch * (error.problem == ''))\n",
     ),
 )
 
