@@ -151,7 +151,7 @@ def test_what_a_member_that_was_asked_to_leave_should_get_stays_where_it_is():
     assert [Serve(partition=1, epoch=2)] == list(stage.done(kept))
 
 
-def test_what_a_member_that_leaves_should_give_to_another_that_leaves_belongs_to_nobody():
+def test_a_member_that_leaves_gives_to_another_that_leaves_and_serves_nothing_anew():
     stage = Stage(partitions=2)
     [commit] = stage.want("a", "a")
     stage.done(commit)
@@ -160,8 +160,8 @@ def test_what_a_member_that_leaves_should_give_to_another_that_leaves_belongs_to
     [give] = stage.step(Quiet(partitions=frozenset({1})))
     stage.drain("a")
     stage.drain("b")
-    [free] = stage.refused(give)
-    assert None is decoded(Ownership, free.puts[0].value).owner
+    [again] = stage.refused(give)
+    assert "b" == decoded(Ownership, again.puts[0].value).owner
 
 
 def test_a_member_that_leaves_keeps_what_is_its_own_until_a_target_names_another():

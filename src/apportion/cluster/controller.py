@@ -210,7 +210,9 @@ class Controller:
         busy = [
             partition
             for partition, owned in view.own.items()
-            if view.is_live(owned.ownership) and owned.ownership.owner != before.owners[partition]
+            if view.is_live(owned.ownership)
+            and owned.ownership.owner != before.owners[partition]
+            and not (before.owners[partition] in view.drains and owned.ownership.owner not in view.drains)  # it stays
         ]
         room = self._throttle - len(busy)
         step = list(owners)

@@ -69,7 +69,7 @@ def _kept(owners: Owners, view: View) -> Owners:
         if owner is not None and partition < len(owners) and view.is_live(owned.ownership):
             if not owned.ownership.ended and after[partition] == owner:
                 clean.setdefault(owner, []).append(partition)
-            elif owned.ownership.ended and after[partition] not in (None, owner):
+            elif _weight(view, partition) and after[partition] not in (None, owner):
                 movers.append((partition, owner))
     for partition, owner in movers:
         if clean.get(owner):

@@ -194,10 +194,9 @@ class Share:
         view, owned = self._view, self._view.owned(partition)
         record, target = owned.ownership, view.target
         wanted = None if target is None else target.owner(partition)
-        is_ours = (record.owner, record.session) == (self.me.id, self.me.session)
-        if is_ours and wanted != self.me.id and wanted in view.drains:
-            # It stays with us until a target names a member that does not leave; nobody gets it if we leave as well.
-            wanted = None if self.me.id in view.drains else self.me.id
+        is_ours, leave = (record.owner, record.session) == (self.me.id, self.me.session), view.drains
+        if is_ours and wanted in leave and self.me.id not in leave:
+            wanted = self.me.id  # it stays with us until a target names a member that does not leave
         session = view.session(wanted)
         proven_at = owned.since + HEALTHY_SECONDS if record.ended else float("inf")
         if now < proven_at < float("inf") and self.phase(partition) is Phase.SERVING:
@@ -208,7 +207,9 @@ class Share:
             session=view.session(record.owner),
             is_wanted=wanted == self.me.id and not view.is_damaged(partition),
             receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
-            stays=None if wanted is None or session is None else view.as_seen(view.keys.drain(wanted)),
+            stays=None
+            if wanted is None or session is None or wanted in leave
+            else view.as_seen(view.keys.drain(wanted)),
             ended=ended(view, partition),
             waits=now < next_try(view, partition),
             is_proven=now >= proven_at,
