@@ -83,7 +83,7 @@ def test_the_story_of_a_group_tells_its_log(capsys):
     assert "2 seeds, 0 failed" in capsys.readouterr().out
 
 
-@pytest.mark.xfail(strict=True, reason="one is late by half a second, one frees what it may keep; both leave together")
+@pytest.mark.xfail(strict=True, reason="late by half a second; and an invariant that knows no freeing without a drain")
 @pytest.mark.parametrize("seed", [2342, 4069])
-def test_members_that_leave_together_are_as_good_as_others(seed):
+def test_members_that_leave_hold_every_invariant(seed):
     assert () == play(seed, scenario="group").violations
