@@ -586,3 +586,27 @@ def test_one_look_serves_the_silent_watches_of_all_handles(monkeypatch):
             return asked
 
     assert 2 <= asyncio.run(run()) <= 12
+
+
+def test_a_request_that_was_cancelled_again_and_again_does_not_keep_its_connection_busy():
+    """The pool of httpx forgets to free a connection when a second cancel meets it at closing."""
+
+    async def run():
+        half = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"
+        async with connected(kv_txn=half) as (server, store):
+            for turns in range(1, 8):
+                asking = asyncio.create_task(store.scan("a/"))
+                async with asyncio.timeout(2):
+                    while server.count("/v3/kv/txn") < turns:
+                        await asyncio.sleep(0.001)
+                await asyncio.sleep(0.005)  # the half answer is there
+                for _ in range(turns):
+                    asking.cancel()
+                    await asyncio.sleep(0)
+                await asyncio.wait([asking])
+            answers = [{"response_range": LOOK}, {"response_range": {}}]
+            server.answers["/v3/kv/txn"] = [{"header": header(), "succeeded": True, "responses": answers}]
+            async with asyncio.timeout(1):
+                await store.scan("a/")
+
+    asyncio.run(run())

@@ -15,6 +15,7 @@ import random
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import httpx
@@ -159,7 +160,8 @@ class Lane:
         self.connects = 0
         self.turn = asyncio.Lock()
         self._wire = wire
-        self._client = _client(trust, httpx.Limits(max_connections=1, keepalive_expiry=rest_seconds))
+        self._connection = partial(_client, trust, httpx.Limits(max_connections=1, keepalive_expiry=rest_seconds))
+        self._client = self._connection()
 
     async def send(self, path: str, content: bytes | None, at: int, *, on: int | None = None) -> bytes:
         """Send one request to one server, and say what is known of its outcome.
@@ -176,7 +178,7 @@ class Lane:
             )
             try:
                 async with asyncio.timeout(BUDGET_SECONDS):
-                    response = await self._client.send(request)
+                    response = await self._answer(request)
             except _UNSENT as error:
                 self._wire.leave(at)
                 kind = Distrusted if "certificate verify failed" in str(error) else Unreached
@@ -195,6 +197,16 @@ class Lane:
     async def close(self) -> None:
         """Close the connection."""
         await self._client.aclose()
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        """Return the answer; without one the whole client goes, for a cancelled one may count as busy for ever."""
+        client = self._client
+        try:
+            return await client.send(request)
+        except BaseException:
+            self._client = self._connection()
+            await client.aclose()
+            raise
 
     def _traced(self, *, may_connect: bool) -> object:
         async def _notice(event: str, _: object) -> None:
