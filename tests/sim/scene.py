@@ -10,6 +10,7 @@ from apportion.sim import World, groups
 from apportion.sim.group_play import watched
 from apportion.sim.invariants import ALL
 from apportion.sim.network import STORE
+from apportion.sim.orphans import BoundedOrphan
 from apportion.sim.sink import Sink, SinkToken
 from apportion.sim.worker import Habits, Worker
 from apportion.stores import Scan
@@ -27,7 +28,7 @@ class Scene:
     """
 
     def __init__(self, seed, *, partitions=4, held=(), alone=(), **options):
-        self.world = World(seed, invariants=alone if held is None else (*ALL, *groups.INVARIANTS, *held))
+        self.world = World(seed, invariants=alone if held is None else (*ALL, *groups.INVARIANTS, BoundedOrphan, *held))
         self.sink, self.workers = Sink(self.world), {}
         self.post = Post(self.world)
         self.told = watched(self.world.trace)

@@ -7,6 +7,7 @@ import pytest
 from apportion.cluster.records import MemberRecord, Ownership, Target, encoded, encoded_target
 from apportion.sim import Checker, groups
 from apportion.sim.facts import Asked, Began, Calm, Changed, Entered, Left, Revoked
+from apportion.sim.orphans import ORPHAN_SECONDS, BoundedOrphan
 from apportion.stores import Item, Put, Unchanged
 
 BEGAN = Began(at=0.0, incarnation=1, revision=0)
@@ -72,14 +73,18 @@ THERE = [*joins("m", 1, 1), *joins("n", 2, 2)]
 OURS = [*THERE, *owned(3, "m", 1, 1)]
 LEADS = [*joins("m", 1, 1), *changed(9, key("controller"), b"m 1", lease=1, process="m")]
 CALM = [Calm(at=20.0)]
+WANTS_TO_GO = changed(12, key("drain", "m"), b"leaves", process="m")[:1]  # the request never reached the store
 LEFT = [Left(at=3.5, hold=1)]
 ENDED = [Revoked(at=4.0, incarnation=1, lease=1), *goes("m", 6, at=4.0)]
 
-BOUND = groups.ORPHAN_SECONDS
+BOUND = ORPHAN_SECONDS
 OWN, OWNED_BEFORE = key("own", "0"), encoded(Ownership(epoch=1, ended=(7, 8)))
 FORMER = Began(at=0.5, incarnation=1, revision=0, items=(Item(key=OWN, value=OWNED_BEFORE, revision=1),))
 DIED = [FORMER, *THERE, *owned(3, "m", 1, 1, ended=(7, 8)), *goes("m", 9, at=4.0)]
 LIVES = changed(10, key("member", "m"), encoded(MemberRecord(nonce="m", former=(1,))), lease=1, process="m", at=20.1)
+# Nobody may own anything from 21.0 s on, until nothing drains n any more.
+DRAINED = changed(5, key("drain", "n"), b"drained", at=20.5)
+ASKED_TO_GO = [*OURS, *CALM, *DRAINED, *goes("m", 6, at=21.0), *changed(7, key("drain", "n"), None, at=40.0)]
 
 # What holds, and what breaks at its last fact.
 CASES = {
@@ -134,8 +139,10 @@ CASES = {
             [*LEADS, *targets(10, "m"), *owned(11, "m", 1, 1), *targets(12, "n"), *owned(13, "n", 2, 2)],
             [*LEADS, *targets(10, "m"), *owned(11, "m", 1, 1), *goes("m", 12), *owned(13, "n", 2, 2, process="n")],
             [*LEADS, *targets(10, "n"), *owned(11, "m", 1, 1), *owned(13, "n", 2, 2)],
+            [*LEADS, *targets(10, "m"), *owned(11, "m", 1, 1, process="n"), *WANTS_TO_GO, *owned(13, None, 0, 2)],
         ],
         [
+            [*LEADS, *targets(10, "m"), *owned(11, "m", 1, 1, process="n"), *owned(13, None, 0, 2)],
             [*LEADS, *targets(10, "m"), *owned(11, "m", 1, 1, process="n"), *targets(12, "m"), *owned(13, "n", 2, 2)],
             [*LEADS, *targets(10, "m"), *owned(11, "m", 1, 1, process="n"), *owned(13, "m", 1, 2)],
         ],
@@ -160,8 +167,10 @@ CASES = {
             [*OURS, *CALM, *goes("m", 5, at=21.0), *owned(6, "n", 2, 2, process="n", at=21.0 + BOUND)],
             [*OURS, *goes("m", 5, at=4.0), *CALM, *owned(6, "n", 2, 2, process="n", at=20.0 + BOUND)],
             [*DIED, *CALM, *owned(6, "n", 2, 2, process="n", at=21.0 + BOUND)],
+            [*ASKED_TO_GO, *owned(6, "n", 2, 2, process="n", at=40.0 + BOUND)],
         ],
         [
+            [*ASKED_TO_GO, *owned(6, "n", 2, 2, process="n", at=40.1 + BOUND)],
             [*OURS, *CALM, *goes("m", 5, at=21.0), *owned(6, "n", 2, 2, process="n", at=21.1 + BOUND)],
             [*DIED, *CALM, *owned(6, "n", 2, 2, process="n", at=21.1 + BOUND)],
             [*DIED, *CALM, *LIVES, *owned(6, "n", 2, 2, process="n", at=20.5 + BOUND)],
@@ -173,7 +182,7 @@ BREAKS = [(name, facts) for name, (_, breaks) in CASES.items() for facts in brea
 
 
 def checked(name, facts):
-    checker = Checker([each for each in groups.INVARIANTS if each.__name__ == name])
+    checker = Checker([each for each in (*groups.INVARIANTS, BoundedOrphan) if each.__name__ == name])
     for fact in [BEGAN, *facts]:
         checker.add(fact)
     return checker
@@ -192,7 +201,8 @@ def test_what_is_wrong_is_found_at_the_last_fact(name, facts):
 
 def test_every_invariant_of_groups_has_cases():
     of_owners = {each.__name__ for each in groups.owners.INVARIANTS}
-    assert [each.__name__ for each in groups.INVARIANTS if each.__name__ not in of_owners] == list(CASES)
+    held = (*groups.INVARIANTS, BoundedOrphan)
+    assert [each.__name__ for each in held if each.__name__ not in of_owners] == list(CASES)
 
 
 def test_the_longest_orphan_is_measured():

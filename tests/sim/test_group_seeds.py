@@ -10,7 +10,7 @@ from apportion.sim.__main__ import main
 from apportion.sim.group_play import row_name
 from tests.sim.test_seeds import played, start
 
-FIRST, SEEDS, REPEATED = 2_400, 1_600, 40  # the rarest row of the hand-over is used by one seed in a thousand
+FIRST, SEEDS, REPEATED = 2_080, 2_000, 40  # the rarest row of the hand-over is used by one seed in a thousand
 SQLITE_SEEDS = 40
 GROUP = ("--scenario", "group")
 ROWS = {row_name(*row) for row in TRANSITIONS}
@@ -83,7 +83,6 @@ def test_the_story_of_a_group_tells_its_log(capsys):
     assert "2 seeds, 0 failed" in capsys.readouterr().out
 
 
-@pytest.mark.xfail(strict=True, reason="late by half a second; and an invariant that knows no freeing without a drain")
 @pytest.mark.parametrize("seed", [2342, 4069])
 def test_members_that_leave_hold_every_invariant(seed):
     assert () == play(seed, scenario="group").violations

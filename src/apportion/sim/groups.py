@@ -5,21 +5,18 @@ entered and left a partition, under which token. So the simulated world and test
 of their effects, are held against the same lines.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from apportion.cluster.deaths import wait_seconds
-from apportion.cluster.records import KEPT_DEATHS, LEAVES, MemberRecord, Ownership, Target, decoded, decoded_target
+from apportion.cluster.records import KEPT_DEATHS, LEAVES, Ownership, Target, decoded_target
 from apportion.sim import ownership as owners
-from apportion.sim.facts import Began, Changed, Delivered, Entered, Scanned, Watching
+from apportion.sim.facts import Asked, Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.history import History
 from apportion.sim.invariants import Invariant
 from apportion.sim.ownership import ownership, split
 from apportion.stores import Item, Unchanged
 
-ORPHAN_SECONDS = 3.0  # the worlds' time to live, and a second
-STATIC_SECONDS = 3.0  # the worlds' grace of static members
-EAGER_SECONDS = 6.0  # the longest work of the worlds, its drain and one more time to live
-_SLOWEST_CLOCK = 0.99
+SLOWEST_CLOCK = 0.99
 _LAG_SECONDS = 2.0  # what a member has been given, it has looked at by then
 _NOBODY = Ownership()
 Session = tuple[str, int]
@@ -165,7 +162,7 @@ class TokensAreUnique(GroupInvariant):
 class UntouchedStays(GroupInvariant):
     """What a live session owns keeps its epoch as long as the targets that it can have seen name the same member.
 
-    A member that leaves frees what it cannot hand over: once it has asked to be drained, or with its own record.
+    A member that leaves frees what it cannot hand over: with its own record, or once it has asked to be drained.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
@@ -174,6 +171,11 @@ class UntouchedStays(GroupInvariant):
         self._known: dict[str, list[tuple[float, int]]] = {}
         self._watches: dict[int, str] = {}
         self._since: dict[str, int] = {}
+        self._leaving: set[tuple[str, str]] = set()  # requests to be drained, which may never arrive
+
+    def asked(self, fact: Asked) -> None:
+        """Remember a request to be drained."""
+        self._leaving.update((put.key, fact.process) for put in fact.puts if put.value == LEAVES)
 
     def began(self, fact: Began) -> None:
         """Forget what was seen of another life."""
@@ -204,10 +206,9 @@ class UntouchedStays(GroupInvariant):
             room, _, partition = split(key)
             if new.epoch == old.epoch:
                 continue
-            if session in self.live and key in self._since and not self._leaves(fact, room, new, session):
-                named = list(self._named(room, int(partition), since=self._since[key]))
-                if set(named) == {old.owner}:
-                    self.broken(f"{key} of {old.owner} went to {new} though every target names {old.owner}")
+            is_kept = session in self.live and key in self._since and not self._leaves(fact, room, new, session)
+            if is_kept and {old.owner} == set(self._named(room, int(partition), since=self._since[key])):
+                self.broken(f"{key} of {old.owner} went to {new} though every target names {old.owner}")
             self._since[key] = self._seen_by_owner(fact, (f"{room}member/{new.owner}", new.session))
         for key, item in fact.items:
             room, kind, _ = split(key)
@@ -216,9 +217,8 @@ class UntouchedStays(GroupInvariant):
 
     def _leaves(self, fact: Changed, room: str, new: Ownership, session: Session) -> bool:
         """Whether the owner frees a partition because it leaves."""
-        drain = self.history.items.get(f"{room}drain/{split(session[0])[2]}")
-        has_asked = drain is not None and drain.value == LEAVES
-        return new.owner is None and (has_asked or (session[0], None) in fact.items)
+        request = (f"{room}drain/{split(session[0])[2]}", self.history.writers.get(session))
+        return new.owner is None and (request in self._leaving or (session[0], None) in fact.items)
 
     def _named(self, room: str, partition: int, *, since: int) -> Iterator[str | None]:
         """Yield whom the targets name that were there after a revision."""
@@ -229,8 +229,7 @@ class UntouchedStays(GroupInvariant):
 
     def _seen_by_owner(self, fact: Changed, session: Session) -> int:
         """Return up to where an owner had seen the store at least, when the record was written."""
-        attempt = self.history.cause.attempt
-        if attempt is None:
+        if (attempt := self.history.cause.attempt) is None:
             return 0
         if self.history.writers.get(session) != attempt.asked.process:
             return fact.revision  # a gift: who got it sees all before it first
@@ -266,67 +265,8 @@ class DeathsAreTrue(GroupInvariant):
             if is_dead and new.owner is None:
                 self.broken(f"{key} was taken from {old.owner}, which is gone, and given to nobody")
             waited = fact.at - self._gone.get(session, float("-inf"))
-            if is_dead and waited < wait_seconds(len(new.ended)) * _SLOWEST_CLOCK:
+            if is_dead and waited < wait_seconds(len(new.ended)) * SLOWEST_CLOCK:
                 self.broken(f"{key} was taken {waited:.3f} s after the end of {session}, and {new.ended} before")
-
-
-class BoundedOrphan(GroupInvariant):
-    """Once nothing fails any more, a partition without a live owner gets one within a bound. Measures the longest.
-
-    The bound is a time to live, the back-off of its deaths and a second. Sessions whose process has said that it lives
-    on are no deaths. A static member has its grace, and an eager group lets go of everything first.
-    """
-
-    def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
-        super().__init__(history, report)
-        self._since: dict[str, float] = {}
-        self._known: set[str] = set()
-        self._began = 0.0
-        self._lived: set[int] = set()
-
-    def began(self, fact: Began) -> None:
-        """Take who has an owner in this life of the store."""
-        super().began(fact)
-        self._since, self._began, self._lived = {}, fact.at, set()
-        self._known = {item.key for item in fact.items if split(item.key)[1] == "own"}
-        self._note_lived((item.key, item) for item in fact.items)
-
-    def changed(self, fact: Changed) -> None:
-        """Look at who got an owner, and remember who lost it."""
-        super().changed(fact)
-        calm = self.history.calm_since
-        for key, old, new, _ in self.owned(fact):
-            since = self._since.pop(key, fact.at if key in self._known else self._began)
-            self._known.add(key)
-            self.figure = max(self.figure, fact.at - since)
-            late = 0.0 if calm is None else fact.at - max(since, calm) - self._bound_seconds(key, old)
-            if new.owner is not None and late > 0:
-                self.broken(f"{key} had no owner for {fact.at - since:.3f} s, {late:.3f} s too long: {old}")
-            if new.owner is None:
-                self._since[key] = since
-        self._note_lived(fact.items)
-        gone = {key for key, item in fact.items if item is None and split(key)[1] == "member"}
-        if gone:
-            self._orphan(gone, fact.at)
-
-    def _bound_seconds(self, key: str, old: Ownership) -> float:
-        room, _, _ = split(key)
-        items, deaths = self.history.items, {*old.ended, old.session}.difference(self._lived)
-        is_static = any(split(each)[:2] == (room, "static") for each in items)
-        is_eager = any(b'"mode":"eager"' in item.value for each, item in items.items() if each.startswith("group/"))
-        slack = (STATIC_SECONDS if is_static else 0.0) + (EAGER_SECONDS if is_eager else 0.0)
-        return ORPHAN_SECONDS + slack + wait_seconds(len(deaths)) / _SLOWEST_CLOCK
-
-    def _note_lived(self, items: "Iterable[tuple[str, Item | None]]") -> None:
-        for key, item in items:
-            if item is not None and split(key)[1] == "member":
-                self._lived.update(decoded(MemberRecord, item.value).former)
-
-    def _orphan(self, gone: set[str], at: float) -> None:
-        for key, item in self.history.items.items():
-            room, kind, _ = split(key)
-            if kind == "own" and f"{room}member/{ownership(item.value).owner}" in gone:
-                self._since.setdefault(key, at)
 
 
 INVARIANTS: tuple[type[Invariant], ...] = (
@@ -339,7 +279,6 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     TokensAreUnique,
     UntouchedStays,
     DeathsAreTrue,
-    BoundedOrphan,
 )
 
 

@@ -10,6 +10,7 @@ from apportion.sim import groups
 from apportion.sim.facts import Entered, Writing
 from apportion.sim.history import History
 from apportion.sim.invariants import Invariant
+from apportion.sim.orphans import BoundedOrphan
 
 
 class WritesAreHeld(Invariant):
@@ -38,4 +39,4 @@ def _grant(fact: Entered | Writing) -> tuple[str, str, int, int]:
     return fact.process, fact.resource, fact.incarnation, fact.epoch
 
 
-INVARIANTS: tuple[type[Invariant], ...] = (*groups.INVARIANTS, WritesAreHeld)
+INVARIANTS: tuple[type[Invariant], ...] = (*groups.INVARIANTS, BoundedOrphan, WritesAreHeld)

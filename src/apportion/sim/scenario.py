@@ -21,6 +21,7 @@ from apportion.sim.group_play import GroupPlay, watched
 from apportion.sim.invariants import ALL, Invariant, Violation
 from apportion.sim.member import Member, wanted
 from apportion.sim.nemesis import Mix, Nemesis
+from apportion.sim.orphans import BoundedOrphan
 from apportion.sim.ownership import INVARIANTS, ownership
 from apportion.sim.sink import Sink
 from apportion.sim.sqlite_backing import SqliteBacking
@@ -135,7 +136,9 @@ class Scenario:
 
 SCENARIOS = {
     "damage": Scenario(make=DamagePlay, held=damage_play.HELD, step_limit=120_000),
-    "group": Scenario(make=GroupPlay, held=(*ALL, *living.INVARIANTS, *groups.INVARIANTS), step_limit=120_000),
+    "group": Scenario(
+        make=GroupPlay, held=(*ALL, *living.INVARIANTS, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
+    ),
     "store": Scenario(make=StorePlay, held=HELD, step_limit=40_000),
 }
 
