@@ -125,6 +125,22 @@ def test_a_lost_reply_is_settled_by_what_the_watch_shows():
     assert [Serve(partition=0, epoch=1)] == list(actions)
 
 
+def test_a_commit_without_an_answer_is_repeated_at_once_and_then_after_pauses_until_it_is_answered():
+    stage = Stage(partitions=2)
+    [commit] = stage.want("a", "a")
+    for pause in (0.0, AGAIN_SECONDS, AGAIN_SECONDS):
+        assert () == stage.step(Answered(batch=commit.batch), 5.0)
+        assert 5.0 + pause == stage.share.wakes_at()
+        [commit] = stage.step(Tick(), 5.0 + pause)
+        assert [(Act.CLAIM, 0), (Act.CLAIM, 1)] == moves(commit)
+    assert [Serve(partition=each, epoch=1) for each in (0, 1)] == list(stage.done(commit, 5.0))
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
+    assert [Drain(partition=0), Drain(partition=1)] == list(stage.want("b", "b"))
+    [commit] = stage.step(Quiet(partitions=frozenset({0, 1})), 9.0)
+    assert () == stage.step(Answered(batch=commit.batch), 9.0)
+    assert 9.0 == stage.share.wakes_at()
+
+
 def test_what_is_wanted_elsewhere_is_drained_first_and_then_given_to_its_session():
     stage = Stage(partitions=2)
     [commit] = stage.want("a", "a")

@@ -123,6 +123,7 @@ class Share:
         self._hands: dict[int, HandOver] = {}
         self._batches = Batches()
         self._again: dict[int, float] = {}
+        self._in_doubt: set[int] = set()  # whose last commit nobody answered for
 
     @property
     def serving(self) -> Iterator[int]:
@@ -254,6 +255,7 @@ class Share:
             return  # of a session that is over
         if answer.revision is not None:
             self._view.wrote((self._request(move)[1] for move in moves), answer.revision, now)
+            self._in_doubt.difference_update(move.partition for move in moves)
             for move in moves:
                 self._batches.busy.discard(move.partition)
                 epoch = outcome(move.act, move.known, self.me).epoch
@@ -265,8 +267,13 @@ class Share:
         if answer.is_refused and len(moves) > 1:
             middle = (len(fresh) + 1) // 2
             self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)
-        else:
+        elif answer.is_refused:
             self._fail(fresh, now, actions)
+        else:  # a reply that is lost is asked for at once, a store that is away is not
+            doubtful = {move.partition for move in fresh}
+            self._fail(fresh, now, actions)
+            self._again.update(dict.fromkeys(doubtful - self._in_doubt, now))
+            self._in_doubt |= doubtful
         stale = [move for move in moves if not self._rests(move)]
         self._fail(stale, now, actions)
         self._look([move.partition for move in stale], now, actions)
@@ -293,6 +300,7 @@ class Share:
             self._advance(partition, Event.OVER, actions)
         self._batches = Batches(last=self._batches.last)
         self._again.clear()
+        self._in_doubt.clear()
         self.me = Me(id=self.me.id, session=0)
 
     def _request(self, move: Move) -> tuple[tuple[Compare, ...], Put]:
