@@ -1,5 +1,6 @@
 """Handles: what one promises of itself: capabilities, namespaces, and its end."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import get_args
 
@@ -10,6 +11,8 @@ from apportion.sim.conformance.deeds import delete, keys, make
 from apportion.sim.conformance.rig import Impossible
 from apportion.sim.conformance.stage import LATENESS_SECONDS, Stage
 from apportion.stores import Absent, Need, Put, connect
+
+_MOST_TURNS = 400
 
 
 @case()
@@ -33,6 +36,36 @@ async def a_closed_handle_is_dead(stage: Stage) -> None:
             continue
         raise AssertionError(f"{name} of a closed handle was answered with {answer}")
     same(["a"], await keys(stage.store), "the keys that another handle sees")
+
+
+@case()
+async def calls_that_are_cancelled_again_and_again_leave_a_handle_that_works(stage: Stage) -> None:
+    """Whenever a call is cancelled, and cancelled again while it ends, the next call is answered as ever."""
+    lease = await stage.store.grant(ttl_seconds=stage.patience_seconds)
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "scan": lambda: stage.store.scan(""),
+        "commit": lambda: stage.store.commit(when=[Absent(key="a")], puts=[Put(key="a", value=b"", lease=lease.id)]),
+        "renew": lambda: stage.store.renew([lease.id]),
+    }
+    for name, call in calls.items():
+        for turns in range(_MOST_TURNS):
+            if await _outlasts_cancels(call(), after_turns=turns):
+                break
+        async with asyncio.timeout(stage.patience_seconds):
+            await call()
+        holds(turns > 0, f"{name} was cancelled at {turns} turns")
+    same(["a"], await keys(stage.store), "the keys that are there")
+
+
+async def _outlasts_cancels(deed: Awaitable[object], *, after_turns: int) -> bool:
+    """Cancel a call at every turn of the loop from one on, until it has ended; whether it was answered all the same."""
+    task = asyncio.ensure_future(deed)
+    for _ in range(after_turns):
+        await asyncio.sleep(0)
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0)
+    return not task.cancelled() and task.exception() is None
 
 
 @case()

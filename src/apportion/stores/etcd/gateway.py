@@ -72,7 +72,7 @@ class Gateway:
                         raise StoreDenied(self.name, str(problem), "Look at ca, cert and key of the URL.") from problem
                     if failed >= servers and isinstance(problem, Unreached):
                         raise StoreUnavailable(self.name, str(problem)) from problem
-                    await asyncio.sleep(pause_seconds(failed // servers))
+                    await asyncio.sleep(0 if failed == 1 else pause_seconds(failed // servers))
         except TimeoutError as error:
             raise StoreUnavailable(self.name, f"no answer within {BUDGET_SECONDS:g} s") from error
 
