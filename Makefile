@@ -29,7 +29,7 @@ demo: .venv/demo.stamp ## Processes share real work; some join, die or sleep; a 
 tour: .venv/demo.stamp ## Route real keys and plan a change (KEYS=file, TOPOLOGY=file.toml)
 	@$(BIN)/apportion tour $(if $(KEYS),--keys '$(KEYS)') $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
 
-test: check live ## Everything: checks and fast tests, then the tests that kill processes
+test: .venv/engines.stamp check live ## Everything: checks and fast tests, then the tests that kill processes
 
 check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; two minutes or three
 	$(BIN)/ruff format --check .

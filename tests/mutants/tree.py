@@ -21,7 +21,7 @@ class Tree:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))  # for whatever this process starts
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))  # etcd maps a larger file
         shutil.rmtree(folder, ignore_errors=True)
         command = ["git", "ls-files", "-co", "--exclude-standard"]
         listed = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True)

@@ -8,7 +8,7 @@ At the end it prints a line for each store: how many cases ran, failed and were 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
@@ -19,8 +19,15 @@ from apportion.sim.conformance.suite import cases, check
 _STORE, _LACKS = "conformance store", "conformance lacks"
 
 
-def certify(rig: Callable[[], Rig]) -> type:
-    """Return a class of tests that runs every case against one rig, made before the first of them."""
+def certify(rig: Callable[[], Rig], *, slow: Collection[str] = ()) -> type:
+    """Return a class of tests that runs every case against one rig, made before the first of them.
+
+    `slow`: the names of cases whose tests get the marker `slow`, so that a quick run of pytest can leave them out.
+    """
+    every = [
+        pytest.param(each, marks=[pytest.mark.slow] if each.name in slow else [], id=each.name.replace(" ", "_"))
+        for each in cases()
+    ]
 
     class Conformance:
         """All cases against one store."""
@@ -33,7 +40,7 @@ def certify(rig: Callable[[], Rig]) -> type:
             yield made
             asyncio.run(made.close())
 
-        @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name.replace(" ", "_"))
+        @pytest.mark.parametrize("case", every)
         def test(self, case: Case, rig: Rig, record_property: Callable[[str, object], None]) -> None:
             """Run one case."""
             record_property(_STORE, rig.name)

@@ -1,0 +1,41 @@
+"""Stores on real engines keep every promise of `CoordinationStore`, or say which they do not make.
+
+Cases that restart an engine, step its clock or wait for many processes or leases take seconds, and are marked `slow`.
+"""
+
+from apportion.sim.conformance import cases
+from apportion.sim.conformance.plugin import certify
+from tests.stores.rigs import rig_of
+
+SLOW = {
+    "a copy that keeps the identity of its store gives no token twice once it is told",
+    "a copy that keeps the identity of its store is seen without a word",
+    "a crash begins no new incarnation",
+    "a crash ends no lease early",
+    "a crash lets no revision be given twice",
+    "a crash loses nothing that was acknowledged",
+    "a full disk loses nothing that was acknowledged",
+    "a handle sees that an old copy was restored",
+    "a lease that nobody watches ends where the store decides",
+    "a process killed in a commit leaves all of it or nothing",
+    "a renewed lease lives on",
+    "a restore that is told begins a new incarnation",
+    "a scan accepts a store that was restored",
+    "a server that is silent keeps nobody waiting",
+    "a step of the wall clock changes no order",
+    "a step of the wall clock ends no lease",
+    "a watch goes on after a crash without gap",
+    "a watch sees that an old copy was restored",
+    "all keys of a lease go in one change",
+    "increments by many processes add up",
+    "no lease is given again after a restore",
+    "the lease of a killed process ends",
+}
+
+TestPostgres = certify(rig_of("postgres"), slow=SLOW)
+TestEtcd = certify(rig_of("etcd"), slow=SLOW)
+TestRedis = certify(rig_of("redis"), slow=SLOW)
+
+
+def test_each_slow_case_is_a_case():
+    assert set() == SLOW - {each.name for each in cases()}
