@@ -200,13 +200,15 @@ class Lane:
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         """Return the answer; without one the whole client goes, for a cancelled one may count as busy for ever."""
-        client = self._client
+        client, is_answered = self._client, False
         try:
-            return await client.send(request)
-        except BaseException:
-            self._client = self._connection()
-            await client.aclose()
-            raise
+            response = await client.send(request)
+            is_answered = True
+        finally:
+            if not is_answered:
+                self._client = self._connection()
+                await client.aclose()
+        return response
 
     def _traced(self, *, may_connect: bool) -> object:
         async def _notice(event: str, _: object) -> None:
