@@ -23,11 +23,11 @@ from apportion.stores.api import Absent, Put
 from tests.live.crew import CLOCK, Crew
 from tests.live.test_groups_guarded import stale
 from tests.live.test_groups_members import gaps_of
-from tests.live.test_postgres import bouncer  # noqa: F401 - a fixture
 from tests.stores.rigs import absent
 from tests.stores.rigs.etcd import EtcdRig
 from tests.stores.rigs.postgres import PostgresRig
 from tests.stores.rigs.sqlite import SqliteRig
+from tests.stores.test_postgres_server import bouncer  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.live
 NAMES = count()

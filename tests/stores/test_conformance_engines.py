@@ -16,6 +16,7 @@ SLOW = {
     "a crash loses nothing that was acknowledged",
     "a full disk loses nothing that was acknowledged",
     "a handle sees that an old copy was restored",
+    "a lease that has ended cannot be renewed",
     "a lease that nobody watches ends where the store decides",
     "a process killed in a commit leaves all of it or nothing",
     "a renewed lease lives on",

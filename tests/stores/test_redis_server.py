@@ -26,8 +26,6 @@ from tests.console.running import run as run_command
 from tests.stores.rigs import absent
 from tests.stores.rigs import redis as rigs
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture(scope="module", autouse=True)
 def engine():
@@ -242,6 +240,7 @@ async def test_the_grants_are_all_that_a_member_needs_and_no_more(make):
     await store.close()
 
 
+@pytest.mark.slow
 @runs
 async def test_tls_is_verified(make):
     plain = make()

@@ -35,7 +35,6 @@ from tests.stores.rigs import absent
 from tests.stores.rigs.pgbouncer import Pooler
 from tests.stores.rigs.postgres import AS_POSTGRES, DATABASE, SECRET, USER, PostgresRig, free_port, programs
 
-pytestmark = pytest.mark.live
 PATIENCE_SECONDS = 20.0
 
 
@@ -144,6 +143,7 @@ def bouncer(rig):
     pooler.stop()
 
 
+@pytest.mark.slow
 def test_behind_a_transaction_pooler_all_works_without_hints_and_connecting_warns(rig, bouncer, caplog):
     url = rig.url("pooled", address=bouncer.address)
     found = findings(url)
@@ -304,6 +304,7 @@ def test_a_watch_goes_on_soon_after_the_server_was_killed_and_is_back(rig, schem
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_commit_that_must_wait_too_long_for_others_fails_for_certain(rig, schema):
     async def main():
         async with opened(rig.url("locked", options=schema)) as store:
@@ -322,6 +323,7 @@ def _connections(rig):
     return rig.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'counted'")[0][0]
 
 
+@pytest.mark.slow
 def test_however_many_groups_a_process_has_two_connections_and_few_descriptors(rig, schema):
     counted = f"{schema}&application_name=counted"
 
@@ -415,6 +417,7 @@ def test_an_operator_begins_another_incarnation_and_open_handles_learn_of_it(rig
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_standby_is_refused_and_once_promoted_another_incarnation(rig):
     folder, port = rig.folder / "standby", free_port()
     environment = os.environ | {"PGPASSWORD": SECRET}
@@ -584,6 +587,7 @@ def test_the_history_is_kept_for_ten_thousand_revisions(rig, schema):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_the_history_is_bounded_in_bytes_too(rig, schema):
     name = schema.removeprefix("&schema=")
     kept = f"SELECT coalesce(sum(octet_length(key) + coalesce(octet_length(value), 0)), 0) FROM {name}.event"
