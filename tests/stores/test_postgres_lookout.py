@@ -1,6 +1,7 @@
 """The lookout of PostgreSQL over scripted links: the watches that a look wakes, the leases that it ends, its pauses."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -64,8 +65,9 @@ class Scene:
         self.leases = Leases(*own)
         parts = (self.watching, self.committing, self.ear, self.leases, self.clock)
         self.lookout = Lookout(*parts, is_polled=is_polled)
-        self.lookout._polling.join = lambda: None  # a look is made by hand
-        self.lookout._polling.leave = lambda: None
+        self.polling = []  # a look is made by hand
+        for name in ("join", "leave", "nudge"):
+            setattr(self.lookout._polling, name, partial(self.polling.append, name))
         self.watches = {name: self.lookout.join(name, name[:1] + b"0") for name in (b"a/", b"b/")}
         self.counts()
 
@@ -111,6 +113,15 @@ async def begun(scene):
     """Let the first look find a store at revision 5."""
     scene.touched(at=BEGUN)
     await scene.woken()
+
+
+def test_each_watch_counts_for_the_task_that_looks_and_a_hint_makes_it_look_at_once():
+    async def story(scene):
+        scene.lookout.leave(scene.watches[b"a/"])
+        scene.ear.heard()
+        assert ["join", "join", "leave", "nudge"] == scene.polling
+
+    played(story)
 
 
 def test_a_look_wakes_the_watches_of_the_keys_that_have_changed_since_the_last():
