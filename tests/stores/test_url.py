@@ -137,6 +137,11 @@ def test_what_is_no_number_of_a_port_is_refused(port):
     assert "port of the store URL" == refused(f"etcd://h:{port}").field
 
 
+@pytest.mark.parametrize("host", ["[::1", "[::1:2379", "h,[::1"])
+def test_an_address_whose_bracket_is_not_closed_is_refused(host):
+    assert "host of the store URL" == refused(f"etcd://{host}/d").field
+
+
 @pytest.mark.parametrize("port", [1, 65_535])
 def test_the_first_and_the_last_port_are_taken(port):
     assert (("h", port), ("::1", port)) == parsed(f"etcd://h:{port},[::1]:{port}").hosts
@@ -151,7 +156,7 @@ def test_an_unknown_scheme_is_answered_with_the_nearest(url, near):
     assert near == error.nearest
 
 
-@pytest.mark.parametrize("url", ["", "work.db", "sqlite:work.db", "://", None, 7, b"sqlite:///a", "sqlite:///a\0b"])
+@pytest.mark.parametrize("url", ["", "work.db", "sqlite:work.db", "://", None, 7, b"sqlite:///a", "sqlite:///a\0b", "sqlite:///a.db\n"])
 def test_what_is_no_url_is_refused(url):
     refused(url)
 

@@ -20,6 +20,7 @@ from apportion.stores.requests import Space
 
 DEFAULT_NAMESPACE = "apportion"
 Part = Literal["user", "password", "host", "port", "path"]
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
@@ -77,8 +78,9 @@ class StoreUrl:
 def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
     """Take a URL apart. `UnknownOption` names the nearest scheme, `InvalidInput` what is wrong, without secrets."""
     said = "(not shown)" if isinstance(url, str) and "@" in url else url
-    if not isinstance(url, str) or "\0" in url or len(url) > 4096:
-        raise InvalidInput("store URL", said, "a str of at most 4096 characters without NUL", "Write sqlite:///work.db")
+    if not isinstance(url, str) or _CONTROL.search(url) or len(url) > 4096:
+        expected = "a str of at most 4096 characters without control characters"
+        raise InvalidInput("store URL", said, expected, "Write sqlite:///work.db, without a line end.")
     scheme, mark, rest = url.partition("://")
     if not mark:
         hint = "Write for example sqlite:///work.db or postgresql://user@host/database"
@@ -130,6 +132,8 @@ def _options(query: str) -> tuple[tuple[str, str], ...]:
 
 
 def _host(text: str) -> tuple[str, int | None]:
+    if text.startswith("[") and "]" not in text:
+        raise InvalidInput("host of the store URL", "(not shown)", "a ']' after the '['", "Write [::1]:5432")
     name, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
         name, port = text, ""
