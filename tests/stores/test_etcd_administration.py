@@ -20,14 +20,16 @@ def status(**fields):
     return [{"header": header(), "leader": "8", "dbSize": "1500000", **fields}]
 
 
+WELL = {
+    "maintenance_status": status(),
+    "cluster_member_list": [{"header": header(), "members": THREE}],
+    "maintenance_alarm": [{"header": header()}],
+    "auth_authenticate": REFUSED,
+}
+
+
 async def _inspected(version, answers):
-    usual = {
-        "maintenance_status": status(),
-        "cluster_member_list": [{"header": header(), "members": THREE}],
-        "maintenance_alarm": [{"header": header()}],
-        "auth_authenticate": REFUSED,
-    }
-    async with serving(**{**usual, **answers}) as (server, url):
+    async with serving(**{**WELL, **answers}) as (server, url):
         server.answers["/version"] = version
         found = await stores.administration(url).inspect()
         async with asyncio.timeout(5):
@@ -76,7 +78,7 @@ def test_a_server_that_is_away_is_named_and_so_is_a_cluster_without_a_majority()
 
 def test_each_server_is_looked_at_itself():
     async def run():
-        async with serving() as (first, url), serving() as (second, other):
+        async with serving(**WELL) as (first, url), serving(**WELL) as (second, other):
             first.answers["/version"], second.answers["/version"] = (
                 [{"etcdserver": each}] for each in ("3.4.1", "3.5.2")
             )
