@@ -1,7 +1,6 @@
 """The connections to an etcd cluster over a scripted transport: which server is asked, and how an outcome is told."""
 
 import asyncio
-import json
 import ssl
 from contextlib import asynccontextmanager
 
@@ -16,36 +15,14 @@ from apportion.stores.etcd.address import tls
 from apportion.stores.etcd.gateway import message_of, pause_seconds
 from apportion.stores.etcd.messages import Life, json_of, problem_of, text_of
 from apportion.stores.etcd.wire import Distrusted, NoReply, Rejected, Unreached, Wire
+from tests.stores.net import Net, failing, refused, silence
 
 URL = "etcd://u:p@s0:1,s1:2,s2?namespace=crawl"
 
 
-class Net:
-    """Answers each request of a client with `answer(request)`; a request that opens a connection says so first."""
-
-    def __init__(self):
-        self.asked, self.clients, self.opens = [], [], True
-        self.answer = lambda request: httpx.Response(200, content=b"{}")
-
-    async def handle(self, request):
-        if self.opens and "trace" in request.extensions:
-            await request.extensions["trace"]("connection.connect_tcp.complete", {})
-            await request.extensions["trace"]("connection.connect_tcp.started", {})
-        self.asked.append(request)
-        answer = self.answer(request)
-        return await answer if asyncio.iscoroutine(answer) else answer
-
-    def client(self, trust, limits):
-        self.clients.append((httpx.AsyncClient(transport=httpx.MockTransport(self.handle)), limits))
-        return self.clients[-1][0]
-
-
 @pytest.fixture
 def net(monkeypatch):
-    made = Net()
-    monkeypatch.setattr(wires, "_client", made.client)
-    monkeypatch.setattr(wires.random, "randrange", lambda count: 0)
-    return made
+    return Net(monkeypatch)
 
 
 @asynccontextmanager
@@ -62,21 +39,6 @@ def played(story, url=URL):
             await story(wire)
 
     asyncio.run(main())
-
-
-def failing(error):
-    def answer(request):
-        raise error
-
-    return answer
-
-
-def refused(status, **fields):
-    return lambda request: httpx.Response(status, content=json.dumps(fields).encode())
-
-
-async def silence(request):
-    await asyncio.sleep(3600)
 
 
 def test_a_request_names_its_server_the_leader_and_a_token_if_there_is_one(net):

@@ -66,7 +66,7 @@ class Scene:
         parts = (self.watching, self.committing, self.ear, self.leases, self.clock)
         self.lookout = Lookout(*parts, is_polled=is_polled)
         self.polling = []  # a look is made by hand
-        for name in ("join", "leave", "nudge"):
+        for name in ("join", "leave", "nudge", "noticed"):
             setattr(self.lookout._polling, name, partial(self.polling.append, name))
         self.watches = {name: self.lookout.join(name, name[:1] + b"0") for name in (b"a/", b"b/")}
         self.counts()
@@ -119,7 +119,18 @@ def test_each_watch_counts_for_the_task_that_looks_and_a_hint_makes_it_look_at_o
     async def story(scene):
         scene.lookout.leave(scene.watches[b"a/"])
         scene.ear.heard()
-        assert ["join", "join", "leave", "nudge"] == scene.polling
+        scene.lookout.wrote()
+        assert ["join", "join", "leave", "nudge", "noticed"] == scene.polling
+
+    played(story)
+
+
+def test_the_error_that_ended_the_task_is_raised_where_a_watch_asks_for_it():
+    async def story(scene):
+        scene.lookout.require_running()
+        scene.lookout._polling.next_change = lambda: 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            scene.lookout.require_running()
 
     played(story)
 
@@ -269,7 +280,7 @@ def test_leases_are_read_when_it_is_time_and_what_they_show_may_spare_a_look():
         assert [(sql.COUNTERS, ())] == scene.watching.asked, "nothing is new"
         await scene.woken(after=0.1)
         assert [sql.TOUCHED] == [statement for statement, _ in scene.watching.asked]
-        await scene.woken(after=0.2)
+        await scene.woken(after=scene.lookout._reap_at - scene.clock.now)
         assert [sql.COUNTERS] == [statement for statement, _ in scene.watching.asked]
 
     played(story)

@@ -5,6 +5,7 @@ Needs the Debian package `redis-server`; see `tests/stores/rigs/redis.py`.
 
 import asyncio
 import json
+import os
 import subprocess
 from functools import partial
 from typing import get_args
@@ -262,6 +263,42 @@ async def test_tls_is_verified(make):
         await stores.connect(f"{url}?ca={folder}/absent")
     with pytest.raises(StoreUnavailable):
         await stores.connect(f"{url.replace(str(port), str(plain.port))}?ca={certificate}")  # no TLS there
+
+
+def connections(rig):
+    """Return how many connections the server has but for the one that asks."""
+    with rig.client() as client:
+        return len(client.client_list()) - 1
+
+
+async def until(is_so):
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.005)
+
+
+@runs
+async def test_a_handle_that_is_closed_leaves_no_connection_and_a_child_closes_none_of_its_parent(make):
+    rig = make()
+    store = await stores.connect(rig.url("crawl"))
+    assert 1 == connections(rig)
+    with pytest.MonkeyPatch.context() as child:
+        child.setattr(os, "getpid", lambda: -1)
+        await store.close()
+    assert 1 == connections(rig)
+    await store.scan("")
+    await store.close()
+    await until(lambda: connections(rig) == 0)
+
+
+@runs
+async def test_a_connect_that_is_refused_leaves_no_connection(make):
+    rig = make()
+    with rig.client() as client:
+        client.execute_command("ACL", "SETUSER", "half", "on", ">secret", "~*", "+@all", "-evalsha")
+    with pytest.raises(StoreDenied, match="lacks rights"):
+        await stores.connect(f"redis://half:secret@127.0.0.1:{rig.port}/0")
+    await until(lambda: connections(rig) == 0)
 
 
 @runs
