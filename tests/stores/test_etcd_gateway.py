@@ -370,15 +370,15 @@ def test_a_request_under_way_when_its_handle_is_closed_ends_as_one_of_a_closed_h
     played(story)
 
 
-def test_a_forked_child_asks_nothing_and_closes_nothing(net, monkeypatch):
+def test_a_forked_child_asks_nothing_and_closes_nothing(net):
     async def story(gateway):
         async with streaming(net, gateway) as (stream, _):
-            monkeypatch.setattr(os, "getpid", lambda: -1)
-            with pytest.raises(StoreClosed, match="forked"):
-                await gateway.ask("/a", {})
-            await stream.close()
-            await gateway.close()
-            monkeypatch.undo()
+            with pytest.MonkeyPatch.context() as child:
+                child.setattr(os, "getpid", lambda: -1)
+                with pytest.raises(StoreClosed, match="forked"):
+                    await gateway.ask("/a", {})
+                await stream.close()
+                await gateway.close()
             assert ({stream}, False) == (gateway.streams, gateway.closed)
             assert not any(client.is_closed for client, _ in net.clients)
 

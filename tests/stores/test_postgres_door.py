@@ -56,15 +56,14 @@ def newest(monkeypatch):
 
 @pytest.fixture
 def driver(monkeypatch):
-    """Hosts that were tried, and those that answer; `silent` ones take an hour."""
-    world = SimpleNamespace(tried=[], up={"h"}, silent=set())
+    """Hosts that were tried, and those that answer; `silent` ones take an hour, `slow` ones a moment."""
+    world = SimpleNamespace(tried=[], up={"h"}, silent=set(), slow=set())
 
     async def connect(target, *, autocommit):
         assert autocommit
         host = asked_of(target)["host"]
         world.tried.append(host)
-        if host in world.silent:
-            await asyncio.sleep(3600)
+        await asyncio.sleep(3600 if host in world.silent else 0.05 if host in world.slow else 0)
         if host not in world.up:
             raise psycopg.OperationalError(f"{host}: Connection refused")
         return host
@@ -129,8 +128,9 @@ def test_a_host_that_is_silent_is_left_for_the_next_within_what_the_caller_gives
 def test_one_host_of_many_has_less_time_than_the_only_one(driver, monkeypatch):
     monkeypatch.setattr(doors, "_HOST_OF_MANY_SECONDS", 0.01)
     monkeypatch.setattr(doors, "_CONNECT_SECONDS", 1.0)
-    driver.up, driver.silent = {"h2"}, {"h1"}
-    assert "h2" == asyncio.run(door_of(MANY).connect())
+    driver.up, driver.slow = {"h", "h1", "h2"}, {"h", "h1"}
+    assert "h2" == asyncio.run(door_of("postgresql://u@h1,h2/d").connect())
+    assert "h" == asyncio.run(door_of().connect())
     monkeypatch.setattr(doors, "_CONNECT_SECONDS", 0.01)
     driver.silent = {"h"}
     with pytest.raises(StoreUnavailable, match="nobody answered in time"):

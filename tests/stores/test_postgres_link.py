@@ -1,6 +1,7 @@
 """A link to a PostgreSQL server, over a door that is scripted: when it connects, looks, admits, and lets go."""
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -161,7 +162,7 @@ def test_a_server_that_turns_out_to_be_another_is_admitted_or_left():
     async def story(door, link):
         await link.send("a")
         door.server = replace(SERVER, fingerprint="7/2")
-        await link.open()
+        assert door.server == await link.open()
         assert ["look", "admit"] == door.told[4:6]
         door.server = replace(SERVER, fingerprint="7/3")
         door.fails = {"admit": [StoreUnavailable("postgresql://h/d", "the server is a standby")]}
@@ -295,6 +296,20 @@ def test_a_closed_link_takes_no_statement_and_lets_none_that_waits_through(monke
             await link.send("c")
         with pytest.raises(StoreClosed):
             await link.open()
+        assert ["a"] == door.told[3:]
+
+    played(story)
+
+
+def test_a_forked_child_sends_nothing_and_does_not_wait_for_what_its_parent_was_sending():
+    async def story(door, link):
+        async with busy(door, link, "a") as asked:
+            with pytest.MonkeyPatch.context() as child:
+                child.setattr(os, "getpid", lambda: -1)
+                with pytest.raises(StoreClosed, match="forked"):
+                    await asyncio.wait_for(link.send("b"), 1)
+                assert not link.ours
+        await asked[0]
         assert ["a"] == door.told[3:]
 
     played(story)

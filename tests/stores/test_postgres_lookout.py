@@ -180,6 +180,15 @@ def test_a_look_that_is_full_may_have_missed_keys_and_wakes_every_watch(count, w
     played(story)
 
 
+def test_a_revision_without_keys_wakes_nobody():
+    async def story(scene):
+        await begun(scene)
+        scene.touched(at=State(1, 7))
+        assert set() == await scene.woken(after=10.0)
+
+    played(story)
+
+
 def test_a_write_of_this_process_wakes_its_watches_and_is_not_looked_up_where_it_follows():
     async def story(scene):
         await begun(scene)

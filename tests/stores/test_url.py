@@ -156,7 +156,9 @@ def test_an_unknown_scheme_is_answered_with_the_nearest(url, near):
     assert near == error.nearest
 
 
-@pytest.mark.parametrize("url", ["", "work.db", "sqlite:work.db", "://", None, 7, b"sqlite:///a", "sqlite:///a\0b", "sqlite:///a.db\n"])
+@pytest.mark.parametrize(
+    "url", ["", "work.db", "sqlite:work.db", "://", None, 7, b"sqlite:///a", "sqlite:///a\0b", "sqlite:///a.db\n"]
+)
 def test_what_is_no_url_is_refused(url):
     refused(url)
 
