@@ -207,6 +207,29 @@ def test_a_task_that_nobody_awaits_ends_the_session_when_it_raises_and_the_membe
     assert "ZeroDivisionError: planted" in caplog.text
 
 
+def test_a_life_ends_after_all_that_it_began():
+    async def main():
+        shared, clock, told = memory(), SystemClock(), []
+
+        async def slow():
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.02)
+                told.append("the task")
+
+        driver = Driver(handle(shared), Sessions(handle(shared), clock), clock, OPTIONS)
+        running = asyncio.ensure_future(driver.run())
+        async with asyncio.timeout(10):
+            await until_serving(driver)
+            driver._aside(slow())
+            driver.leave()
+            await running
+        assert ["the task"] == told
+
+    asyncio.run(main())
+
+
 def test_another_number_of_partitions_is_final():
     async def main():
         shared = memory()

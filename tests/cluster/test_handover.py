@@ -77,6 +77,11 @@ def test_each_commit_writes_the_next_epoch_and_absolution_the_same():
             assert (3 if act is Act.ABSOLVE else 4) == outcome(act, orphan, ME).epoch
 
 
+@pytest.mark.parametrize("phase", Phase)
+def test_no_epoch_of_a_session_that_is_over_counts_as_served(phase):
+    assert 0 == HandOver(phase=phase, served=3).step(Event.OVER)[0].served
+
+
 @pytest.mark.parametrize(
     ("act", "given", "when", "written"),
     [

@@ -8,6 +8,7 @@ from apportion import Assignment, Topology
 from apportion.cluster.publishing import Publisher, publish
 from apportion.errors import Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
 from apportion.stores import Absent, Put, Unchanged
+from apportion.stores.requests import Space
 from tests.cluster.tables_sample import (
     HOWS,
     KEYS,
@@ -50,6 +51,34 @@ def test_a_value_of_many_chunks_is_published_within_the_limits_of_the_store():
     shared = asyncio.run(main())
     assert max(len(entry.records) for entry in shared.ledger.history) <= SMALL["max_operations"]
     assert len(shared.ledger.history) >= 3 * COMMITS
+
+
+class Exact(Failing):
+    """A store whose limits are those of the longest namespace."""
+
+    async def commit(self, *, when, puts=(), deletes=()):
+        Space("n" * 64).request(when, puts, deletes, self.capabilities())
+        return await self._inner.commit(when=when, puts=puts, deletes=deletes)
+
+
+@pytest.mark.parametrize("most", [{"max_commit_bytes": 3_000}, {"max_commit_bytes": 5_000}, {"max_operations": 9}])
+def test_a_publish_clears_as_much_away_as_the_store_takes_in_one_commit_and_no_more(most):
+    async def main():
+        shared, counts = memory(), []
+        store = Exact(handle(shared), limits={"max_value_bytes": 300} | most)
+        for number in range(90):
+            key = f"{KEYS.prefix}0.{number}/0"
+            await handle(shared).commit(when=[Absent(key=key)], puts=[Put(key=key, value=b"")])
+        for number in range(1, 5):
+            rows = ((number % 5,), *OLD.rows, *NEW.rows, *NEXT.rows)
+            value = Assignment(topology=Topology(OLD.topology.nodes, number=number), rows=rows)
+            published = await Publisher(store, NAME).publish(value)
+            assert (number, number == 1) == (published.version.number, published.is_snapshot)
+            counts.append(len(await unneeded(handle(shared))))
+        return counts
+
+    counts = asyncio.run(main())
+    assert 90 >= counts[0] > counts[1] > counts[2] > counts[3] > 0
 
 
 class Strict(Failing):

@@ -12,6 +12,7 @@ import pytest
 import apportion
 from apportion.errors import InvalidInput, NotPromised, StoreClosed
 from apportion.stores import Absent, Committed, Put, Refused
+from apportion.stores.facade import AsyncStore, SyncStore
 from apportion.stores.io_thread import io_thread
 
 WHEN, PUTS = [Absent(key="a")], [Put(key="a", value=b"1")]
@@ -39,6 +40,41 @@ def test_a_watch_yields_what_another_caller_commits_and_can_be_left():
         store.commit(when=WHEN, puts=PUTS)
         assert ["a"] == [event.key for event in next(changes).events]
         changes.close()
+
+
+class Watched:
+    """A store of which a watch yields one change and then waits, and writes down its end."""
+
+    def __init__(self):
+        self.ended, self._kept = threading.Event(), []
+
+    def watch(self, prefix, *, after):
+        self._kept.append(self._watch())  # nobody collects it
+        return self._kept[-1]
+
+    async def _watch(self):
+        try:
+            yield "a change"
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
+def test_a_watch_that_is_left_has_ended_in_the_store_too():
+    async def left():
+        watch = AsyncStore(store, io_thread()).watch("", after=0)
+        assert "a change" == await anext(watch)
+        await watch.aclose()
+        assert store.ended.is_set()
+
+    store = Watched()
+    asyncio.run(left())
+    store = Watched()
+    changes = SyncStore(store, io_thread()).watch("", after=0)
+    assert "a change" == next(changes)
+    assert not store.ended.is_set()
+    changes.close()
+    assert store.ended.wait(10)
 
 
 def test_an_async_watch_ends_when_its_store_is_closed():

@@ -1,5 +1,7 @@
 """Requests: what no store takes is refused before anything is sent, naming field, value and limit."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,6 +135,31 @@ def test_a_compare_names_a_revision_that_can_be(revision):
 )
 def test_a_commit_that_breaks_a_rule_is_refused_with_the_rule(when, puts, deletes, named):
     assert named in refused(request, when, puts, deletes)
+
+
+def test_a_commit_may_be_exactly_as_large_as_its_store_takes():
+    limits = replace(CAPABILITIES, max_value_bytes=9, max_operations=2, max_commit_bytes=46)
+    when, puts = [Absent(key="a"), Unchanged(key="b", revision=1)], [Put(key="a", value=b"x" * 9)]
+    assert 2 == len(SPACE.request(when, puts, ["b"], limits).compares)  # 7 bytes per key, "crawl/" included
+    SPACE.request(when, [*puts, Put(key="b", value=b"x" * 9)], [], limits)
+    for smaller in ({"max_value_bytes": 8}, {"max_operations": 1}, {"max_commit_bytes": 45}):
+        with pytest.raises(InvalidInput, match=next(iter(smaller))):
+            SPACE.request(when, [*puts, Put(key="b", value=b"x" * 9)], [], replace(limits, **smaller))
+    with pytest.raises(InvalidInput, match="max_operations"):
+        SPACE.request([Unchanged(key="b", revision=1), Absent(key="a")], puts, ["b"], replace(limits, max_operations=1))
+
+
+def test_the_least_and_the_most_of_each_number_are_taken():
+    assert [0.1, 604_800.0] == [checked_ttl(ttl, CAPABILITIES) for ttl in (0.1, 604_800)]
+    for ttl in (0.099, 604_800.1):
+        assert "0.1 .. 604800" in refused(checked_ttl, ttl, CAPABILITIES)
+    for after in (0, 2**63 - 1):
+        checked_after(after)
+    for number in (1, 2**63 - 1):
+        put = Put(key="a", value=b"", lease=number)
+        assert number == request([Absent(key="a")], [put]).puts[0][2]
+        assert number == request([Unchanged(key="a", revision=number)], [], ["a"]).compares[0][1]
+    assert "x" * 64 == Space("x" * 64).namespace
 
 
 def test_a_request_lists_its_keys_in_order():

@@ -1,6 +1,7 @@
 """The SQLite store: where it may stand, locks, forks, copies put in its place, and what becomes of a failed COMMIT."""
 
 import asyncio
+import gc
 import os
 import shutil
 import sqlite3
@@ -27,7 +28,7 @@ from apportion.stores.reaper import Counter
 from apportion.stores.requests import Request
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import open_sqlite
-from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.file import SqliteFile, _files
 from apportion.stores.sqlite.scan import Scanning
 from apportion.stores.sqlite.schema import make_schema, version_of
 from apportion.stores.sqlite.shared_file import SharedFile
@@ -514,6 +515,23 @@ def test_no_connection_is_open_while_the_process_forks(path, url):
         assert [] == runner.run(keys(store))
         assert path in open_files()
         runner.run(store.close())
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_not_collected_while_the_process_forks_and_is_afterwards_if_it_was_before(collects):
+    class File:
+        def let_go(self):
+            meanwhile.append(gc.isenabled())
+
+    before, meanwhile, file = gc.isenabled(), [], File()
+    _files.add(file)
+    (gc.enable if collects else gc.disable)()
+    try:
+        assert str(collects) == in_a_child(gc.isenabled)
+        assert (collects, [False]) == (gc.isenabled(), meanwhile)
+    finally:
+        _files.discard(file)
+        (gc.enable if before else gc.disable)()
 
 
 def open_files():

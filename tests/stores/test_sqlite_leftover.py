@@ -1,10 +1,13 @@
 """Whose a -wal is: files, -wal and -shm made byte by byte, as a checkpoint leaves them at each of its moments."""
 
+import asyncio
 import os
 import struct
 
 import pytest
 
+from apportion.stores import administration, connect
+from apportion.stores.sqlite import file as sqlite_file
 from apportion.stores.sqlite.leftover import has_leftover
 
 PAGE_BYTES = 512
@@ -102,3 +105,23 @@ def test_who_has_restored_it_does_not_ask_what_a_checkpoint_might_explain(tmp_pa
     assert not is_leftover(tmp_path, [NEW, OLD], wal, index)
     assert is_leftover(tmp_path, [NEW, OLD], wal, index, is_restored=True)
     assert not is_leftover(tmp_path, [NEW, NEW], wal, index, is_restored=True)
+
+
+def test_a_file_is_not_looked_at_while_this_process_has_it_open_and_is_when_another_file_is(tmp_path, monkeypatch):
+    looks = []
+    monkeypatch.setattr(sqlite_file, "has_leftover", lambda path, *, is_restored: looks.append(path.name))
+    ours, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "other"))
+
+    async def story():
+        store = await connect(ours)
+        looks.clear()
+        await administration(ours).inspect()
+        assert [] == looks
+        await (await connect(other)).close()
+        assert {"other.db"} == set(looks)
+        looks.clear()
+        await store.close()
+        await administration(ours).inspect()
+        assert {"ours.db"} == set(looks)
+
+    asyncio.run(story())

@@ -12,9 +12,11 @@ import pytest
 from apportion.errors import Compacted, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores import Absent, Committed, Put, Unchanged, connect
 from apportion.stores.clock import SystemClock
+from apportion.stores.requests import Request
 from apportion.stores.sqlite import ledger, shared_file
 from apportion.stores.sqlite.connection import open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.schema import make_schema
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import connected
 from apportion.stores.sqlite.turns import Turns
@@ -244,6 +246,20 @@ def test_history_is_bounded_in_bytes_and_its_newest_revision_is_kept(path, url, 
         await store.close()
 
     within(story())
+
+
+def test_history_is_forgotten_in_portions_down_to_the_bytes_that_are_kept_exactly(path, monkeypatch):
+    monkeypatch.setattr(ledger, "KEPT_BYTES", 1_000)
+    monkeypatch.setattr(ledger, "_FORGOTTEN_BYTES_AT_ONCE", 200)
+    oldest = []
+    with closing(open_sqlite(path)) as connection:
+        make_schema(connection)
+        for number in range(16):
+            key = b"%010d" % number
+            request = Request(((key, None),), ((key, bytes(90), None),), ())  # 100 bytes of history
+            ledger.commit(connection, ledger.state(connection), request)
+            oldest.append(connection.execute("SELECT min(revision) FROM event").fetchone()[0])
+    assert [1] * 12 + [4] * 3 + [7] == oldest
 
 
 # Refusals that pass

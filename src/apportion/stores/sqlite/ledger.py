@@ -130,7 +130,7 @@ def _oldest_kept(connection: Connection, newest: int) -> int:
     """Return the oldest revision of a history that is no larger than it may be; the newest is kept in any case."""
     left_bytes = int(value_of(connection, sql.HISTORY_BYTES))
     for revision, size_bytes in connection.execute(sql.BYTES_BY_REVISION).fetchall():
-        if left_bytes <= KEPT_BYTES or revision == newest:
+        if left_bytes <= KEPT_BYTES:
             return int(revision)
         left_bytes -= size_bytes
     return newest
