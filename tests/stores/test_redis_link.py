@@ -4,6 +4,8 @@ import asyncio
 import os
 import ssl
 from contextlib import asynccontextmanager
+from hashlib import sha1
+from itertools import count
 
 import pytest
 from redis.exceptions import ConnectionError as Disconnected
@@ -103,11 +105,11 @@ def played(story, *, greets=True, **answers):
     asyncio.run(main())
 
 
-def told(story, **answers):
+def told(story, clock=None, **answers):
     """Run a story of a server and a handle."""
 
     async def main(server, link):
-        store = RedisStore(link, "crawl", SystemClock())
+        store = RedisStore(link, "crawl", clock or SystemClock())
         await store.begin()
         await story(server, store)
         await store.close()
@@ -118,7 +120,12 @@ def told(story, **answers):
 def once(*answers):
     """Give these answers in turn; the last stays."""
     left = list(answers)
-    return lambda words: left.pop(0) if len(left) > 1 else left[0]
+
+    def answer(words):
+        found = left.pop(0) if len(left) > 1 else left[0]
+        return found(words) if callable(found) else found
+
+    return answer
 
 
 def test_every_new_connection_looks_at_the_server_and_tells_it_who_it_is():
@@ -383,6 +390,57 @@ def test_a_watch_of_a_server_that_is_away_asks_again_after_longer_and_longer_pau
 
     told(story, EVALSHA=ENTERED)
     assert [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 0.05] == pauses
+
+
+async def until(is_so):
+    while not is_so():
+        await asyncio.sleep(0)
+
+
+def test_leases_are_read_for_as_long_as_somebody_watches():
+    async def story(server, store):
+        server.answers[b"EVALSHA"] = [b"ok", []]
+        watches = [asyncio.create_task(anext(store.watch("", after=5))) for _ in range(2)]
+        await until(lambda: len(server.named(b"XREAD")) == 2)
+        reaping = store._reaping
+        for watch, is_left in zip(watches, (False, True), strict=True):
+            watch.cancel()
+            await asyncio.wait([watch])
+            await asyncio.sleep(0)
+            assert (is_left, is_left) == (reaping.cancelled(), store._reaping is None)
+        assert server.named(b"HGETALL")
+
+    told(story, EVALSHA=ENTERED, XREAD=SILENT, HGETALL=[])
+
+
+class Clock:
+    """Every look at it takes 0.3 s."""
+
+    now = 0.0
+
+    def elapsed(self):
+        self.now += 0.3
+        return self.now
+
+
+def test_a_lease_that_nobody_renews_is_ended_by_what_was_read_of_it_and_an_error_ends_no_reaping():
+    async def story(server, store):
+        renewed = count()
+
+        def read(words):
+            return [b"7", b"3 1000", b"8", b"%d 1000" % next(renewed)]
+
+        server.answers[b"HGETALL"] = once(No("OOM full"), ENDS, read)
+        server.answers[b"EVALSHA"] = [b"ok", []]
+        watch = asyncio.create_task(anext(store.watch("", after=5)))
+        end = sha1(scripts.END.encode(), usedforsecurity=False).hexdigest().encode()
+        await until(lambda: [words for words in server.named(b"EVALSHA") if words[1] == end])
+        (ended, *_) = [words for words in server.named(b"EVALSHA") if words[1] == end]
+        assert [b"7", b"5", b"7", b"3"] == ended[-4:]
+        watch.cancel()
+        await asyncio.wait([watch])
+
+    told(story, clock=Clock(), EVALSHA=ENTERED, XREAD=SILENT)
 
 
 def findings(**answers):
