@@ -1,7 +1,6 @@
 """One handle of an etcd cluster over a scripted transport: pages of a scan, tries of a commit, leases, and lives."""
 
 import asyncio
-import base64
 import json
 from dataclasses import replace
 from itertools import count
@@ -18,81 +17,11 @@ from apportion.stores.etcd import gateway as gateways
 from apportion.stores.etcd import store as etcd_stores
 from apportion.stores.etcd.messages import text_of
 from apportion.stores.etcd.store import EtcdStore, _page
-from tests.stores.net import Net, failing
+from tests.stores.net import LIFE, Cluster, Net, failing, no, replied
 
-LIFE = {"key": text_of(b"!apportion/incarnation"), "value": text_of(b"1 7 2"), "mod_revision": "2"}
 PUT = {"when": [Absent(key="a")], "puts": [Put(key="a", value=b"1")]}
 AWAY = failing(httpx.ConnectError("refused"))
 LOST = failing(httpx.ReadError("reset"))
-
-
-def refused(code, message, status=400):
-    """Return what the gateway answers when a server says no."""
-    return lambda request: httpx.Response(status, content=json.dumps({"code": code, "message": message}).encode())
-
-
-class Cluster:
-    """A cluster at revision 9 of life 1; `said` holds the answers of a path, in order, before the usual one."""
-
-    def __init__(self, net):
-        self.net, self.said, self.revision, self.life = net, {}, 9, LIFE
-        self.keys, self.asked = [], []
-        net.answer = self.answer
-
-    def answer(self, request):
-        path, lines = request.url.path, [json.loads(line) for line in request.content.splitlines()]
-        self.asked.append((path, lines[0]))
-        answer = self.said[path].pop(0) if self.said.get(path) else getattr(self, path.rpartition("/")[2])
-        if answer in (AWAY, LOST) or answer.__name__ == "<lambda>":
-            return answer(request)
-        replies = answer(*lines)
-        return httpx.Response(200, content=b"\n".join(json.dumps(each).encode() for each in replies))
-
-    @property
-    def header(self):
-        return {"cluster_id": "7", "revision": f"{self.revision}"}
-
-    @property
-    def lives(self):
-        return {"kvs": [self.life]} if self.life else {}
-
-    def page(self, wanted):
-        start = base64.b64decode(wanted["key"])
-        left = [each for each in self.keys if each >= start]
-        found = left[: wanted["limit"]]
-        kvs = [{"key": text_of(key), "value": text_of(b"v"), "mod_revision": "3"} for key in found]
-        return {"kvs": kvs, "more": len(left) > len(found)}
-
-    def range(self, body):
-        if base64.b64decode(body["key"]) == b"!apportion/incarnation":
-            return [{"header": self.header, **self.lives}]
-        return [{"header": self.header, **self.page(body)}]
-
-    def txn(self, body):
-        wanted = [each["request_range"] for each in body["success"] if "request_range" in each]
-        if len(wanted) == 2:
-            parts = [{"response_range": self.lives}, {"response_range": self.page(wanted[1])}]
-            return [{"header": self.header, "succeeded": True, "responses": parts}]
-        put = body["success"][0]["request_put"]
-        if put["key"] == LIFE["key"]:
-            self.life = {**LIFE, "value": put["value"]}
-        self.revision += 1
-        return [{"header": self.header, "succeeded": True}]
-
-    def status(self, body):
-        return [{"header": self.header, "raftAppliedIndex": f"{self.revision + 4}"}]
-
-    def grant(self, body):
-        return [{"header": self.header, "ID": "5", "TTL": body["TTL"]}]
-
-    def revoke(self, body):
-        return [{"header": self.header}]
-
-    def keepalive(self, *bodies):
-        return [{"result": {"header": self.header, "ID": each["ID"], "TTL": "9"}} for each in bodies]
-
-    def count(self, path):
-        return sum(path == asked for asked, _ in self.asked)
 
 
 @pytest.fixture
@@ -128,7 +57,7 @@ def played(story, cluster, url="etcd://s0?namespace=crawl"):
 
 
 def test_a_connect_that_fails_leaves_no_connection(cluster):
-    cluster.said = {"/v3/kv/range": [refused(7, "permission denied")]}
+    cluster.said = {"/v3/kv/range": [no(7, "permission denied")]}
     with pytest.raises(StoreDenied):
         played(None, cluster)
     assert all(client.is_closed for client, _ in cluster.net.clients)
@@ -176,7 +105,7 @@ def test_a_page_that_took_long_makes_the_next_one_small(cluster, monkeypatch):
 def test_a_scan_whose_pages_are_compacted_away_begins_anew_and_is_given_up_in_the_end(cluster, monkeypatch):
     monkeypatch.setattr(etcd_stores, "_FIRST_PAGE", 2)
     cluster.keys = [b"crawl/1", b"crawl/2", b"crawl/3"]
-    gone = refused(11, "etcdserver: mvcc: required revision has been compacted")
+    gone = no(11, "etcdserver: mvcc: required revision has been compacted")
 
     async def story(store):
         usual = cluster.range
@@ -194,7 +123,7 @@ def test_a_scan_whose_pages_are_compacted_away_begins_anew_and_is_given_up_in_th
         with pytest.raises(StoreUnavailable, match="compacted faster"):
             await store.scan("")
         assert ([], 10) == (cluster.said["/v3/kv/range"], cluster.count("/v3/kv/txn"))
-        cluster.said = {"/v3/kv/range": [refused(7, "permission denied")]}
+        cluster.said = {"/v3/kv/range": [no(7, "permission denied")]}
         with pytest.raises(StoreDenied):
             await store.scan("")
 
@@ -251,15 +180,13 @@ def test_a_commit_goes_out_only_after_a_look_over_its_connection(cluster):
 
 
 def test_a_commit_that_is_refused_tells_whether_it_was_in_the_life_it_knows(cluster):
-    def no(life):
-        return lambda request: httpx.Response(
-            200, content=json.dumps({"header": cluster.header, "responses": [{"response_range": life}]}).encode()
-        )
+    def met(life):
+        return lambda request: replied({"header": cluster.header, "responses": [{"response_range": life}]})
 
     async def story(store):
-        cluster.said = {"/v3/kv/txn": [no({"kvs": [LIFE]})]}
+        cluster.said = {"/v3/kv/txn": [met({"kvs": [LIFE]})]}
         assert Refused(revision=9) == await store.commit(when=[Unchanged(key="a", revision=3)], deletes=["a"])
-        cluster.said = {"/v3/kv/txn": [no({"kvs": [{**LIFE, "value": text_of(b"2 7 2")}]})]}
+        cluster.said = {"/v3/kv/txn": [met({"kvs": [{**LIFE, "value": text_of(b"2 7 2")}]})]}
         with pytest.raises(StoreWentBack, match="its incarnation is 2"):
             await store.commit(**PUT)
 
@@ -271,11 +198,10 @@ def test_a_commit_that_is_refused_tells_whether_it_was_in_the_life_it_knows(clus
 )
 def test_of_several_leases_the_one_that_has_ended_is_named(cluster, left, lost):
     cluster.timetolive = lambda body: [{"header": cluster.header, "ID": body["ID"], "TTL": f"{left[body['ID']]}"}]
-    cluster.timetolive.__name__ = "timetolive"
     puts = [Put(key=f"{lease}", value=b"", lease=lease) for lease in (8, 5, 6)] + [Put(key="9", value=b"")]
 
     async def story(store):
-        cluster.said = {"/v3/kv/txn": [refused(5, "etcdserver: requested lease not found")]}
+        cluster.said = {"/v3/kv/txn": [no(5, "etcdserver: requested lease not found")]}
         with pytest.raises(LeaseLost) as caught:
             await store.commit(when=[Absent(key=each.key) for each in puts], puts=puts)
         assert lost == caught.value.lease
@@ -286,7 +212,7 @@ def test_of_several_leases_the_one_that_has_ended_is_named(cluster, left, lost):
 @pytest.mark.parametrize("said", ["request is too large", "too many operations in txn", "larger than max (3 vs. 2)"])
 def test_a_commit_beyond_the_limits_of_the_servers_is_invalid(cluster, said):
     async def story(store):
-        cluster.said = {"/v3/kv/txn": [refused(3, said)]}
+        cluster.said = {"/v3/kv/txn": [no(3, said)]}
         with pytest.raises(InvalidInput, match="max-txn-ops"):
             await store.commit(**PUT)
 
@@ -304,7 +230,6 @@ def test_a_lease_has_whole_seconds_rounded_up_and_makes_patience_shorter(cluster
 def test_a_server_that_grants_longer_leases_than_was_asked_for_names_its_shortest(cluster):
     async def story(store):
         cluster.grant = lambda body: [{"header": cluster.header, "ID": "5", "TTL": f"{max(4, int(body['TTL']))}"}]
-        cluster.grant.__name__ = "grant"
         with pytest.raises(InvalidInput, match=r"4 \.\."):
             await store.grant(ttl_seconds=2)
         assert [{"ID": "5"}] == [body for path, body in cluster.asked if path == "/v3/lease/revoke"]
@@ -325,8 +250,8 @@ def test_many_leases_are_renewed_sixteen_at_a_time(cluster):
 
 
 def test_renewals_that_get_no_answer_are_asked_again_after_pauses_and_a_refusal_is_told(cluster, slept):
-    def half(*bodies):
-        return cluster.keepalive(bodies[0])
+    def half(request):
+        return cluster.keepalive(json.loads(request.content.splitlines()[0]))
 
     async def story(store):
         cluster.said = {"/v3/lease/keepalive": [half, half]}
@@ -335,7 +260,7 @@ def test_renewals_that_get_no_answer_are_asked_again_after_pauses_and_a_refusal_
         assert ([0.02, 0.04], 3) == (slept, cluster.count("/v3/lease/keepalive"))
         cluster.said = {"/v3/lease/keepalive": [lambda request: httpx.Response(200, content=b"junk\n")]}
         assert frozenset({1}) == await store.renew([1])
-        cluster.said = {"/v3/lease/keepalive": [refused(7, "permission denied")]}
+        cluster.said = {"/v3/lease/keepalive": [no(7, "permission denied")]}
         with pytest.raises(StoreDenied):
             await store.renew([1])
 
@@ -343,7 +268,7 @@ def test_renewals_that_get_no_answer_are_asked_again_after_pauses_and_a_refusal_
 
 
 def test_a_renewal_that_a_server_answers_with_an_error_is_asked_of_the_next_server(cluster):
-    def error(*bodies):
+    def error(request):
         return [{"error": {"grpc_code": 14, "message": "no leader"}}]
 
     async def story(store):
@@ -361,13 +286,13 @@ def test_a_renewal_that_a_server_answers_with_an_error_is_asked_of_the_next_serv
 
 
 def test_a_lease_of_no_time_has_ended_and_another_cluster_is_noticed(cluster):
-    def ended(*bodies):
+    def ended(request):
         return [
             {"result": {"header": cluster.header, "ID": "1"}},
             {"result": {"header": cluster.header, "ID": "2", "TTL": "1"}},
         ]
 
-    def other(*bodies):
+    def other(request):
         return [{"result": {"header": {"cluster_id": "8"}, "ID": "1", "TTL": "9"}}]
 
     async def story(store):
@@ -381,9 +306,9 @@ def test_a_lease_of_no_time_has_ended_and_another_cluster_is_noticed(cluster):
 
 def test_a_lease_that_is_gone_is_revoked_already_and_another_refusal_is_told(cluster):
     async def story(store):
-        cluster.said = {"/v3/lease/revoke": [refused(5, "etcdserver: requested lease not found")]}
+        cluster.said = {"/v3/lease/revoke": [no(5, "etcdserver: requested lease not found")]}
         await store.revoke(5)
-        cluster.said = {"/v3/lease/revoke": [refused(7, "permission denied")]}
+        cluster.said = {"/v3/lease/revoke": [no(7, "permission denied")]}
         with pytest.raises(StoreDenied):
             await store.revoke(5)
 

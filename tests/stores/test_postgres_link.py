@@ -31,12 +31,12 @@ SERVER = Server(
 
 
 class Connection:
-    """A connection that is whole until it is closed."""
+    """A connection that is whole until it is lost."""
 
-    closed = False
+    closed = is_lost = False
 
     async def close(self):
-        self.closed = True
+        self.closed = self.is_lost = True
 
 
 class Door:
@@ -64,6 +64,7 @@ class Door:
 
     async def look(self, connection, *, seconds):
         self._called("look", seconds)
+        assert connection is self.made[-1]
         return self.server
 
     async def admit(self, connection, server, *, seconds):
@@ -72,6 +73,7 @@ class Door:
     async def run(self, connection, statement, parameters, *, seconds):
         await self.gate.wait()
         self._called(statement, seconds)
+        assert connection is self.made[-1]
         return [(statement, *parameters)]
 
 
@@ -96,7 +98,7 @@ class Ear:
 
 @pytest.fixture(autouse=True)
 def whole(monkeypatch):
-    monkeypatch.setattr(links, "is_lost", lambda connection: connection.closed)
+    monkeypatch.setattr(links, "is_lost", lambda connection: connection.is_lost)
 
 
 def played(story, **options):
@@ -138,8 +140,9 @@ def test_a_connection_is_opened_looked_at_and_admitted_once_and_serves_every_sta
 def test_a_connection_that_was_lost_is_closed_and_another_one_opened():
     async def story(door, link):
         await link.send("a")
-        await door.made[0].close()
+        door.made[0].is_lost = True
         await link.send("b")
+        assert door.made[0].closed
         assert ["connect", "look", "admit", "a", "connect", "look", "admit", "b"] == door.told
 
     played(story)
@@ -344,6 +347,9 @@ def test_a_link_that_rests_gives_its_connection_back_and_not_before():
         first = link._resting
         await link.send("b")
         assert link._resting is first, "one timer, however many statements"
+        link._rested()
+        assert (link._connection, first is link._resting) == (door.made[0], False), "it was used a moment ago"
+        link._resting.cancel()
         link._used_at = links.time.monotonic() - 3599.0
         link._rested()
         assert (link._connection, first is link._resting) == (door.made[0], False)
@@ -360,7 +366,9 @@ def test_a_link_that_rests_gives_its_connection_back_and_not_before():
         while not door.made[0].closed:
             await asyncio.sleep(0)
         await link.send("d")
-        assert (2, True) == (len(door.made), link._resting is not None)
+        assert (2, False) == (len(door.made), link._resting.cancelled())
+        await link.close()
+        assert link._resting.cancelled()
 
     played(story, rest_seconds=3600.0)
 
