@@ -349,6 +349,7 @@ def test_a_link_that_rests_gives_its_connection_back_and_not_before():
         assert link._resting is first, "one timer, however many statements"
         link._rested()
         assert (link._connection, first is link._resting) == (door.made[0], False), "it was used a moment ago"
+        assert 3600 == pytest.approx(link._resting.when() - asyncio.get_running_loop().time(), abs=10)
         link._resting.cancel()
         link._used_at = links.time.monotonic() - 3599.0
         link._rested()
@@ -357,7 +358,8 @@ def test_a_link_that_rests_gives_its_connection_back_and_not_before():
         async with busy(door, link, "c") as asked:
             link._used_at = links.time.monotonic() - 3601.0
             link._rested()
-            assert link._resting is not None, "it does not rest: it is asked again"
+            left = link._resting.when() - asyncio.get_running_loop().time()
+            assert 1 == pytest.approx(left, abs=0.5), "it does not rest: it is asked again"
             link._resting.cancel()
         await asked[0]
         link._used_at = links.time.monotonic() - 3601.0

@@ -483,6 +483,11 @@ def test_doctor_finds_data_that_another_release_wrote_or_that_may_not_be_read(st
     assert [(verdict, True)] == [(each.verdict, says in each.found) for each in found.values() if says in each.found]
 
 
+def test_there_is_no_schema_and_no_counter_of_renewals():
+    store = RedisAdministration(parsed_url("redis://h/0"))
+    assert ((), ()) == (store.upgrade_statements(), asyncio.run(store.renewals()))
+
+
 def test_an_upgrade_tells_the_format_before_and_after():
     async def main():
         async with serving(HGET=once(None, b"1"), EVALSHA=ENTERED) as (server, url):
