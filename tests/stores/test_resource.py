@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.stores.resource import AsyncResource, SyncResource
 
 DEADLINE_SECONDS = 10.0
@@ -15,15 +16,17 @@ class Made:
     """What a resource is made of, and what has become of it."""
 
     def __init__(self, kind):
-        self.told, self.closed, self.fails = [], threading.Event(), True
+        self.told, self.closed, self.fails, self.is_away = [], threading.Event(), True, False
         self.resource = kind("call", self.begin, self.end, self.shown, around=self.around)
 
     async def begin(self):
         self.told.append("opened")
+        if self.is_away:
+            raise StoreUnavailable("s", "away")
         return "it"
 
     async def end(self, opened):
-        self.told.append("closed")
+        self.told.append("closed" if opened == "it" else f"closed {opened}")
         self.closed.set()
 
     def shown(self, opened, thread):
@@ -61,3 +64,32 @@ def test_an_interrupt_before_the_block_ends_what_is_around_it_and_closes_what_wa
     made.fails = False
     assert "it" == tried(made.resource)
     assert ["opened", "around", "not around", "closed"] == made.told[4:]
+
+
+@pytest.mark.parametrize("kind", [SyncResource, AsyncResource])
+def test_a_block_may_be_begun_again_after_its_end_and_after_one_that_could_not_be_opened(kind):
+    made = Made(kind)
+    made.fails, made.is_away = False, True
+    with pytest.raises(StoreUnavailable):
+        tried(made.resource)
+    made.is_away = False
+    assert ["it", "it"] == [tried(made.resource) for _ in range(2)]
+    assert ["opened", *["opened", "around", "not around", "closed"] * 2] == made.told
+
+
+@pytest.mark.parametrize("kind", [SyncResource, AsyncResource])
+def test_a_block_within_itself_is_refused_before_anything_is_opened(kind):
+    made = Made(kind)
+    made.fails = False
+
+    async def twice():
+        async with made.resource:
+            with pytest.raises(InvalidInput, match="one at a time"):
+                await made.resource.__aenter__()
+
+    if kind is AsyncResource:
+        asyncio.run(twice())
+    else:
+        with made.resource, pytest.raises(InvalidInput, match="one at a time"):
+            made.resource.__enter__()
+    assert ["opened", "around", "not around", "closed"] == made.told
