@@ -313,28 +313,6 @@ def test_a_handle_that_is_closed_ends_its_watch_and_a_child_is_told():
     played(story, [said(event(b"a", 6))])
 
 
-def test_a_silent_stream_is_looked_after_and_left_alone_where_nothing_has_happened():
-    async def story(scene):
-        scene.revision = 5
-        assert [(6, "a")] == await scene.changes(1)
-        assert (["look", "since", "since", "since"], 1) == (scene.looks, len(scene.opened))
-
-    played(story, [QUIET, life(5), QUIET, QUIET, said(event(b"a", 6))])
-
-
-def test_a_silent_stream_of_a_server_that_was_left_is_opened_at_the_next():
-    async def story(scene):
-        def leave():
-            scene.wire.current = 1
-            return QUIET
-
-        scene.opens[0][0] = leave
-        assert [(6, "a")] == await scene.changes(1)
-        assert [0, 1] == [stream.endpoint for stream in scene.opened]
-
-    played(story, [QUIET], [said(event(b"a", 6))])
-
-
 def quiet_for(scene, *times):
     """Silences at whose ends the clock shows these times."""
 
@@ -348,16 +326,42 @@ def quiet_for(scene, *times):
     return [until(at) for at in times]
 
 
+def test_a_silent_stream_is_looked_after_and_left_alone_where_nothing_has_happened():
+    async def story(scene):
+        scene.revision = 5
+        scene.opens = [[*quiet_for(scene, 2.0), life(5), *quiet_for(scene, 20.0, 99.0), said(event(b"a", 6))]]
+        assert [(6, "a")] == await scene.changes(1)
+        assert (["look", "since", "since", "since"], 1) == (scene.looks, len(scene.opened))
+
+    played(story)
+
+
+def test_a_silent_stream_of_a_server_that_was_left_is_opened_at_the_next():
+    async def story(scene):
+        def leave():
+            scene.wire.current = 1
+            return QUIET
+
+        scene.opens[0][0] = leave
+        assert [(6, "a")] == await scene.changes(1)
+        assert [0, 1] == [stream.endpoint for stream in scene.opened]
+
+    played(story, [QUIET, said(event(b"late", 6))], [said(event(b"a", 6))])
+
+
+TOO_LATE = said(event(b"late", 6))
+
+
 def test_a_silent_stream_is_opened_anew_where_the_store_went_on_each_time_later_up_to_a_bound():
     async def story(scene):
         # Opened at 0: behind for 2 s. Then it takes 4, 8, and at most 8 s: four times the patience.
         silences = [(1.9, 2.0), (5.9, 6.0), (13.9, 14.0), (21.9, 22.0), (29.9, 30.0)]
-        scene.opens = [quiet_for(scene, *each) for each in silences]
-        scene.opens.append([said(event(b"a", 6)), *quiet_for(scene, 31.9, 32.0)])
+        scene.opens = [[*quiet_for(scene, *each), TOO_LATE] for each in silences]
+        scene.opens.append([said(event(b"a", 6)), *quiet_for(scene, 31.9, 32.0), TOO_LATE])
         scene.opens.append([said(event(b"b", 9))])
         assert [(6, "a")] == await scene.changes(1)
         assert 6 == len(scene.opened)
-        assert all(not stream._messages for stream in scene.opened[:5])
+        assert all([TOO_LATE] == stream._messages for stream in scene.opened[:5])
         assert [(9, "b")] == await scene.changes(1), "something came: it takes 2 s again"
         assert 7 == len(scene.opened)
 
@@ -368,9 +372,9 @@ def test_of_very_many_streams_at_most_twenty_a_second_are_opened_anew():
     async def story(scene):
         scene.wire.streams = set(range(1000))
         ends = (2.0, 6.0, 14.0, 30.0, 62.0, 112.0, 162.0)  # at most 50 s each
-        scene.opens = [quiet_for(scene, end - 0.1, end) for end in ends]
+        scene.opens = [[*quiet_for(scene, end - 0.1, end), TOO_LATE] for end in ends]
         scene.opens.append([said(event(b"a", 6))])
         assert [(6, "a")] == await scene.changes(1)
-        assert all(not stream._messages for stream in scene.opened)
+        assert all([TOO_LATE] == stream._messages for stream in scene.opened[:-1])
 
     played(story)
