@@ -86,10 +86,13 @@ def test_a_block_within_itself_is_refused_before_anything_is_opened(kind):
         async with made.resource:
             with pytest.raises(InvalidInput, match="one at a time"):
                 await made.resource.__aenter__()
+            assert ["opened", "around"] == made.told
 
     if kind is AsyncResource:
         asyncio.run(twice())
     else:
-        with made.resource, pytest.raises(InvalidInput, match="one at a time"):
-            made.resource.__enter__()
+        with made.resource:
+            with pytest.raises(InvalidInput, match="one at a time"):
+                made.resource.__enter__()
+            assert ["opened", "around"] == made.told
     assert ["opened", "around", "not around", "closed"] == made.told
