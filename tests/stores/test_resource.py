@@ -17,6 +17,7 @@ class Made:
 
     def __init__(self, kind):
         self.told, self.closed, self.fails, self.is_away = [], threading.Event(), True, False
+        self.breaks = False
         self.resource = kind("call", self.begin, self.end, self.shown, around=self.around)
 
     async def begin(self):
@@ -28,6 +29,8 @@ class Made:
     async def end(self, opened):
         self.told.append("closed" if opened == "it" else f"closed {opened}")
         self.closed.set()
+        if self.is_away:
+            raise StoreUnavailable("s", "away")
 
     def shown(self, opened, thread):
         if self.fails:
@@ -41,6 +44,8 @@ class Made:
             yield
         finally:
             self.told.append("not around")
+            if self.breaks:
+                raise KeyboardInterrupt
 
 
 def tried(resource):
@@ -96,3 +101,40 @@ def test_a_block_within_itself_is_refused_before_anything_is_opened(kind):
                 made.resource.__enter__()
             assert ["opened", "around"] == made.told
     assert ["opened", "around", "not around", "closed"] == made.told
+
+
+@pytest.mark.parametrize("kind", [SyncResource, AsyncResource])
+def test_an_error_of_the_end_is_raised_or_is_a_note_to_the_error_of_the_block(kind):
+    made = Made(kind)
+    made.fails = False
+
+    async def block(error):
+        async with made.resource:
+            made.is_away = True
+            if error is not None:
+                raise error
+
+    def of(error):
+        made.is_away = False
+        if kind is AsyncResource:
+            asyncio.run(block(error))
+        else:
+            with made.resource:
+                made.is_away = True
+                if error is not None:
+                    raise error
+
+    with pytest.raises(StoreUnavailable):
+        of(None)
+    with pytest.raises(ZeroDivisionError) as caught:
+        of(ZeroDivisionError())
+    (note,) = caught.value.__notes__
+    assert note.startswith("Besides, StoreUnavailable: ")
+
+
+def test_an_interrupt_while_a_block_ends_closes_what_was_opened():
+    made = Made(SyncResource)
+    made.fails, made.breaks = False, True
+    with pytest.raises(KeyboardInterrupt):
+        tried(made.resource)
+    assert made.closed.wait(DEADLINE_SECONDS)
