@@ -207,27 +207,51 @@ def test_a_task_that_nobody_awaits_ends_the_session_when_it_raises_and_the_membe
     assert "ZeroDivisionError: planted" in caplog.text
 
 
-def test_a_life_ends_after_all_that_it_began():
-    async def main():
-        shared, clock, told = memory(), SystemClock(), []
+def test_a_life_ends_after_all_that_it_began_and_owns_nothing_meanwhile():
+    told = []
 
-        async def slow():
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await asyncio.sleep(0.02)
-                told.append("the task")
+    async def slow(driver):
+        try:
+            told.append(driver.holdings.get(0) is None)
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            told.append(driver.holdings.get(0) is None)
+            await asyncio.sleep(0.02)
+            told.append(driver.statistics.sessions)
 
-        driver = Driver(handle(shared), Sessions(handle(shared), clock), clock, OPTIONS)
-        running = asyncio.ensure_future(driver.run())
-        async with asyncio.timeout(10):
-            await until_serving(driver)
-            driver._aside(slow())
-            driver.leave()
-            await running
-        assert ["the task"] == told
+    async def story(store, driver, running):
+        await until_serving(driver)
+        driver._aside(slow(driver))
+        await asyncio.sleep(0)
+        driver._hear(ZeroDivisionError("planted"))
+        while driver.statistics.sessions < 2:
+            await driver.turn()
 
-    asyncio.run(main())
+    plays(story)
+    assert [False, True, 1] == told
+
+
+def test_a_member_names_its_former_sessions_in_the_life_of_the_store_that_they_were_of():
+    async def story(store, driver, running):
+        sessions = []
+        for count in (1, 2, 3):
+            while not driver.share.me.session:
+                await driver.turn()
+            assert tuple(sessions) == driver.view.members["a"].record.former
+            sessions.append(driver.share.me.session)
+            driver._hear(ZeroDivisionError("planted"))
+            while driver.statistics.sessions == count:
+                await driver.turn()
+        while not driver.share.me.session:
+            await driver.turn()
+        store.shared.ledger = memory(incarnation=2).ledger
+        store.shared.changed()
+        while driver.view.incarnation < 2 or not driver.share.me.session:
+            await driver.turn()
+        assert () == driver.view.members["a"].record.former
+
+    plays(story)
 
 
 def test_another_number_of_partitions_is_final():

@@ -4,6 +4,8 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +29,9 @@ from apportion.errors import (
 )
 from apportion.model.epoch import Epoch
 from apportion.placement import get
+from apportion.sim.loop import VirtualLoop
 from apportion.stores import Put, Unchanged, connect
+from apportion.stores.memory import Memory
 from tests.cluster.tables_sample import (
     KEYS,
     NAME,
@@ -188,6 +192,45 @@ def test_a_follower_whose_history_is_gone_reads_again():
             assert same(many(3), follower.routes.value)
 
     asyncio.run(main())
+
+
+def test_a_watch_that_breaks_off_is_begun_again_after_pauses_that_grow_until_it_showed_a_change():
+    loop, begun = VirtualLoop(Random(1)), []
+
+    class Broken(Unsteady):
+        shows = False
+
+        async def watch(self, prefix, *, after):
+            begun.append(loop.time())
+            if self.shows:
+                yield await anext(self._inner.watch(prefix, after=after))
+                begun[-1] = loop.time()
+            raise StoreUnavailable("the store", "no connection")
+
+    async def pauses(count):
+        del begun[:-1]
+        while len(begun) <= count:
+            await asyncio.sleep(0.01)
+        return [round(after - before, 2) for before, after in pairwise(begun)]
+
+    async def main():
+        clock = type("Clock", (), {"elapsed": lambda _: loop.time()})()
+        shared = Memory(clock)
+        store = Broken(handle(shared))
+        await publish(handle(shared), NAME, ring("a"))
+        follower = Following(store, NAME, clock=clock)
+        await follower.start()
+        assert [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0] == await pauses(7)
+        store.shows = True
+        await pauses(1)
+        await publish(handle(shared), NAME, ring("a", "b"))
+        assert [0.05] == (await pauses(1))
+        await follower.close()
+
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
 
 
 def test_a_watch_that_falls_silent_is_found_by_the_confirmation():

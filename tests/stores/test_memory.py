@@ -32,3 +32,23 @@ def test_a_watch_sees_the_end_of_a_lease_when_it_ends():
         assert [(b"1", 0.0), (None, 0.1)] == loop.run_until_complete(story())
     finally:
         loop.close()
+
+
+def test_a_lease_ends_though_its_clock_tells_more_than_the_clock_of_its_loop():
+    loop = VirtualLoop(random.Random(1))
+    loop._now = 2.0**40  # which tells a quarter of a millisecond
+
+    class Fine:
+        def elapsed(self):
+            return loop.time() - 2.0**40 + 0.00001
+
+    async def story():
+        store = MemoryStore(Memory(Fine()), "test")
+        lease = await store.grant(ttl_seconds=0.1001)  # less than that after 410 of its steps
+        await store.commit(when=[Absent(key="a")], puts=[Put(key="a", value=b"1", lease=lease.id)])
+        assert None is (await anext(store.watch("", after=1))).events[0].value
+
+    try:
+        loop.run_until_complete(story())
+    finally:
+        loop.close()

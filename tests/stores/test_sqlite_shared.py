@@ -16,6 +16,7 @@ from apportion.stores.requests import Request
 from apportion.stores.sqlite import ledger, shared_file
 from apportion.stores.sqlite.connection import open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.lookout import Lookout
 from apportion.stores.sqlite.schema import make_schema
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import connected
@@ -94,6 +95,36 @@ def test_a_change_wakes_the_watch_of_its_own_namespace_alone(url):
         assert 6 == (await quiet).revision
         await one.close()
         await other.close()
+
+    within(story())
+
+
+def test_while_the_store_is_away_no_lease_comes_nearer_to_its_end_and_no_watch_wakes(path):
+    class Clock:
+        now = 0.0
+
+        def elapsed(self):
+            return self.now
+
+    async def story():
+        clock, is_alive = Clock(), []
+        file = SqliteFile(path, "sqlite", SystemClock())
+        await file.open()
+        lease = await file.write(lambda connection: ledger.grant(connection, 2.0))
+        lookout, version = Lookout(file, clock), file.data_version
+        await lookout._look()  # all that it sees is news
+        event = lookout._watchers.join(b"a", b"b").next_change()
+
+        async def away():
+            raise StoreUnavailable("sqlite", "it is away")
+
+        for now in (1.0, 1.9, 2.5, 4.4, 4.6):
+            clock.now, file.data_version = now, away if now == 1.9 else version
+            await lookout._look()
+            is_alive.append(lease in {each.lease for each in await file.read(ledger.counters)})
+            assert is_alive[-1] is not event.is_set()
+        assert [True] * 4 + [False] == is_alive
+        file.close()
 
     within(story())
 
