@@ -10,7 +10,7 @@ from apportion.cluster.options import Options
 from apportion.cluster.records import GroupRecord, Keys, MemberRecord, encoded
 from apportion.cluster.session import Sessions
 from apportion.cluster.share import Commit
-from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreDenied, StoreUnavailable
+from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, StoreDenied, StoreUnavailable
 from apportion.stores import Absent, Committed, Put
 from apportion.stores.clock import SystemClock
 from tests.cluster.tables_sample import handle, memory
@@ -71,7 +71,7 @@ class Troubled:
 
     def __init__(self, shared):
         self._inner, self.shared, self.commits, self.errors = handle(shared), shared, [], 0
-        self.denied, self.away = False, 0
+        self.publishes, self.denied, self.away = [], False, 0
 
     async def scan(self, prefix):
         self._check()
@@ -79,9 +79,10 @@ class Troubled:
 
     async def commit(self, **asked):
         self._check()
-        if self.commits and any("/own/" in put.key for put in asked["puts"]):
-            self.errors += 1
-            raise self.commits.pop()
+        for errors, part in ((self.commits, "/own/"), (self.publishes, "table/")):
+            if errors and any(part in put.key for put in asked["puts"]):
+                self.errors += 1
+                raise errors.pop()
         return await self._inner.commit(**asked)
 
     async def watch(self, prefix, *, after):
@@ -139,6 +140,19 @@ def test_a_commit_that_fails_by_whatever_error_is_asked_for_again(error):
     async def story(store, driver, running):
         store.commits.append(error)
         await until_serving(driver)
+        assert (1, 1) == (store.errors, driver.statistics.sessions)
+
+    plays(story)
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("a store", "it is away"), Conflict("It did not hold.", "Read again."), Compacted(1, 2)]
+)
+def test_owners_that_could_not_be_published_are_published_a_moment_later_in_the_same_session(error):
+    async def story(store, driver, running):
+        store.publishes.append(error)
+        while not [item for item in (await store.scan("table/g/")).items if item.key == "table/g/head"]:
+            await asyncio.sleep(0.01)
         assert (1, 1) == (store.errors, driver.statistics.sessions)
 
     plays(story)

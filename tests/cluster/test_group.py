@@ -158,7 +158,7 @@ def test_the_sync_twin_does_the_same(url):
         threading.Timer(0.1, group.leave).start()
         assert (0, 1, 2, 3) == next(changes).lost
         assert [] == list(changes)
-        assert not group.is_alive
+        assert (False, False) == (group.is_ready, group.is_alive)
 
 
 def test_work_without_a_guard_is_told_at_once_and_all_of_it_when_the_group_is_left(url, caplog):

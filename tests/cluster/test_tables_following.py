@@ -533,6 +533,7 @@ def test_both_facades_publish_and_follow_one_name(tmp_path):
         assert (2, 2) == (routes.version.number, other.version.number)
         expected = Frozen(ring("a", "b", "c"))
         assert expected.route("k") == table.route("k") == other.route("k")
+        assert expected.preference("k", 1) == table.preference("k", 1) == other.preference("k", 1)
         assert expected.table(1).epoch == table.epoch
         assert (None, 0, table.version) == (table.trouble, table.drift_versions, table.heard)
         deadline = time.monotonic() + DEADLINE_SECONDS
