@@ -310,7 +310,9 @@ def test_a_forked_child_sends_nothing_and_does_not_wait_for_what_its_parent_was_
             with pytest.MonkeyPatch.context() as child:
                 child.setattr(os, "getpid", lambda: -1)
                 with pytest.raises(StoreClosed, match="forked"):
-                    await asyncio.wait_for(link.send("b"), 1)
+                    await asyncio.wait_for(link.open(), 1)
+                with pytest.raises(StoreClosed, match="forked"):
+                    link.send("b").send(None)  # at its first step: a child has no event loop
                 assert not link.ours
         await asked[0]
         assert ["a"] == door.told[3:]

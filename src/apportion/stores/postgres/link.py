@@ -75,6 +75,7 @@ class Link:
         `allowed` raises when the statement must not be sent any more. A caller that is cancelled leaves a statement
         running: to interrupt it costs one more connection, or this one.
         """
+        self._require_open()  # a forked child has no event loop to wait in
         sending = asyncio.get_running_loop().create_task(self._send(statement, parameters, allowed))
         sending.add_done_callback(_heard)
         return await asyncio.shield(sending)
