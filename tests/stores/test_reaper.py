@@ -3,6 +3,7 @@
 import heapq
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,6 +84,14 @@ def test_a_lease_that_was_away_from_one_read_begins_anew():
 def test_a_pause_is_never_longer_than_a_quarter_of_the_time_to_live(counts, ttl):
     counters = [Counter(lease=number, renewals=0, ttl_seconds=ttl) for number in range(1, counts + 1)]
     assert 0 < pause_of(counters) <= (0.5 if not counters else min(0.5, 0.25 * ttl))
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds"), [(0, 0.5), (1, 0.05), (50, 0.05), (100, 0.1), (250, 0.25), (1_000, 0.25)]
+)
+def test_reapers_that_all_read_everything_read_more_seldom_the_more_there_is(count, seconds):
+    counters = [Counter(lease=number, renewals=0, ttl_seconds=1.0) for number in range(count)]
+    assert seconds == pytest.approx(pause_of(counters))
 
 
 def pause_of(counters):
