@@ -130,9 +130,10 @@ def test_a_scan_whose_pages_are_compacted_away_begins_anew_and_is_given_up_in_th
     played(story, cluster)
 
 
-def test_a_scan_of_a_store_without_a_life_begins_one_and_scans_again(cluster):
+@pytest.mark.parametrize("life", [None, {**LIFE, "value": text_of(b"1 8 2")}], ids=["none", "of another cluster"])
+def test_a_scan_of_a_store_without_a_life_of_its_own_begins_one_and_scans_again(cluster, life):
     async def story(store):
-        cluster.life = None
+        cluster.life = life
         scan = await store.scan("")
         assert scan.incarnation == store._origin.life.incarnation > 1_700_000_000_000
         assert 10 == scan.revision
