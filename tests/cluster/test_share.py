@@ -88,6 +88,7 @@ def test_what_is_free_is_claimed_in_one_commit_and_then_served():
     assert {KEYS.own(0), KEYS.own(1), KEYS.own(3), KEYS.member("a")} == {compare.key for compare in commit.when}
     assert Unchanged(key=KEYS.member("a"), revision=1) in commit.when
     assert [Serve(partition=partition, epoch=1) for partition in (0, 1, 3)] == list(stage.done(commit))
+    assert None is stage.share.wakes_at()
 
 
 def test_a_commit_takes_as_many_moves_as_fit_and_the_rest_follow():
