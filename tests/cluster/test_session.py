@@ -8,13 +8,13 @@ import pytest
 from apportion import open_group
 from apportion.cluster.intake import Present
 from apportion.cluster.options import Options
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord, partition_of
+from apportion.cluster.records import LEAVES, GroupRecord, Keys, MemberRecord, partition_of
 from apportion.cluster.seat import Seat
 from apportion.cluster.session import Sessions
 from apportion.cluster.sharing import SharedSessions
 from apportion.cluster.view import View
 from apportion.errors import InvalidInput, StoreUnavailable, StoreWentBack
-from apportion.stores import Committed, Refused, Scan, Unknown, connect
+from apportion.stores import Committed, Item, Refused, Scan, Unknown, connect
 from apportion.stores.catalog import parsed_url
 from apportion.stores.clock import SystemClock
 
@@ -257,6 +257,26 @@ async def test_of_what_a_leaver_frees_together_all_is_freed_but_what_is_refused(
     done = [partition for freed in store.freed if stale not in freed for partition in freed]
     assert (1, {*range(5)} - {stale}) == (len(alone), set(done))
     assert len(done) == len(set(done))
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+@runs
+async def test_who_leaves_takes_the_request_to_leave_away_in_the_same_commit(is_asked):
+    class Noting(Silent):
+        async def commit(self, *, when, puts=(), deletes=()):
+            self.outcomes.append(([each.key for each in when], list(puts), deletes))
+            return Committed(revision=4)
+
+    keys = Keys(group="g")
+    store, view = Noting(revision=3), View(keys, 2)
+    options = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
+    seat = Seat(store, view, options, agreed=1, lease=7)
+    view.members["a"] = Present(session=1, record=MemberRecord(nonce=seat._nonce), lease=7, since=0.0)
+    if is_asked:
+        view.drains["a"] = Item(key=keys.drain("a"), value=LEAVES, revision=2, lease=7)
+    await seat.leave()
+    expected = [keys.member("a"), *([keys.drain("a")] if is_asked else [])]
+    assert [(expected, [], expected)] == store.outcomes
 
 
 @runs

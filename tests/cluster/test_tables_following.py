@@ -454,6 +454,8 @@ def test_a_follower_ends_with_its_store_and_still_routes():
         async with followed(ring("a", "b")) as (_, _, store, follower):
             await store.close()
             await until(lambda: isinstance(follower.trouble, StoreClosed))
+            with pytest.raises(StoreClosed):  # at once, not after that hour
+                await asyncio.wait_for(follower.refresh(follower.routes.version, within_seconds=3600), DEADLINE_SECONDS)
             assert follower.routes.route("k") in ("a", "b")
 
     asyncio.run(main())

@@ -11,7 +11,7 @@ import pytest
 
 import apportion
 from apportion.errors import InvalidInput, NotPromised, StoreClosed
-from apportion.stores import Absent, Committed, Put, Refused
+from apportion.stores import Absent, Committed, Put, Refused, memory
 from apportion.stores.facade import AsyncStore, SyncStore
 from apportion.stores.io_thread import io_thread
 
@@ -140,6 +140,12 @@ def test_an_error_is_the_stores_own_and_a_need_is_asked_for_at_the_start():
         pass
     with pytest.raises(InvalidInput, match="one that is compared"), apportion.sync.open_store("memory://") as store:
         store.commit(when=[], puts=PUTS)
+
+
+def test_a_store_that_lacks_a_need_is_closed_again():
+    with pytest.raises(NotPromised), apportion.sync.open_store("memory://lacking", needs=("durable",)):
+        pass
+    assert "lacking" not in memory._shared
 
 
 def test_a_thread_that_would_wait_for_itself_is_refused():
