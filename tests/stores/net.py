@@ -87,7 +87,7 @@ class Cluster:
         left = [each for each in self.keys if each >= start]
         found = left[: wanted["limit"]]
         kvs = [{"key": text_of(key), "value": text_of(b"v"), "mod_revision": "3"} for key in found]
-        return {"kvs": kvs, "more": len(left) > len(found)}
+        return {**({"kvs": kvs} if kvs else {}), **({"more": True} if len(left) > len(found) else {})}
 
     def range(self, body):
         if base64.b64decode(body["key"]) == b"!apportion/incarnation":

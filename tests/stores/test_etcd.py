@@ -521,6 +521,7 @@ def test_an_old_handle_does_not_commit_to_a_snapshot_that_was_restored_behind_it
 
     async def run():
         async with behind_a_proxy(kv_txn=committed) as (server, proxy, store):
+            assert store.capabilities().restore_seen
             await store.commit(**PUT)
             server.answers["/v3/maintenance/status"] = [{"header": header(70), "raftAppliedIndex": "5"}]
             server.answers["/v3/kv/range"] = [{"header": header(70), **LIFE}]  # others have written since
