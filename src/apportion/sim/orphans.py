@@ -22,8 +22,8 @@ class BoundedOrphan(GroupInvariant):
     """Once nothing fails any more, a partition without a live owner gets one within a bound. Measures the longest.
 
     The bound is a time to live, the back-off of its deaths and a second. Sessions whose process has said that it lives
-    on are no deaths. A static member has its grace, and an eager group lets go of everything first. Time in which every
-    member leaves or is drained does not count: nobody may own anything.
+    on are no deaths. A static member has its grace, and an eager group lets go of everything first. Time in which all
+    members are asked to leave does not count: none of them may own anything.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
@@ -32,15 +32,15 @@ class BoundedOrphan(GroupInvariant):
         self._known: set[str] = set()
         self._began = 0.0
         self._lived: set[int] = set()
-        self._manned_since: dict[str, float] = {}  # of each room that has a member who is not asked to go
+        self._leaving: dict[str, float] = {}  # rooms all of whose members were asked to go, and until when they were
 
     def began(self, fact: Began) -> None:
         """Take who has an owner in this life of the store."""
         super().began(fact)
-        self._since, self._began, self._lived, self._manned_since = {}, fact.at, set(), {}
+        self._since, self._began, self._lived, self._leaving = {}, fact.at, set(), {}
         self._known = {item.key for item in fact.items if split(item.key)[1] == "own"}
         self._note_lived((item.key, item) for item in fact.items)
-        self._note_manned({item.key for item in fact.items}, fact.at)
+        self._note_leaving({item.key for item in fact.items}, fact.at)
 
     def changed(self, fact: Changed) -> None:
         """Look at who got an owner, and remember who lost it."""
@@ -50,8 +50,8 @@ class BoundedOrphan(GroupInvariant):
             since = self._since.pop(key, fact.at if key in self._known else self._began)
             self._known.add(key)
             self.figure = max(self.figure, fact.at - since)
-            manned = self._manned_since.get(split(key)[0], fact.at)
-            late = 0.0 if calm is None else fact.at - max(since, calm, manned) - self._bound_seconds(key, old)
+            begins = max(since, fact.at if calm is None else calm, self._leaving.get(split(key)[0], 0.0))
+            late = fact.at - begins - self._bound_seconds(key, old)
             if new.owner is not None and late > 0:
                 self.broken(f"{key} had no owner for {fact.at - since:.3f} s, {late:.3f} s too long: {old}")
             if new.owner is None:
@@ -59,7 +59,7 @@ class BoundedOrphan(GroupInvariant):
         self._note_lived(fact.items)
         if not {"member", "drain"}.isdisjoint(split(key)[1] for key, _ in fact.items):
             items = self.history.items | dict(fact.items)
-            self._note_manned({key for key, item in items.items() if item is not None}, fact.at)
+            self._note_leaving({key for key, item in items.items() if item is not None}, fact.at)
         gone = {key for key, item in fact.items if item is None and split(key)[1] == "member"}
         if gone:
             self._orphan(gone, fact.at)
@@ -77,10 +77,12 @@ class BoundedOrphan(GroupInvariant):
             if item is not None and split(key)[1] == "member":
                 self._lived.update(decoded(MemberRecord, item.value).former)
 
-    def _note_manned(self, keys: set[str], at: float) -> None:
-        members = (split(key) for key in keys if split(key)[1] == "member")
-        manned = {room for room, _, member in members if f"{room}drain/{member}" not in keys}
-        self._manned_since = {room: self._manned_since.get(room, at) for room in manned}
+    def _note_leaving(self, keys: set[str], at: float) -> None:
+        self._leaving = {room: min(until, at) for room, until in self._leaving.items()}
+        members = {key for key in keys if split(key)[1] == "member"}
+        staying = {key for key in members if key.replace("/member/", "/drain/") not in keys}
+        rooms, stays = ({split(key)[0] for key in some} for some in (members, staying))
+        self._leaving |= dict.fromkeys(rooms - stays, float("inf"))
 
     def _orphan(self, gone: set[str], at: float) -> None:
         for key, item in self.history.items.items():
