@@ -76,7 +76,7 @@ def left_behind(rig, call, caplog, record_property, *, step, is_here):
 @pytest.mark.parametrize("is_here", [True, False], ids=["own loop", "I/O thread"])
 @pytest.mark.parametrize("call", CALLS)
 def test_nothing_is_left_of_a_call_that_is_cancelled_at_many_a_turn(rig, call, is_here, caplog, record_property):
-    assert {} == left_behind(rig, call, caplog, record_property, step=1 if is_here else 4, is_here=is_here)
+    assert {} == left_behind(rig, call, caplog, record_property, step=1 if is_here else 12, is_here=is_here)
 
 
 @pytest.mark.soak
