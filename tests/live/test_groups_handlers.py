@@ -116,7 +116,7 @@ def test_a_handler_that_hangs_in_a_thread_costs_the_session_which_begins_anew_wh
         serving = asyncio.create_task(asyncio.to_thread(serve))
         await until(lambda: ann.statistics.given_up)
         assert (1, "stuck: work on 2 makes no progress") == (ann.statistics.given_up, ann.statistics.stuck)
-        assert [] == list(ann.owned)
+        await until(lambda: [] == list(ann.owned))
         done.set()
         await until(lambda: 2 in [partition for partition, epoch in called if epoch > 1])
         ann.leave()
