@@ -269,7 +269,7 @@ class Share:
             self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)
         elif answer.is_refused:
             self._fail(fresh, now, actions)
-        else:  # a reply that is lost is asked for at once, a store that is away is not
+        else:  # the first time at once, for only the reply may be lost; later after pauses, for the store may be away
             doubtful = {move.partition for move in fresh}
             self._fail(fresh, now, actions)
             self._again.update(dict.fromkeys(doubtful - self._in_doubt, now))
