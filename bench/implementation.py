@@ -52,4 +52,4 @@ def profile() -> str | None:
 
 def _native() -> ModuleType:
     """Return the module that chooses; not imported above, because it reads the switch when it is."""
-    return import_module("apportion.placement.native")
+    return import_module("apportion.native")

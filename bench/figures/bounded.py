@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from unittest.mock import patch
 
-from apportion import Rendezvous, Ring
-from apportion.placement import native
+from apportion import Rendezvous, Ring, native
 from apportion.placement.bounded import Bounded, BoundedAssignment
 from bench import implementation
 from bench.clock import race, speed_ratio, spread

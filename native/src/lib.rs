@@ -1,7 +1,7 @@
 //! `apportion._native`: the native twin of the calls that are made by the million.
 //!
 //! Promises: the answers of the reference in Python, bit for bit, and its errors. Refuses: state that Python cannot
-//! rebuild, and anything that the reference does not do. `apportion.model.native` is the one place that loads it.
+//! rebuild, and anything that the reference does not do. `apportion.native` is the one place that loads it.
 
 mod answers;
 mod balance;

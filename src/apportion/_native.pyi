@@ -1,4 +1,4 @@
-"""The native twin (see `native/`), which is absent where it could not be built; `model.native` loads it."""
+"""The native twin (see `native/`), which is absent where it could not be built; `apportion.native` loads it."""
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from apportion.placement import native
+from apportion import native
 from bench.elsewhere import ROOT
 from bench.implementation import refusal
 from tests.native.comparing import needs_twin
@@ -52,7 +52,7 @@ def test_only_an_optimised_twin_is_measured_unless_the_reference_was_asked_for(i
         ("sys.modules['apportion._native'] = None", {}, "no native twin to measure: the native twin was not built"),
         ("", {"APPORTION_NATIVE": "0"}, "no native twin to measure: APPORTION_NATIVE=0"),
         (
-            "from apportion.placement import native; native.extension = types.SimpleNamespace(PROFILE='debug')",
+            "from apportion import native; native.extension = types.SimpleNamespace(PROFILE='debug')",
             {},
             "the native twin has the debug profile",
         ),

@@ -4,8 +4,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from apportion import ApportionError, Jump, Modulo, Rendezvous, Ring, Slots, Table, Topology, placement
-from apportion.placement import PlacementSpec, native
+from apportion import ApportionError, Jump, Modulo, Rendezvous, Ring, Slots, Table, Topology, native, placement
+from apportion.placement import PlacementSpec
 from tests.contracts import promises
 
 JUMP, MODULO, RENDEZVOUS, RING, SLOTS = map(placement.get, ("jump", "modulo", "rendezvous", "ring", "slots"))

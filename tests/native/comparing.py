@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from apportion import hashers
+from apportion import hashers, native
 from apportion.errors import ApportionError, InvalidInput
-from apportion.placement import native, router
+from apportion.placement import router
 from apportion.placement.circle import Circle
 from apportion.placement.keys import key_bytes, listed
 from apportion.placement.ring import _check_tokens, _token_count

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import Rendezvous, Ring, hashers
+from apportion import Rendezvous, Ring, hashers, native
 from apportion.errors import InvalidInput, InvariantBroken
-from apportion.placement import bounded, native
+from apportion.placement import bounded
 from apportion.placement.bounded import Bounded
 from apportion.placement.maglev import Maglev
 from apportion.placement.multiprobe import MultiProbe

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import hashers
-from apportion.placement import native
+from apportion import hashers, native
 from tests.native.comparing import agreed, bulk_reference, hammered, is_refused, needs_twin
 from tests.native.forged import Arrow, Chunked, numbers
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import hashers
-from apportion.placement import native
+from apportion import hashers, native
 from tests.native.comparing import agreed, bulk_reference, is_refused, needs_twin
 
 pytestmark = needs_twin

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import Node, Topology, hashers
+from apportion import Node, Topology, hashers, native
 from apportion.placement import (
     Jump,
     Modulo,
@@ -12,7 +12,6 @@ from apportion.placement import (
     envoy_maglev,
     maglev,
     multiprobe,
-    native,
 )
 from apportion.placement.choose_k import ChooseK
 from apportion.placement.kafka import Kafka

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apportion import native
 from apportion.balance.helix.circle import reference_tokens
 from apportion.balance.helix.crush import reference_lists
 from apportion.balance.helix.drawing import draw, reference_draw
@@ -14,7 +15,6 @@ from apportion.balance.helix.request import Request
 from apportion.balance.helix.straws import Straws
 from apportion.balance.helix.tree import Tree
 from apportion.balance.java.values import reference_hash, string_hash
-from apportion.placement import native
 from tests.balance.helix.clusters import NAMES, clusters
 from tests.native.comparing import answered_by_the_twin, needs_twin
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.placement import catalog, hashers, native
+from apportion import native
+from apportion.placement import catalog, hashers
 from tests.native.comparing import answered_by_the_twin, needs_twin
 
 pytestmark = needs_twin

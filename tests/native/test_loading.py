@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from apportion import __version__
-from apportion.placement import native
-from apportion.placement.native import State
+from apportion import __version__, native
+from apportion.native import State
 from tests.native.comparing import needs_twin
 
 PROBE = Path(sys.prefix) / "native.probe"
@@ -86,7 +85,7 @@ def test_the_twin_is_optimised_and_of_this_version():
 
 def test_the_switch_selects_the_reference_and_does_not_load_the_twin():
     assert ("reference (APPORTION_NATIVE=0)", "", None, 0) == implementation(APPORTION_NATIVE="0")
-    code = "import sys; from apportion.placement import native; print(native.extension, *sys.modules)"
+    code = "import sys; from apportion import native; print(native.extension, *sys.modules)"
     extension, *modules = finished(code, APPORTION_NATIVE="0").stdout.split()
     assert ("None", False) == (extension, "apportion._native" in modules)
 

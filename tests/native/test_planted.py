@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import apportion
-from apportion.placement import native
+from apportion import native
 from tests.native.comparing import needs_twin
 
 pytestmark = [needs_twin, pytest.mark.slow]

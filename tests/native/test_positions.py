@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import hashers
+from apportion import hashers, native
 from apportion.errors import ApportionError, InvalidInput
-from apportion.placement import native
 from apportion.placement.keys import MAX_KEY_BYTES
 from tests.native.comparing import SECRET, SECRETS, answered_by_the_twin, needs_twin, reference, twin
 from tests.placement import test_golden, test_hashers

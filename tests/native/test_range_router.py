@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import Node, Topology, group_keys
-from apportion.placement import native
+from apportion import Node, Topology, group_keys, native
 from apportion.placement.range_router import ReferenceRangeRouter
 from apportion.placement.ranges import Ranges
 from tests import worlds

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import Rendezvous, hashers
+from apportion import Rendezvous, hashers, native
 from apportion.errors import NotEnoughNodes
-from apportion.placement import native
 from tests import worlds
 from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin
 

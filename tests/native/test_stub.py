@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import apportion
-from apportion.placement import native
+from apportion import native
 from tests.native.comparing import needs_twin
 
 STUB = Path(apportion.__file__).parent / "_native.pyi"

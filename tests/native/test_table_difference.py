@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import Ring, Table, Topology, decode, encode, plan
+from apportion import Ring, Table, Topology, decode, encode, native, plan
 from apportion.errors import InvalidInput
-from apportion.placement import native
 from tests import invariants, worlds
 from tests.native.comparing import answered_by_the_twin, hammered, needs_twin
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
 
+from apportion import native
 from apportion.balance.augment import NOTHING, Augmenting, Open
 from apportion.balance.evening import even_out
 from apportion.balance.quotas import Demand, LoadBounds
 from apportion.errors import InvariantBroken
 from apportion.model.rows import Rows
-from apportion.placement import native
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

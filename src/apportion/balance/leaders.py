@@ -8,11 +8,11 @@ from array import array
 from collections.abc import Sequence
 from fractions import Fraction
 
+from apportion import native
 from apportion.balance.augment import NOTHING, Augmenting, Open
 from apportion.balance.evening import even_out
 from apportion.balance.quotas import LoadBounds
 from apportion.model.rows import Rows
-from apportion.placement import native
 
 
 def choose_leaders(

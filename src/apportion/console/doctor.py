@@ -5,11 +5,11 @@ import platform
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
-from apportion import __version__
+from apportion import __version__, native
 from apportion.console.doctor_store import doctor_store
 from apportion.console.output import print_columns, print_json
 from apportion.errors import ApportionError
-from apportion.placement import Ring, catalog, hashers, native
+from apportion.placement import Ring, catalog, hashers
 
 # Hashes of b"apportion" and one route, from the first release: fixed for ever.
 KNOWN_HASHES = {

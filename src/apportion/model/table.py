@@ -15,8 +15,8 @@ from itertools import compress, pairwise
 from struct import pack
 from typing import Self
 
+from apportion import native
 from apportion.errors import BadRange, InvalidInput, PlanRefused, shown
-from apportion.model import native
 from apportion.model.epoch import Epoch, content_digest
 from apportion.model.plan import Change
 from apportion.model.token import POSITIONS, KeyRange, Position, Slot, check_position, is_before, slot_start

@@ -21,10 +21,10 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import NoReturn, Protocol, Self
 
+from apportion import native
 from apportion.errors import InvalidInput, InvariantBroken, NotEnoughNodes
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
-from apportion.placement import native
 from apportion.placement.api import Placement
 from apportion.placement.hashers import Hasher, native_name
 from apportion.placement.keys import key_bytes, listed

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from itertools import islice, repeat
 from typing import Self
 
+from apportion import native
 from apportion.errors import DuplicateNode, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology, check_name
-from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation

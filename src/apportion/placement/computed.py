@@ -8,11 +8,11 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from apportion import native
 from apportion.errors import BadWeight, NoNodes, NotEnoughNodes
 from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.topology import Node, Topology
-from apportion.placement import native
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, native_name
 from apportion.placement.keys import check_threads, key_bytes, listed

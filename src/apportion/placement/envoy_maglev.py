@@ -25,10 +25,10 @@ from heapq import heapreplace
 from math import isqrt
 from typing import Self
 
+from apportion import native
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import Node, Topology
-from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed
 from apportion.placement.envoy import host_shares

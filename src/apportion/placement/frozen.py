@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
 
+from apportion import native
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
 from apportion.model import codec
 from apportion.model.forms import TABLE_MEMBERS, topology_of
@@ -16,7 +17,7 @@ from apportion.model.plan import Key
 from apportion.model.shapes import integer, members, text
 from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.topology import Topology
-from apportion.placement import catalog, native
+from apportion.placement import catalog
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Hasher, resolve
 from apportion.placement.keys import key_bytes

@@ -7,9 +7,9 @@ from array import array
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from apportion import native
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
-from apportion.placement import native
 from apportion.placement.api import Placement
 from apportion.placement.keys import listed
 

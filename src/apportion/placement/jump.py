@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
+from apportion import native
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology
-from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation

@@ -20,10 +20,10 @@ from itertools import islice
 from struct import unpack_from
 from typing import ClassVar, Self
 
+from apportion import native
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology
-from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation

@@ -6,12 +6,12 @@ Promises: what the table itself answers. Refuses: lists of more than one owner; 
 from dataclasses import dataclass
 from struct import pack
 
+from apportion import native
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Change
 from apportion.model.table import table_epoch
 from apportion.model.token import KeyRange
 from apportion.model.topology import Topology
-from apportion.placement import native
 from apportion.placement.tabular import Tabular
 
 

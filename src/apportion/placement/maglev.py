@@ -26,12 +26,12 @@ from heapq import heapreplace
 from math import isqrt
 from typing import Self
 
+from apportion import native
 from apportion.errors import InvalidInput, NoNodes
 from apportion.model.plan import Key
 from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.token import POSITIONS, KeyRange, slot_start
 from apportion.model.topology import Node, Topology
-from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed
 from apportion.placement.explanation import Explanation

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
+from apportion import native
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
-from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation

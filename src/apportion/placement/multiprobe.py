@@ -24,11 +24,11 @@ from heapq import merge
 from itertools import pairwise
 from typing import Self
 
+from apportion import native
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Topology
-from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation

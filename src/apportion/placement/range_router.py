@@ -12,10 +12,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from apportion import native
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.model.token import Position
-from apportion.placement import native
 from apportion.placement.api import index_buffer
 from apportion.placement.keys import check_threads, key_bytes, listed
 from apportion.placement.spread import Spread

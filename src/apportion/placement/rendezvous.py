@@ -19,10 +19,10 @@ from functools import partial
 from heapq import merge
 from typing import Self
 
+from apportion import native
 from apportion.errors import NoNodes
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
-from apportion.placement import native
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.computed import Computed
 from apportion.placement.explanation import Explanation

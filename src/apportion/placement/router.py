@@ -12,11 +12,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from apportion import native
 from apportion.errors import BadRange
 from apportion.model.plan import Key
 from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Node, Topology
-from apportion.placement import native
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, position_of
 from apportion.placement.keys import check_threads, key_bytes, listed

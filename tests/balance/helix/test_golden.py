@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion import Node, Topology, balance
-from apportion.placement import native
+from apportion import Node, Topology, balance, native
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "helix"
 NAMES = {

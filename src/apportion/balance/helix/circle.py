@@ -11,12 +11,12 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from apportion import native
 from apportion.balance.helix.card_dealing import Held
 from apportion.balance.helix.jenkins import hash1, hash2, hash3
 from apportion.balance.helix.tree import Zone
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.java.values import string_hash
-from apportion.placement import native
 
 TOKENS_PER_NODE = 1000
 

@@ -9,6 +9,7 @@ Source: `CrushRebalanceStrategy` of Apache Helix 2.0, after Weil et al. 2006.
 
 from collections.abc import Iterable, Sequence
 
+from apportion import native
 from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.drawing import reference_draw
 from apportion.balance.helix.group import owners_of, taken
@@ -18,7 +19,6 @@ from apportion.balance.helix.tree import Tree
 from apportion.balance.java.values import reference_hash
 from apportion.model.assignment import PreferenceList
 from apportion.model.topology import Topology
-from apportion.placement import native
 
 MOST_TRIES = 10
 

@@ -7,8 +7,8 @@ Source: `CRUSHPlacementAlgorithm.select` of Helix, after Weil et al. 2006.
 
 from collections.abc import Collection, Sequence
 
+from apportion import native
 from apportion.balance.helix.straws import Straws
-from apportion.placement import native
 
 MOST_RETURNS = 50
 

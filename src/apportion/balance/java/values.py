@@ -6,7 +6,7 @@ Source: the Java language specification; `java.lang.String`, whose documentation
 
 from struct import Struct, iter_unpack
 
-from apportion.placement import native
+from apportion import native
 
 MAX_INT = 2**31 - 1
 
