@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Literal, cast
 
 import apportion
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 
 GROUP = "bench"
 POISON = 0

@@ -17,7 +17,7 @@ from importlib import import_module
 import apportion
 from apportion.cluster.facade import AsyncGroup
 from apportion.errors import NotOwner
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 
 GROUP = "bench"
 HOLD_SECONDS, BEAT_SECONDS, AGAIN_SECONDS = 0.1, 0.02, 0.01

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 
 DEADLINE_SECONDS = 60.0
 _CLOCK = SystemClock()

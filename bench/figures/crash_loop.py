@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 from bench.goal import at_least, at_most
 from bench.group_member import POISON
 from bench.groups import Crew

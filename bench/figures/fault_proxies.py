@@ -17,9 +17,9 @@ from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.proxy import Proxy
 from apportion.sim.conformance.rig import Rig
-from apportion.stores.clock import SystemClock
 from bench import engines
 from bench.goal import Goal, at_most
 from bench.holders import Holders, Stop, overlaps, tokens_twice

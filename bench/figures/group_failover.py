@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from statistics import median
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
-from apportion.stores.clock import SystemClock
 from bench import engines
 from bench.goal import at_most
 from bench.groups import Crew

@@ -10,8 +10,8 @@ With `TMPDIR=/dev/shm` the engines are in memory: gaps without the disk.
 import asyncio
 from time import perf_counter
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
-from apportion.stores.clock import SystemClock
 from bench import engines
 from bench.figures.store_commit import one_caller
 from bench.goal import Goal, at_most

@@ -10,9 +10,9 @@ import os
 from collections import Counter
 from pathlib import Path
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
 from apportion.stores import CoordinationStore, connect
-from apportion.stores.clock import SystemClock
 from bench import engines
 from bench.goal import at_most
 from bench.groups import Crew

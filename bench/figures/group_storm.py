@@ -8,8 +8,8 @@ import asyncio
 import random
 import signal
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
-from apportion.stores.clock import SystemClock
 from bench import engines
 from bench.goal import at_most
 from bench.groups import Crew

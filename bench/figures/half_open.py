@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.proxy import Proxy
 from apportion.sim.conformance.rig import Rig
-from apportion.stores.clock import SystemClock
 from bench import engines
 from bench.goal import Goal, at_most
 from bench.holders import Holders

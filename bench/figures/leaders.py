@@ -6,8 +6,8 @@ A process that lives on counts as no death; after the third death in a row the n
 import signal
 
 from apportion.cluster.deaths import wait_seconds
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
-from apportion.stores.clock import SystemClock
 from bench import engines
 from bench.goal import at_most
 from bench.groups import Crew

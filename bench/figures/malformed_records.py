@@ -13,9 +13,9 @@ from importlib import import_module
 import apportion
 from apportion.cluster.records import Keys, partition_of
 from apportion.console.group_repair import repair
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, connect
-from apportion.stores.clock import SystemClock
 from bench import engines
 from bench.goal import at_least, at_most
 from bench.groups import Crew

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 
 import apportion
-from apportion.stores.io_thread import io_thread
+from apportion.runtime.io_thread import io_thread
 from tests.cluster.turns import Turns, cancelled_at, descriptors, tasks, until_nothing_is_left
 
 CALLS = ("opening", "leaving", "changing", "holding", "serving")

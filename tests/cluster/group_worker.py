@@ -27,7 +27,7 @@ from importlib import import_module
 import apportion
 from apportion.cluster.guards import SqlGuard
 from apportion.errors import ApportionError, Fenced, NotOwner
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 from tests.cluster import next_release
 
 CLOCK = SystemClock()

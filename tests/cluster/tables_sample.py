@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from apportion import Assignment, Ring, Table, Topology
 from apportion.cluster.tables import Keys, decode_head, resolved
 from apportion.errors import StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Refused, Unknown
-from apportion.stores.clock import SystemClock
 from apportion.stores.memory import Memory, MemoryStore
 from tests.worlds import tables, topologies
 

@@ -8,7 +8,7 @@ from apportion.cluster.blocks import block
 from apportion.cluster.holdings import Holdings
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 
 
 def held():

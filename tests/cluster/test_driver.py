@@ -11,8 +11,8 @@ from apportion.cluster.records import GroupRecord, Keys, MemberRecord, encoded
 from apportion.cluster.session import Sessions
 from apportion.cluster.share import Commit
 from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, StoreDenied, StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put
-from apportion.stores.clock import SystemClock
 from tests.cluster.tables_sample import handle, memory
 
 KEYS = Keys(group="g")

@@ -8,7 +8,7 @@ import pytest
 import apportion
 from apportion import sync
 from apportion.errors import StoreClosed
-from apportion.stores.io_thread import io_thread
+from apportion.runtime.io_thread import io_thread
 
 TTL = timedelta(seconds=5)
 

@@ -145,10 +145,10 @@ def test_handlers_are_called_until_they_succeed_and_one_at_a_time(url):
 
 
 def test_the_sync_twin_does_the_same(url):
-    with sync.open_group(url, "g", partitions=4, member_id="a", lease_ttl=TTL) as group:
+    with sync.open_group(url, "twin", partitions=4, member_id="a", lease_ttl=TTL) as group:
         group.wait_until_settled()
         with group.hold(2) as token:
-            assert ("g/2", token) == (token.resource, group.token("2"))
+            assert ("twin/2", token) == (token.resource, group.token("2"))
         for wrong in (4, -1, "4", True, None):
             with pytest.raises(InvalidInput, match=r"partition is .* one of 0 \.\. 3"):
                 group.token(wrong)

@@ -16,12 +16,12 @@ import pytest
 
 import apportion
 from apportion import sync
-from apportion.cluster.calls import awaited
 from apportion.cluster.handlers import Handlers
 from apportion.cluster.holdings import GroupChange, Holdings
 from apportion.errors import InvalidInput
 from apportion.model.epoch import FencingToken
-from apportion.stores.io_thread import io_thread
+from apportion.runtime.handler_calls import awaited
+from apportion.runtime.io_thread import io_thread
 
 TTL = timedelta(seconds=1)
 PATIENCE_SECONDS = 20

@@ -16,7 +16,13 @@ import pytest
 import apportion
 from tests.cluster.turns import PATIENCE_SECONDS, descriptors, tasks
 
-FILES = ("stores/resource.py", "stores/io_thread.py", "stores/call.py", "cluster/facade.py", "cluster/membership.py")
+FILES = (
+    "runtime/resource.py",
+    "runtime/io_thread.py",
+    "runtime/thread_call.py",
+    "cluster/facade.py",
+    "cluster/membership.py",
+)
 
 
 class Interrupt:

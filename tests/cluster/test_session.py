@@ -14,9 +14,9 @@ from apportion.cluster.session import Sessions
 from apportion.cluster.sharing import SharedSessions
 from apportion.cluster.view import View
 from apportion.errors import InvalidInput, StoreUnavailable, StoreWentBack
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Committed, Item, Refused, Scan, Unknown, connect
 from apportion.stores.catalog import parsed_url
-from apportion.stores.clock import SystemClock
 
 
 def runs(test):

@@ -11,8 +11,9 @@ import pytest
 
 import apportion
 from apportion import sync
-from apportion.cluster import membership, waits
+from apportion.cluster import membership
 from apportion.errors import DuplicateMember
+from apportion.runtime import waits
 from tests.console.grouping import eventually
 
 TTL = timedelta(seconds=1)
@@ -107,7 +108,7 @@ def test_a_quick_start_and_exit_say_nothing_and_a_slow_one_is_read_without_any_l
     story = """
 import sys
 from apportion import sync
-from apportion.cluster import waits
+from apportion.runtime import waits
 waits.Saying.__init__.__kwdefaults__["first_seconds"] = float(sys.argv[2])
 with sync.open_group(f"sqlite:///{sys.argv[1]}/work.db", "mailers", partitions=2, member_id="ann") as group:
     group.wait_until_settled()

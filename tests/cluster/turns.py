@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from apportion.stores.io_thread import io_thread
+from apportion.runtime.io_thread import io_thread
 
 PATIENCE_SECONDS = 10
 

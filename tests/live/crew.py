@@ -14,7 +14,7 @@ from apportion.cluster.records import Keys
 from apportion.cluster.rest import is_at_rest
 from apportion.cluster.view import View
 from apportion.errors import StoreUnavailable
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 from tests.cluster.group_worker import Log
 from tests.stores.rigs import postgres
 

@@ -11,7 +11,7 @@ import pytest
 import apportion
 from apportion import sync
 from apportion.errors import DuplicateMember, InvalidInput, NotOwner
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.live
 PATIENCE_SECONDS = 30

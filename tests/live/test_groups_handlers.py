@@ -9,7 +9,7 @@ import pytest
 
 import apportion
 from apportion import sync
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.live
 PATIENCE_SECONDS = 30

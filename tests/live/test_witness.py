@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.facts import Answered, Changed, Delivered
 from apportion.sim.invariants import Checker
 from apportion.stores import Committed
-from apportion.stores.clock import SystemClock
 from tests.stores.rigs import rig_of
 from tests.stores.witness import facts_of
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import apsw
 
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged
-from apportion.stores.clock import SystemClock
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.shared_file import SharedFile

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from apportion.errors import InvalidInput, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Item, Put, Refused, Unchanged, Unknown
 from apportion.stores.catalog import parsed_url
-from apportion.stores.clock import SystemClock
 from apportion.stores.etcd import gateway as gateways
 from apportion.stores.etcd import store as etcd_stores
 from apportion.stores.etcd.messages import text_of

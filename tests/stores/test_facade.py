@@ -11,9 +11,9 @@ import pytest
 
 import apportion
 from apportion.errors import InvalidInput, NotPromised, StoreClosed
+from apportion.runtime.io_thread import io_thread
 from apportion.stores import Absent, Committed, Put, Refused, memory
 from apportion.stores.facade import AsyncStore, SyncStore
-from apportion.stores.io_thread import io_thread
 
 WHEN, PUTS = [Absent(key="a")], [Put(key="a", value=b"1")]
 

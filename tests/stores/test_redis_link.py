@@ -13,9 +13,9 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError
 from redis.exceptions import TimeoutError as ClientTimeout
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put, Unknown
 from apportion.stores.catalog import parsed_url
-from apportion.stores.clock import SystemClock
 from apportion.stores.redis import link as links
 from apportion.stores.redis import scripts
 from apportion.stores.redis import store as redis_stores

@@ -22,8 +22,8 @@ from apportion.errors import (
     StoreWentBack,
     UnknownOption,
 )
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Change, Committed, Event, Put, Unchanged, Unknown, administration, connect
-from apportion.stores.clock import SystemClock
 from apportion.stores.reaper import Counter
 from apportion.stores.requests import Request
 from apportion.stores.sqlite import ledger

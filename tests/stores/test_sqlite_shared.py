@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from apportion.errors import Compacted, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put, Unchanged, connect
-from apportion.stores.clock import SystemClock
 from apportion.stores.requests import Request
 from apportion.stores.sqlite import ledger, shared_file
 from apportion.stores.sqlite.connection import open_sqlite

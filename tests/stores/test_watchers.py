@@ -2,8 +2,7 @@
 
 import asyncio
 
-from apportion.model.clock import Clock
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import Clock, SystemClock
 from apportion.stores.polling import Polling
 from apportion.stores.watchers import Watchers
 

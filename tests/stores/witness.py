@@ -13,9 +13,9 @@ import random
 import sys
 from collections.abc import Iterable
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.facts import Answered, Asked, Began, Changed, Delivered, Fact, Watching
 from apportion.stores import Absent, Change, Committed, Item, Put, Refused, Scan, Unchanged, Unknown, connect
-from apportion.stores.clock import SystemClock
 
 KEYS = ("a", "b", "c", "d")
 _RANKS = {Began: 0, Watching: 1, Asked: 2, Changed: 3, Answered: 4, Delivered: 5}

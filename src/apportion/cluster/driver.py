@@ -38,9 +38,9 @@ from apportion.errors import (
     StoreDenied,
     StoreUnavailable,
 )
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
+from apportion.runtime.endings import to_its_end
 from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, Refused, Scan, Unknown
-from apportion.stores.endings import to_its_end
 
 logger = logging.getLogger("apportion.group")
 _AWAY = (StoreUnavailable, StoreDenied)

@@ -17,20 +17,20 @@ from functools import cached_property, partial
 from types import TracebackType
 
 from apportion.cluster.blocks import block
-from apportion.cluster.calls import Handler, PlainHandler, awaited, threaded
 from apportion.cluster.handlers import Handlers
 from apportion.cluster.holdings import GroupChange, Holding
 from apportion.cluster.intake import Present
 from apportion.cluster.membership import ANOTHER, FORKED, OPEN, OVER, Membership
 from apportion.cluster.options import Opening
-from apportion.cluster.signals import leaving_on_sigterm
 from apportion.cluster.statistics import Sight, Statistics
 from apportion.errors import StoreClosed
 from apportion.model.epoch import FencingToken
-from apportion.stores.handle import Handle
-from apportion.stores.machine import Runner
-from apportion.stores.misuse import AsyncBlock, OnlyAsync, OnlySync, SyncBlock
-from apportion.stores.resource import AsyncResource, SyncResource
+from apportion.runtime.blocks import AsyncBlock, OnlyAsync, OnlySync, SyncBlock
+from apportion.runtime.handle import Handle
+from apportion.runtime.handler_calls import Handler, PlainHandler, awaited, threaded
+from apportion.runtime.resource import AsyncResource, SyncResource
+from apportion.runtime.signals import leaving_on_sigterm
+from apportion.runtime.simulated import Runner
 
 MOST_THREADS = 32
 LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them as long as it may

@@ -21,10 +21,10 @@ from apportion.cluster.deltas import Routing
 from apportion.cluster.routes import Routes
 from apportion.cluster.tables import Keys, Link, Version, decode_head, resolved
 from apportion.errors import ApportionError, BadSnapshot, StoreClosed, StoreUnavailable, StoreWentBack
-from apportion.model.clock import Clock
 from apportion.placement.hashers import Hasher
+from apportion.runtime.clock import Clock
+from apportion.runtime.simulated import clock_here
 from apportion.stores.api import Change, CoordinationStore, Scan
-from apportion.stores.clock import clock_here
 
 CONFIRM_SECONDS = 5.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0

@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
 from apportion.cluster.blocks import block
-from apportion.cluster.calls import Call, NoHandler
 from apportion.cluster.holdings import GroupChange, Holdings
 from apportion.cluster.holds import Hold
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
+from apportion.runtime.handler_calls import Call, NoHandler
 
 logger = logging.getLogger("apportion.group")
 FIRST_PAUSE_SECONDS = 0.1

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from apportion.cluster.guards import checked
 from apportion.cluster.holds import Hold, Holds
 from apportion.errors import InvalidInput, NotOwner
-from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
-from apportion.stores.handle import Handle
-from apportion.stores.machine import Observer
+from apportion.runtime.clock import Clock
+from apportion.runtime.handle import Handle
+from apportion.runtime.simulated import Observer
 
 logger = logging.getLogger("apportion.group")
 

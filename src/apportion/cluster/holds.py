@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -16,8 +16,8 @@ from apportion.cluster.facade import AsyncGroup, AsyncOpening, SyncGroup, SyncOp
 from apportion.cluster.options import TTL
 from apportion.errors import NotOwner
 from apportion.model.epoch import FencingToken
-from apportion.stores.handle import Handle
-from apportion.stores.misuse import OnlyAsync, OnlySync
+from apportion.runtime.blocks import OnlyAsync, OnlySync
+from apportion.runtime.handle import Handle
 
 _ONE = 0
 

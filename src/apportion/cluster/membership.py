@@ -13,14 +13,13 @@ from apportion.cluster.options import Options
 from apportion.cluster.reasons import joins_after, leaves_after, not_owned
 from apportion.cluster.rest import is_at_rest
 from apportion.cluster.sharing import SharedSessions
-from apportion.cluster.waits import AGAIN_SECONDS, Saying, said
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.epoch import FencingToken
+from apportion.runtime.endings import to_its_end
+from apportion.runtime.simulated import clock_here, simulated
+from apportion.runtime.waits import AGAIN_SECONDS, Saying, said
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.catalog import connect, parsed_url
-from apportion.stores.clock import clock_here
-from apportion.stores.endings import to_its_end
-from apportion.stores.machine import simulated
 
 logger = logging.getLogger("apportion.group")
 FORKED = "it belongs to the process that this one was forked from"

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from apportion.cluster import environment
 from apportion.cluster.controller import SETTLE_SECONDS, checked_balancer
 from apportion.cluster.records import (
     KEPT_DEATHS,
@@ -19,6 +18,7 @@ from apportion.cluster.records import (
 )
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import Node
+from apportion.runtime import environment
 from apportion.stores.catalog import check_url
 
 TTL = timedelta(seconds=10)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from apportion.cluster.deaths import ended, next_try
 from apportion.cluster.driver import Driver
-from apportion.stores.clock import clock_here
+from apportion.runtime.simulated import clock_here
 
 MOST_LISTED = 5
 

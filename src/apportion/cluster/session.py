@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.api import CoordinationStore
 
 MARGIN_RATIO = 0.1

@@ -10,10 +10,9 @@ import os
 from contextlib import AsyncExitStack
 
 from apportion.cluster.session import Sessions
+from apportion.runtime.simulated import clock_here, simulated
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect, parsed_url
-from apportion.stores.clock import clock_here
-from apportion.stores.machine import simulated
 from apportion.stores.url import StoreUrl
 
 

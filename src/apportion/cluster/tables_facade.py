@@ -19,12 +19,12 @@ from apportion.model.assignment import PreferenceList
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Key
 from apportion.placement.hashers import Hasher
+from apportion.runtime.handle import Handle
+from apportion.runtime.io_thread import io_thread
+from apportion.runtime.resource import AsyncResource, SyncResource
+from apportion.runtime.simulated import Runner
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import check_url, connect
-from apportion.stores.handle import Handle
-from apportion.stores.io_thread import io_thread
-from apportion.stores.machine import Runner
-from apportion.stores.resource import AsyncResource, SyncResource
 
 
 async def publish(url: str, name: str, table: Routing) -> Published:

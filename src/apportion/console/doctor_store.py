@@ -17,11 +17,11 @@ from typing import TypeVar, get_args
 from apportion.console.doctor_records import read_records
 from apportion.console.output import print_columns, print_json
 from apportion.errors import ApportionError, StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Capabilities, Committed, CoordinationStore, Need, Outcome, Put, Unchanged
 from apportion.stores.administration import Finding
 from apportion.stores.catalog import administration, get, schemes
 from apportion.stores.clear_text import hosts_in_clear
-from apportion.stores.clock import SystemClock
 from apportion.stores.url import StoreUrl, parse
 
 _INSPECT_SECONDS = 5.0

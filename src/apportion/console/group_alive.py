@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from apportion.console.group_state import Found, read
+from apportion.runtime.clock import SystemClock
 from apportion.stores.administration import Administration
 from apportion.stores.api import CoordinationStore
-from apportion.stores.clock import SystemClock
 
 _LOOKS = 50
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from apportion.console import group_keeper
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 
 BEATS_PER_TTL = 20
 

@@ -25,11 +25,11 @@ from apportion.cluster.facade import AsyncGroup, AsyncOpening
 from apportion.cluster.guards import note
 from apportion.cluster.options import DRAIN, SETTLE, TTL
 from apportion.cluster.records import Mode
-from apportion.cluster.signals import ONE_SIGNAL_SECONDS
 from apportion.console.group_commands import Command, Commands
 from apportion.console.group_reports import Reports
 from apportion.errors import InvalidInput, NotOwner
 from apportion.model.epoch import FencingToken
+from apportion.runtime.signals import ONE_SIGNAL_SECONDS
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0

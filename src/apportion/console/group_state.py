@@ -15,9 +15,9 @@ from apportion.cluster.records import GroupRecord, Keys, checked_group, decoded
 from apportion.cluster.rest import is_at_rest, is_settled
 from apportion.cluster.view import View
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
+from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Committed, CoordinationStore, Need, Outcome, Refused, Scan
 from apportion.stores.catalog import administration, connect, schemes
-from apportion.stores.clock import SystemClock
 from apportion.stores.url import parse
 
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.sim.facts import Began, Changed, Fact
 from apportion.stores import CoordinationStore, Item
 from apportion.stores.ledger import Ledger, Record

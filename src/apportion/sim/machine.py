@@ -11,16 +11,15 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
+from apportion.runtime.clock import Clock
+from apportion.runtime.endings import begun, to_its_end
+from apportion.runtime.simulated import Machine, Undo
+from apportion.runtime.thread_call import Call
 from apportion.sim.facts import Entered, Fact, Left
 from apportion.sim.invariants import Checker, Invariant
 from apportion.sim.refusal import refuse
 from apportion.stores import CoordinationStore
-from apportion.stores.call import Call
-from apportion.stores.endings import begun, to_its_end
-from apportion.stores.machine import Machine, Undo
-from apportion.stores.url import StoreUrl
 
 Result = TypeVar("Result")
 
@@ -48,6 +47,14 @@ class Place(Protocol):
         ...
 
 
+class WorldMachine(Machine, Protocol):
+    """A machine of a world, from which the store of that world is reached."""
+
+    async def connect(self, url: str) -> CoordinationStore:
+        """Return a new handle of the store that a URL stands for, with every guarantee."""
+        ...
+
+
 class Machines:
     """The machines of one world, whose processes meet in one store; `held` is held once one of them has opened it."""
 
@@ -55,7 +62,7 @@ class Machines:
         self._world, self._number, self._held = world, number, tuple(held)
         self._url = ""
 
-    def machine(self, process: str) -> Machine:
+    def machine(self, process: str) -> WorldMachine:
         """Return the machine of one life of a process."""
         return _Machine(process, self._world, number=self._number, opened=self._opened)
 
@@ -74,7 +81,7 @@ class _Machine:
 
     def __init__(self, process: str, world: Place, *, number: Callable[[], int], opened: Callable[[str], None]) -> None:
         self.clock = world.clock(process)
-        self.shared: dict[tuple[int, StoreUrl], Any] = {}
+        self.shared: dict[object, Any] = {}
         self.leaving: dict[object, Callable[[], None]] = {}
         self._process, self._world, self._number, self._opened = process, world, number, opened
         self._numbers: dict[object, int] = {}
@@ -102,7 +109,7 @@ class _Machine:
         begun(work)
 
     async def connect(self, url: str) -> CoordinationStore:
-        """See `Machine`."""
+        """See `WorldMachine`."""
         self._opened(url)
         return self._world.store(self._process)
 
@@ -131,7 +138,7 @@ class _Nowhere:
     """Where code of a world is that no process runs: nothing can be opened there."""
 
     runs = True
-    shared: dict[tuple[int, StoreUrl], Any] = {}  # noqa: RUF012 - nothing is ever put into it
+    shared: dict[object, Any] = {}  # noqa: RUF012 - nothing is ever put into it
     leaving: dict[object, Callable[[], None]] = {}  # noqa: RUF012
 
     @property

@@ -13,9 +13,10 @@ from random import Random
 from typing import Any
 
 from apportion.errors import UnknownOption
+from apportion.runtime.simulated import MACHINE
 from apportion.sim.loop import VirtualLoop
-from apportion.sim.machine import NOWHERE
-from apportion.stores.machine import MACHINE, Machine
+from apportion.sim.machine import NOWHERE, WorldMachine
+from apportion.stores.catalog import CONNECT_HERE
 
 CURRENT: "ContextVar[Process | None]" = ContextVar("process", default=None)
 OUTSIDE = "(outside)"
@@ -44,7 +45,7 @@ class Process:
         self.pauses = 0
         self.held: list[asyncio.Handle] = []
         self.mail: asyncio.Queue[object] = asyncio.Queue()
-        self.machine: Machine = NOWHERE
+        self.machine: WorldMachine = NOWHERE
 
     @property
     def lives(self) -> bool:
@@ -56,6 +57,7 @@ class Process:
         context = copy_context()
         context.run(CURRENT.set, self)
         context.run(MACHINE.set, self.machine)
+        context.run(CONNECT_HERE.set, self.machine.connect)
         return context
 
 
@@ -197,6 +199,7 @@ def outside() -> Context:
     context = copy_context()
     context.run(CURRENT.set, None)
     context.run(MACHINE.set, NOWHERE)
+    context.run(CONNECT_HERE.set, NOWHERE.connect)
     return context
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from apportion.errors import InvariantBroken
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.sim.backing import NAMESPACE
 from apportion.sim.facts import Began, Changed, Fact
 from apportion.stores import CoordinationStore, Item

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from apportion.errors import InvalidInput, InvariantBroken
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.sim.backing import Backing, MemoryBacking
 from apportion.sim.facts import Died, Fact
 from apportion.sim.failures import Failures

@@ -4,17 +4,16 @@ Others add theirs through the entry point group `apportion.stores`: an entry `sc
 imported when a URL names its scheme, so that nobody needs the client of a store that they do not use.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine
+from contextvars import ContextVar
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from apportion.errors import ApportionError, InvalidInput
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock, SystemClock
+from apportion.runtime.endings import whole
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.clear_text import say_clear_text
-from apportion.stores.clock import SystemClock
-from apportion.stores.endings import whole
-from apportion.stores.machine import simulated
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl, parse
 
@@ -33,6 +32,12 @@ _FILE_OF = {
 }
 
 
+CONNECT_HERE: ContextVar[Callable[[str], Coroutine[object, object, CoordinationStore]] | None] = ContextVar(
+    "connect_here", default=None
+)
+"""How a simulated process connects: to the store of its world, which has every guarantee. None for a real process."""
+
+
 async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None = None) -> CoordinationStore:
     """Connect to the store of a URL, in the running event loop.
 
@@ -42,8 +47,8 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
     `StoreDenied` when the store refuses us. A simulated process gets the store of its world, which has all guarantees.
     """
     parsed = parsed_url(url)
-    if (machine := simulated()) is not None:
-        return await machine.connect(str(parsed))
+    if (connect_here := CONNECT_HERE.get()) is not None:
+        return await connect_here(str(parsed))
     spec = get(parsed.scheme)
     say_clear_text(spec, parsed)
     store = await whole(spec.connect(parsed, clock or SystemClock()), lambda opened: opened.close())
@@ -64,7 +69,7 @@ def administration(url: str) -> "Administration":
 def check_url(url: str) -> None:
     """Refuse, before anything is opened, the URL that no store can have; errors are those of `administration`."""
     parsed = parsed_url(url)
-    if simulated() is None:
+    if CONNECT_HERE.get() is None:
         get(parsed.scheme).administration(parsed)
 
 

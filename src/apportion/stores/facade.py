@@ -13,12 +13,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from functools import partial
 
+from apportion.runtime.endings import whole
+from apportion.runtime.handle import Handle
+from apportion.runtime.resource import AsyncResource, SyncResource
+from apportion.runtime.simulated import Runner
 from apportion.stores.api import Capabilities, Change, Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan
 from apportion.stores.catalog import check_url, connect
-from apportion.stores.endings import whole
-from apportion.stores.handle import Handle
-from apportion.stores.machine import Runner
-from apportion.stores.resource import AsyncResource, SyncResource
 
 
 def open_store(url: str, *, needs: Collection[Need] = ()) -> "AsyncResource[CoordinationStore, AsyncStore]":

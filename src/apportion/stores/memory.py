@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncGenerator, Collection, Sequence
 
 from apportion.errors import InvalidInput, StoreClosed, StoreWentBack
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.administration import Finding
 from apportion.stores.api import (
     Capabilities,

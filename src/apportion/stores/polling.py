@@ -7,7 +7,7 @@ Promises: no task while nobody watches; the longest pause bounds how late a chan
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 
 SHORTEST_PAUSE_SECONDS = 0.001
 LONGEST_PAUSE_SECONDS = 0.06

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration
 from apportion.stores.api import CoordinationStore
 from apportion.stores.url import StoreUrl

@@ -2,8 +2,8 @@
 
 import copy
 
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance import Impossible, Rig
-from apportion.stores.clock import SystemClock
 from apportion.stores.ledger import Ledger
 from apportion.stores.memory import Memory, MemoryStore
 from tests.stores.rigs import wall

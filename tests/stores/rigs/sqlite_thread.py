@@ -1,9 +1,9 @@
 """The rig of SQLite as users open it: through the façade, on the I/O thread of the process."""
 
+from apportion.runtime.clock import SystemClock
+from apportion.runtime.io_thread import io_thread
 from apportion.stores import catalog
-from apportion.stores.clock import SystemClock
 from apportion.stores.facade import AsyncStore
-from apportion.stores.io_thread import io_thread
 from tests.stores.rigs.sqlite import SqliteRig
 
 

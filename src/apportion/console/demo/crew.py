@@ -13,8 +13,8 @@ from apportion.cluster.rest import is_at_rest
 from apportion.cluster.view import View
 from apportion.console.demo.work import GROUP, PARTITIONS, Ledger
 from apportion.errors import StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Absent, Compare, Put, Unchanged
-from apportion.stores.clock import SystemClock
 
 PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 0.05

@@ -17,7 +17,7 @@ import apportion
 from apportion.cluster.facade import AsyncGroup
 from apportion.console.demo.work import GROUP, PARTITIONS, Ledger, partitioned
 from apportion.errors import Fenced, NotOwner
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import SystemClock
 
 LEASE = timedelta(seconds=2)
 BEAT_SECONDS = 0.2

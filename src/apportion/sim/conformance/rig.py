@@ -7,7 +7,7 @@ says so; the case is then skipped by that name. A promise that the store does ma
 
 from abc import ABC, abstractmethod
 
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores import CoordinationStore, connect
 
 

@@ -12,12 +12,12 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Self, TypeVar, cast
 
 from apportion.errors import StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.claims import holds
 from apportion.sim.conformance.line import Line
 from apportion.sim.conformance.proxy import Proxy
 from apportion.sim.conformance.rig import Impossible, Rig
 from apportion.stores import Capabilities, Change, CoordinationStore, Unchanged
-from apportion.stores.clock import SystemClock
 
 PATIENCE_SECONDS = 30.0
 LATENESS_SECONDS = 2.0  # how much later than it must a store may do a thing, on a machine that is busy with others

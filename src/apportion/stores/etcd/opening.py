@@ -8,7 +8,7 @@ the system's authorities), `cert` and `key` who we are. See `store.py` for what 
 """
 
 from apportion.errors import InvalidInput, MissingExtra
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration
 from apportion.stores.api import CoordinationStore
 from apportion.stores.spec import StoreSpec

@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import ceil
 
 from apportion.errors import ApportionError, InvalidInput, LeaseLost, StoreUnavailable
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
     Change,

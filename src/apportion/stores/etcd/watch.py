@@ -17,7 +17,7 @@ from collections import deque
 from operator import attrgetter
 
 from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.api import Change, Event
 from apportion.stores.etcd.gateway import Gateway, Stream, pause_seconds
 from apportion.stores.etcd.life import GRANTS, Origin

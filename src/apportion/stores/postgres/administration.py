@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from apportion.errors import ApportionError, StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.stores.administration import Finding
-from apportion.stores.clock import SystemClock
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import OLDEST_VERSION, Door, Server
 from apportion.stores.postgres.driver import Connection, psycopg

@@ -8,8 +8,7 @@ Promises: handles on one event loop whose URLs differ in the namespace alone sha
 from collections.abc import Hashable
 from dataclasses import replace
 
-from apportion.model.clock import Clock
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import Clock, SystemClock
 from apportion.stores.postgres.door import Door
 from apportion.stores.postgres.ear import Ear
 from apportion.stores.postgres.leases import Leases

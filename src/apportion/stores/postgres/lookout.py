@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.polling import Polling
 from apportion.stores.polling import pause_seconds as poll_pause_seconds
 from apportion.stores.postgres import statements as sql

@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import cast
 
 from apportion.errors import Compacted, LeaseLost, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
     Change,

@@ -26,7 +26,7 @@ from apportion.errors import (
     StoreUnavailable,
     StoreWentBack,
 )
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
     Change,

@@ -11,8 +11,8 @@ from stat import S_IWOTH, filemode
 from typing import Literal
 
 from apportion.errors import ApportionError, InvalidInput, StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.stores.administration import Finding
-from apportion.stores.clock import SystemClock
 from apportion.stores.reaper import Counter
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql

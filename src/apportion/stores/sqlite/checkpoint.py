@@ -12,7 +12,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.leftover import side_file
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.sqlite.checkpoint import Checkpoints
 from apportion.stores.sqlite.connection import Connection, code_of, is_busy, open_sqlite, value_of
 from apportion.stores.sqlite.leftover import COPYING, NOTHING_RESTORED, RESTORING, has_leftover

@@ -8,7 +8,7 @@ Refuses: to judge whether the store went back, which each handle does itself.
 from collections.abc import Iterable
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.polling import Polling
 from apportion.stores.polling import pause_seconds as poll_pause_seconds
 from apportion.stores.reaper import Reaper

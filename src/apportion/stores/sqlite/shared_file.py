@@ -7,8 +7,7 @@ is closed closes it. Refuses: to judge for a handle; what a handle has seen of t
 from collections.abc import Hashable
 from dataclasses import replace
 
-from apportion.model.clock import Clock
-from apportion.stores.clock import SystemClock
+from apportion.runtime.clock import Clock, SystemClock
 from apportion.stores.shared import Shared
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.lookout import Lookout

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
     Change,

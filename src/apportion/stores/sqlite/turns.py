@@ -13,7 +13,7 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from apportion.model.clock import Clock
+from apportion.runtime.clock import Clock
 
 _PAUSE_SECONDS = 0.004
 _RENEWAL_PAUSE_SECONDS = 0.001

@@ -18,9 +18,9 @@ from contextlib import suppress
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, StoreClosed
-from apportion.stores.call import Call
-from apportion.stores.endings import begun, to_its_end, under_way
-from apportion.stores.machine import Runner, Undo, simulated
+from apportion.runtime.endings import begun, to_its_end, under_way
+from apportion.runtime.simulated import Runner, Undo, simulated
+from apportion.runtime.thread_call import Call
 
 Result = TypeVar("Result")
 _SILENT_SECONDS = 1.0  # for calls and endings that are under way when the interpreter ends; longer ones are announced

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from apportion.errors import InvalidInput, StoreUnavailable
-from apportion.stores.resource import AsyncResource, SyncResource
+from apportion.runtime.resource import AsyncResource, SyncResource
 
 DEADLINE_SECONDS = 10.0
 

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from apportion.stores.endings import begun
-from apportion.stores.machine import Undo
+from apportion.runtime.endings import begun
+from apportion.runtime.simulated import Undo
 
 Result = TypeVar("Result")
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from apportion.stores.machine import simulated
+from apportion.runtime.simulated import simulated
 
 ONE_SIGNAL_SECONDS = 1.0  # orchestrators and users send SIGTERM twice; a second request comes later
 

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from apportion.errors import ApportionError, InvalidInput
-from apportion.stores.io_thread import io_thread
-from apportion.stores.machine import Runner
-from apportion.stores.misuse import OnlyAsync, OnlySync
+from apportion.runtime.blocks import OnlyAsync, OnlySync
+from apportion.runtime.io_thread import io_thread
+from apportion.runtime.simulated import Runner
 
 Opened = TypeVar("Opened")
 Shown = TypeVar("Shown")

@@ -1,17 +1,15 @@
-"""Machine: what a process asks of what it runs on, for where that is not this machine but a simulated one.
+"""The hook for simulation: a simulated process takes its clock and its loop from here instead of the operating system.
 
-A simulated process names its machine in `MACHINE`; whatever it opens then stands on the clock, the loop and the store
-of that machine. Everywhere else `simulated()` is None, and all is real.
+A simulated process names its machine in `MACHINE`. Everywhere else `simulated()` is None, and all is real. Stores have
+a hook of their own: `stores.catalog.CONNECT_HERE`.
 """
 
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
-from apportion.model.clock import Clock
 from apportion.model.epoch import FencingToken
-from apportion.stores.api import CoordinationStore
-from apportion.stores.url import StoreUrl
+from apportion.runtime.clock import Clock, SystemClock
 
 Result = TypeVar("Result")
 Undo = Callable[[Result], Coroutine[object, object, None]]
@@ -64,16 +62,12 @@ class Machine(Runner, Observer, Protocol):
     `shared` is what its groups have in common, `leaving` what a SIGTERM calls, by whatever tells them apart.
     """
 
-    shared: dict[tuple[int, StoreUrl], Any]
+    shared: dict[object, Any]
     leaving: dict[object, Callable[[], None]]
 
     @property
     def clock(self) -> Clock:
         """The elapsed clock of the process."""
-        ...
-
-    async def connect(self, url: str) -> CoordinationStore:
-        """Return a new handle of the store that a URL stands for, with every guarantee that one may need."""
         ...
 
 
@@ -83,3 +77,9 @@ MACHINE: ContextVar[Machine | None] = ContextVar("machine", default=None)
 def simulated() -> Machine | None:
     """Return the machine of the simulated process that asks; None for a real one."""
     return MACHINE.get()
+
+
+def clock_here() -> Clock:
+    """Return the clock of the machine that this process runs on, be it a simulated one."""
+    machine = simulated()
+    return SystemClock() if machine is None else machine.clock

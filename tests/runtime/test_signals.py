@@ -10,8 +10,8 @@ BEGIN = """
 import multiprocessing, os, signal, sys, threading, time
 from contextlib import ExitStack
 from apportion import sync
-from apportion.cluster import signals
-from apportion.cluster.signals import leaving_on_sigterm
+from apportion.runtime import signals
+from apportion.runtime.signals import leaving_on_sigterm
 
 def terminate(process=None):
     os.kill(process or os.getpid(), signal.SIGTERM)

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import TypeVar
 
-from apportion.stores.machine import Undo, simulated
+from apportion.runtime.simulated import Undo, simulated
 
 Result = TypeVar("Result")
 
