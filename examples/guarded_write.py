@@ -3,8 +3,8 @@
 import sqlite3
 from contextlib import closing
 
-from apportion.cluster.guards import SqlGuard
 from apportion.errors import Fenced
+from apportion.guards import SqlGuard
 from apportion.model.epoch import FencingToken
 
 guard = SqlGuard()

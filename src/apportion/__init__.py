@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apportion import balance, cluster, errors, placement, sim, stores, sync
+    from apportion import balance, cluster, errors, guards, placement, sim, stores, sync
     from apportion.cluster.facade import open_group
     from apportion.cluster.leader import leader
     from apportion.cluster.tables_facade import follow, publish
@@ -36,7 +36,7 @@ _HOMES = {
     "apportion.stores.facade": ("open_store",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_ROOMS = ("balance", "cluster", "errors", "model", "placement", "sim", "stores", "sync")
+_ROOMS = ("balance", "cluster", "errors", "guards", "model", "placement", "sim", "stores", "sync")
 
 __all__ = [
     "ApportionError",
@@ -64,6 +64,7 @@ __all__ = [
     "follow",
     "group_keys",
     "group_places",
+    "guards",
     "handover",
     "hashers",
     "leader",

@@ -25,8 +25,8 @@ from datetime import timedelta
 from importlib import import_module
 
 import apportion
-from apportion.cluster.guards import SqlGuard
 from apportion.errors import ApportionError, Fenced, NotOwner
+from apportion.guards import SqlGuard
 from apportion.runtime.clock import SystemClock
 from tests.cluster import next_release
 

@@ -11,8 +11,8 @@ import pytest
 
 import apportion
 from apportion import sync
-from apportion.cluster.guards import note
 from apportion.errors import DuplicateMember, InvalidInput, NotOwner, NotPromised, UnknownOption
+from apportion.guards import note
 
 TTL = timedelta(seconds=1)
 PATIENCE_SECONDS = 20

@@ -15,11 +15,11 @@ import sqlalchemy
 from hypothesis import given, settings
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from apportion.cluster import guards
-from apportion.cluster.guards import RedisGuard, SqlGuard
+from apportion import guards
 from apportion.errors import Fenced, InvalidInput, UnknownOption
-from tests.cluster.guard_writer import RESOURCES, log_of, opened, prepare
-from tests.cluster.tokens import HIGHEST, SEQUENCES, elsewhere, expected_of, token, verdicts_of
+from apportion.guards import RedisGuard, SqlGuard
+from tests.guards.guard_writer import RESOURCES, log_of, opened, prepare
+from tests.guards.tokens import HIGHEST, SEQUENCES, elsewhere, expected_of, token, verdicts_of
 from tests.stores.rigs import absent
 from tests.stores.rigs import redis as redis_rigs
 from tests.stores.rigs.postgres import DATABASE, SECRET, USER, PostgresRig
@@ -330,7 +330,7 @@ def test_what_many_processes_write_at_once_never_goes_back(kind, tmp_path, reque
 
 
 def started(kind, target, number):
-    command = [sys.executable, "-m", "tests.cluster.guard_writer", kind, str(number), str(WRITES)]
+    command = [sys.executable, "-m", "tests.guards.guard_writer", kind, str(number), str(WRITES)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdin.write(f"{target}\n")
     process.stdin.flush()

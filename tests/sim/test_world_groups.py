@@ -11,8 +11,7 @@ from datetime import timedelta
 import pytest
 
 import apportion
-from apportion import sync
-from apportion.cluster import guards
+from apportion import guards, sync
 from apportion.errors import Fenced, InvariantBroken, NotOwner, StoreUnavailable, UnknownOption
 from apportion.sim import LeavesTheWorld, Mix, Nemesis, Sink, World
 from apportion.sim.invariants import RevisionsGrow

@@ -14,9 +14,9 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from apportion.cluster.guards import checked
 from apportion.cluster.holds import Hold, Holds
 from apportion.errors import InvalidInput, NotOwner
+from apportion.guards import checked
 from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import Clock
 from apportion.runtime.handle import Handle

@@ -13,10 +13,10 @@ import asyncio
 import os
 import sys
 
-from apportion.cluster.guards import decide, from_text, to_text
 from apportion.console.group_state import opened
 from apportion.console.output import print_json
 from apportion.errors import Fenced, InvalidInput
+from apportion.guards import decide, from_text, to_text
 from apportion.model.epoch import FencingToken
 from apportion.stores.api import Absent, Committed, CoordinationStore, Put, Unchanged
 

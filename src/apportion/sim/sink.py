@@ -7,7 +7,7 @@ invariant to judge. A write travels like any message: it may come late, or when 
 import asyncio
 from dataclasses import dataclass
 
-from apportion.cluster import guards
+from apportion import guards
 from apportion.errors import Fenced, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Writing, Wrote

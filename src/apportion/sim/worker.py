@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from apportion.cluster.driver import Driver
-from apportion.cluster.guards import note
 from apportion.cluster.options import Options
 from apportion.cluster.records import DRAINED
 from apportion.cluster.seat import ask_to_leave
 from apportion.cluster.session import Sessions
 from apportion.errors import DuplicateMember, LeaseLost, NotOwner, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.guards import note
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Entered, Left
 from apportion.sim.sink import Sink, SinkToken

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from apportion.cluster.guards import SqlGuard
 from apportion.console.tour.command import CITIES
+from apportion.guards import SqlGuard
 from apportion.model.epoch import FencingToken
 from apportion.placement import hashers
 

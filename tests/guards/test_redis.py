@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from apportion.cluster.guards import RedisGuard, to_text
 from apportion.errors import Fenced, InvalidInput
-from tests.cluster.tokens import BAD_TOKENS, token
+from apportion.guards import RedisGuard, to_text
+from tests.guards.tokens import BAD_TOKENS, token
 
 
 class Client:

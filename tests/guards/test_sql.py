@@ -9,10 +9,10 @@ import sqlalchemy
 from hypothesis import given
 from sqlalchemy.orm import Session
 
-from apportion.cluster import guards
-from apportion.cluster.guards import SqlGuard
+from apportion import guards
 from apportion.errors import Fenced, InvalidInput, UnknownOption
-from tests.cluster.tokens import BAD_TOKENS, SEQUENCES, expected_of, token, verdicts_of
+from apportion.guards import SqlGuard
+from tests.guards.tokens import BAD_TOKENS, SEQUENCES, expected_of, token, verdicts_of
 
 GUARD = SqlGuard()
 IN_AUTOCOMMIT = "expected one in a transaction"

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.cluster import guards
-from apportion.cluster.guards import noted
+from apportion import guards
 from apportion.errors import Fenced, InvalidInput
+from apportion.guards import noted
 from apportion.model.epoch import FencingToken
-from tests.cluster.tokens import HIGHEST, NUMBERS, SEQUENCES, expected_of, token
+from tests.guards.tokens import HIGHEST, NUMBERS, SEQUENCES, expected_of, token
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=40)
 TOKENS = st.builds(
@@ -149,6 +149,6 @@ def test_the_record_is_bounded_and_keeps_what_was_checked_last(monkeypatch):
 
 def test_guards_load_no_library_of_a_database():
     libraries = {"sqlite3", "psycopg", "sqlalchemy", "redis", "asyncio"}
-    program = f"import sys, apportion.cluster.guards; print({libraries} & set(sys.modules))"
+    program = f"import sys, apportion.guards; print({libraries} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "set()\n" == done.stdout

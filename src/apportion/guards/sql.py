@@ -16,7 +16,8 @@ Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://ww
 import re
 from typing import Final
 
-from apportion.cluster.guards.connections import (
+from apportion.errors import Fenced, InvalidInput
+from apportion.guards.connections import (
     Executes,
     is_sqlalchemy_async,
     require_known,
@@ -25,9 +26,8 @@ from apportion.cluster.guards.connections import (
     run,
     run_async,
 )
-from apportion.cluster.guards.noted import note
-from apportion.cluster.guards.rule import position
-from apportion.errors import Fenced, InvalidInput
+from apportion.guards.noted import note
+from apportion.guards.rule import position
 from apportion.model.epoch import FencingToken
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")

@@ -1,6 +1,6 @@
 """A process that writes under old and new tokens at once with many others, and says how often it was refused.
 
-`echo TARGET | python -m tests.cluster.guard_writer sqlite3|psycopg NUMBER WRITES`. What is accepted goes to the table
+`echo TARGET | python -m tests.guards.guard_writer sqlite3|psycopg NUMBER WRITES`. What is accepted goes to the table
 `log` in the transaction of the check. Where the tokens stand is read before it, and may be old when it begins.
 """
 
@@ -11,9 +11,9 @@ from contextlib import closing
 
 import psycopg
 
-from apportion.cluster.guards import SqlGuard
 from apportion.errors import Fenced
-from tests.cluster.tokens import token
+from apportion.guards import SqlGuard
+from tests.guards.tokens import token
 
 GUARD = SqlGuard()
 RESOURCES = ("a", "b")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from apportion.cluster.guards import decide
 from apportion.errors import Fenced
+from apportion.guards import decide
 from apportion.model.epoch import FencingToken
 
 HIGHEST = 2**64 - 1

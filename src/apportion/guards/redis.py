@@ -12,9 +12,9 @@ acknowledged, the fence among them: then an older token passes until a newer one
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from apportion.cluster.guards.noted import note
-from apportion.cluster.guards.rule import POSITION_CHARACTERS, from_text, to_text
 from apportion.errors import Fenced, InvalidInput
+from apportion.guards.noted import note
+from apportion.guards.rule import POSITION_CHARACTERS, from_text, to_text
 from apportion.model.epoch import FencingToken
 
 Argument = str | bytes | int | float

@@ -6,7 +6,7 @@ finalizer may call in wherever it runs. Refuses: to tell one guard from another,
 
 from typing import Final
 
-from apportion.cluster.guards.rule import valid
+from apportion.guards.rule import valid
 from apportion.model.epoch import FencingToken
 
 MOST_NOTED: Final = 2**17

@@ -1,0 +1,8 @@
+"""Guards: what a resource needs to refuse a member that lost it and does not know yet."""
+
+from apportion.guards.noted import checked, note
+from apportion.guards.redis import RedisGuard
+from apportion.guards.rule import decide, from_text, to_text
+from apportion.guards.sql import SqlGuard
+
+__all__ = ["RedisGuard", "SqlGuard", "checked", "decide", "from_text", "note", "to_text"]
