@@ -4,9 +4,9 @@ import asyncio
 import sys
 
 from apportion import Ring, stores
-from apportion.cluster.following import following
-from apportion.cluster.publishing import Publisher
 from apportion.errors import StaleRoute
+from apportion.tables.follower import following
+from apportion.tables.publisher import Publisher
 
 
 async def main(url: str) -> None:

@@ -24,7 +24,7 @@ def rows() -> list[Row]:
 
 
 async def _measure(rig: Rig) -> list[Row]:
-    damaged_tables = import_module("tests.cluster.damaged_tables")
+    damaged_tables = import_module("tests.tables.damaged_tables")
     took: dict[str, float] = {}
     async with AsyncExitStack() as stack:
         desk = damaged_tables.Desk(stack, partial(connect, rig.url("bench")))

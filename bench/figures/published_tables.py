@@ -14,11 +14,11 @@ from statistics import median
 from time import perf_counter
 
 from apportion import Assignment, Ring, Topology
-from apportion.cluster.following import Following
-from apportion.cluster.publishing import Publisher
 from apportion.model.rows import Rows
 from apportion.sim.conformance.rig import Rig
 from apportion.stores import CoordinationStore, connect
+from apportion.tables.follower import Following
+from apportion.tables.publisher import Publisher
 from bench import engines
 from bench.fleet import SEED, equal_fleet
 from bench.goal import Goal, at_most

@@ -7,10 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apportion import balance, cluster, errors, guards, placement, sim, stores, sync
+    from apportion import balance, cluster, errors, guards, placement, sim, stores, sync, tables
     from apportion.cluster.facade import open_group
     from apportion.cluster.leader import leader
-    from apportion.cluster.tables_facade import follow, publish
     from apportion.errors import ApportionError
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
     from apportion.placement.frozen import Frozen
     from apportion.placement.groups import group_keys, group_places
     from apportion.stores.facade import open_store
+    from apportion.tables.facade import follow, publish
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "apportion.cluster.facade": ("open_group",),
     "apportion.cluster.leader": ("leader",),
-    "apportion.cluster.tables_facade": ("follow", "publish"),
+    "apportion.tables.facade": ("follow", "publish"),
     "apportion.errors": ("ApportionError",),
     "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Throttle", "Topology"),
     "apportion.model.codec": ("decode", "encode"),
@@ -36,7 +36,7 @@ _HOMES = {
     "apportion.stores.facade": ("open_store",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_ROOMS = ("balance", "cluster", "errors", "guards", "model", "placement", "sim", "stores", "sync")
+_ROOMS = ("balance", "cluster", "errors", "guards", "model", "placement", "sim", "stores", "sync", "tables")
 
 __all__ = [
     "ApportionError",
@@ -76,6 +76,7 @@ __all__ = [
     "sim",
     "stores",
     "sync",
+    "tables",
 ]
 
 

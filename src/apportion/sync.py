@@ -7,11 +7,11 @@ from apportion.cluster.facade import SyncGroup
 from apportion.cluster.facade import open_group_sync as open_group
 from apportion.cluster.leader import SyncElection
 from apportion.cluster.leader import leader_sync as leader
-from apportion.cluster.tables_facade import SyncFollower
-from apportion.cluster.tables_facade import follow_sync as follow
-from apportion.cluster.tables_facade import publish_sync as publish
 from apportion.stores.facade import SyncStore
 from apportion.stores.facade import open_store_sync as open_store
+from apportion.tables.facade import SyncFollower
+from apportion.tables.facade import follow_sync as follow
+from apportion.tables.facade import publish_sync as publish
 
 __all__ = [
     "SyncElection",

@@ -13,7 +13,7 @@ from apportion.cluster.share import Commit
 from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, StoreDenied, StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put
-from tests.cluster.tables_sample import handle, memory
+from tests.tables.sample import handle, memory
 
 KEYS = Keys(group="g")
 OPTIONS = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))

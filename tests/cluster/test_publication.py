@@ -12,11 +12,11 @@ from apportion.cluster.options import Options
 from apportion.cluster.publication import AGAIN_SECONDS, CHECK_SECONDS
 from apportion.cluster.records import GroupRecord, MemberRecord
 from apportion.cluster.session import Sessions
-from apportion.cluster.tables import Keys, decode_head, resolved
 from apportion.errors import StoreDenied
 from apportion.sim import World
 from apportion.stores import Absent, Committed, Put, Unchanged
-from tests.cluster.tables_sample import ring
+from apportion.tables.layout import Keys, decode_head, resolved
+from tests.tables.sample import ring
 
 PATIENCE_SECONDS = 20
 TABLE = Keys("g")

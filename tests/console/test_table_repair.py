@@ -3,9 +3,9 @@
 import json
 
 from apportion import Ring
-from apportion.cluster.tables import Keys, decode_head
 from apportion.errors import StoreWentBack
 from apportion.sync import follow, publish
+from apportion.tables.layout import Keys, decode_head
 from tests.console.grouping import URL, eventually, item_of, write
 from tests.console.running import refused, run
 

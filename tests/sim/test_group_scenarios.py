@@ -14,7 +14,6 @@ import pytest
 from apportion.balance import catalog
 from apportion.cluster.controller import Controller
 from apportion.cluster.deaths import ended, next_try, wait_seconds
-from apportion.cluster.following import Following
 from apportion.cluster.records import Ownership, decoded, decoded_target
 from apportion.cluster.rest import is_at_rest
 from apportion.sim.facts import Asked, Changed, Entered, Granted, Left, Wrote
@@ -23,6 +22,7 @@ from apportion.sim.ownership import ownership, split
 from apportion.sim.process import outside
 from apportion.sim.worker import POISON, Habits
 from apportion.stores import Absent, Put
+from apportion.tables.follower import Following
 from tests.cluster import next_release
 from tests.sim.scene import GROUP, KEYS, TTL_SECONDS, Scene
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 
 from apportion.cluster.controller import Controller
-from apportion.cluster.publishing import Publisher
 from apportion.cluster.view import View
 from apportion.errors import (
     ApportionError,
@@ -27,6 +26,7 @@ from apportion.errors import (
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.stores.api import CoordinationStore, Unchanged
+from apportion.tables.publisher import Publisher
 
 logger = logging.getLogger("apportion.group")
 PAUSE_SECONDS = 0.2

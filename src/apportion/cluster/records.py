@@ -25,9 +25,9 @@ from typing import Any, Literal, TypeVar
 
 from apportion.cluster import fields
 from apportion.cluster.fields import HINT, Reader
-from apportion.cluster.tables import MAX_NAME_BYTES
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.topology import MAX_ZONE_LEVELS, Node, check_name
+from apportion.tables.layout import MAX_NAME_BYTES
 
 Mode = Literal["cooperative", "eager"]
 FORMAT = 1

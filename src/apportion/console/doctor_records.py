@@ -5,12 +5,12 @@ Promises: nothing is written. A damaged record is an error, named with the comma
 
 from collections.abc import Iterator
 
-from apportion.cluster.tables import Keys, decode_head, resolved
 from apportion.console.group_state import Found, read_all
 from apportion.errors import InvalidInput
 from apportion.stores.administration import Finding
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect
+from apportion.tables.layout import Keys, decode_head, resolved
 
 _TABLES = "table/"
 _MOST_NAMED = 4

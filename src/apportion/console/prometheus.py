@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from apportion.cluster.facade import Group
-from apportion.cluster.tables_facade import AsyncFollower, SyncFollower
+from apportion.tables.facade import AsyncFollower, SyncFollower
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")

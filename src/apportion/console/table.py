@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.cluster.publishing import Published, Publisher
 from apportion.console.files import write_whole
 from apportion.console.group_state import opened
 from apportion.console.importing import Reading, imported
@@ -19,6 +18,7 @@ from apportion.console.source import Hashing, NodesSource, Source
 from apportion.errors import InvalidInput
 from apportion.model.table import Table
 from apportion.placement.change import plan as plan_of
+from apportion.tables.publisher import Published, Publisher
 
 Output = Annotated[Path, Parameter(name=("--output", "-o"))]
 

@@ -10,11 +10,11 @@ import random
 import pytest
 
 from apportion import Assignment, Topology
-from apportion.cluster.following import Following
-from apportion.cluster.publishing import Publisher
 from apportion.errors import Conflict, StaleEpoch, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim import Mix, Nemesis, World
 from apportion.sim.invariants import ALL, WatchesMissNothing
+from apportion.tables.follower import Following
+from apportion.tables.publisher import Publisher
 
 SEEDS = 240
 RAGE_SECONDS, REST_SECONDS = 8.0, 20.0

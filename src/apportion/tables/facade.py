@@ -9,11 +9,6 @@ await apportion.publish("sqlite:///work.db", "orders", ring.table())
 from contextlib import AsyncExitStack
 from functools import partial
 
-from apportion.cluster.deltas import Routing
-from apportion.cluster.following import Following
-from apportion.cluster.publishing import Published, Publisher
-from apportion.cluster.routes import Routes
-from apportion.cluster.tables import Keys, Version, routed
 from apportion.errors import StoreClosed
 from apportion.model.assignment import PreferenceList
 from apportion.model.epoch import Epoch
@@ -25,6 +20,11 @@ from apportion.runtime.resource import AsyncResource, SyncResource
 from apportion.runtime.simulated import Runner
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import check_url, connect
+from apportion.tables.deltas import Routing
+from apportion.tables.follower import Following
+from apportion.tables.layout import Keys, Version, routed
+from apportion.tables.publisher import Published, Publisher
+from apportion.tables.routes import Routes
 
 
 async def publish(url: str, name: str, table: Routing) -> Published:

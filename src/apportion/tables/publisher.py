@@ -14,20 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from uuid import uuid4
 
-from apportion.cluster.deltas import Routing
-from apportion.cluster.tables import (
-    Head,
-    Keys,
-    Link,
-    Version,
-    decode_head,
-    encode_head,
-    follow_up,
-    is_of_later_release,
-    kind_of,
-    resolved,
-    routed,
-)
 from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
 from apportion.model.epoch import Epoch
 from apportion.stores.api import (
@@ -42,6 +28,20 @@ from apportion.stores.api import (
     Scan,
     Unchanged,
     Unknown,
+)
+from apportion.tables.deltas import Routing
+from apportion.tables.layout import (
+    Head,
+    Keys,
+    Link,
+    Version,
+    decode_head,
+    encode_head,
+    follow_up,
+    is_of_later_release,
+    kind_of,
+    resolved,
+    routed,
 )
 
 _TRIES = 3

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from apportion.cluster.deltas import Routing, applied, delta, of_snapshot, snapshot
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import Epoch
 from apportion.model.shapes import epoch, integer, items, members, refuse, text
 from apportion.model.table import Table
 from apportion.model.topology import check_name
+from apportion.tables.deltas import Routing, applied, delta, of_snapshot, snapshot
 
 MAX_DELTAS = 32
 """How many deltas a new reader applies to the snapshot at most."""

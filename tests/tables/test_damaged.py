@@ -5,13 +5,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from apportion.cluster.deltas import applied, delta
-from apportion.cluster.publishing import Publisher, publish
-from apportion.cluster.tables import decode_head, resolved
 from apportion.errors import BadSnapshot, InvalidInput, StoreWentBack
 from apportion.stores import Absent, Put
-from tests.cluster.damaged_tables import CURRENT_SECONDS, Desk, head_with, items_of, owners, ranges, write
-from tests.cluster.tables_sample import KEYS, NAME, handle, memory, ring, same
+from apportion.tables.deltas import applied, delta
+from apportion.tables.layout import decode_head, resolved
+from apportion.tables.publisher import Publisher, publish
+from tests.tables.damaged_tables import CURRENT_SECONDS, Desk, head_with, items_of, owners, ranges, write
+from tests.tables.sample import KEYS, NAME, handle, memory, ring, same
 
 
 def on_memory(stack):

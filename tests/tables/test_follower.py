@@ -12,12 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion import Frozen, Jump, Ring, Slots, Topology, balance
-from apportion.cluster import following as following_module
-from apportion.cluster.following import Following, following
-from apportion.cluster.publishing import Publisher, publish
-from apportion.cluster.tables import decode_head, encode_head
-from apportion.cluster.tables_facade import follow, follow_sync, publish_sync
-from apportion.cluster.tables_facade import publish as publish_async
 from apportion.errors import (
     BadSnapshot,
     Compacted,
@@ -32,7 +26,13 @@ from apportion.placement import get
 from apportion.sim.loop import VirtualLoop
 from apportion.stores import Put, Unchanged, connect
 from apportion.stores.memory import Memory
-from tests.cluster.tables_sample import (
+from apportion.tables import follower as following_module
+from apportion.tables.facade import follow, follow_sync, publish_sync
+from apportion.tables.facade import publish as publish_async
+from apportion.tables.follower import Following, following
+from apportion.tables.layout import decode_head, encode_head
+from apportion.tables.publisher import Publisher, publish
+from tests.tables.sample import (
     KEYS,
     NAME,
     SMALL,

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from apportion import Assignment, Topology
-from apportion.cluster.publishing import Publisher, publish
 from apportion.errors import Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
 from apportion.stores import Absent, Put, Unchanged
 from apportion.stores.requests import Space
-from tests.cluster.tables_sample import (
+from apportion.tables.publisher import Publisher, publish
+from tests.tables.sample import (
     HOWS,
     KEYS,
     NAME,

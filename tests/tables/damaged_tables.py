@@ -7,14 +7,14 @@ from contextlib import aclosing
 from itertools import count
 
 from apportion import Assignment, Topology
-from apportion.cluster.deltas import delta
-from apportion.cluster.following import Following
-from apportion.cluster.publishing import Publisher
-from apportion.cluster.tables import decode_head
 from apportion.errors import Conflict, Outdated
 from apportion.placement.ranges import Ranges
 from apportion.stores import Absent, Committed, Put, Unchanged
-from tests.cluster.tables_sample import KEYS, NAME, ring, same
+from apportion.tables.deltas import delta
+from apportion.tables.follower import Following
+from apportion.tables.layout import decode_head
+from apportion.tables.publisher import Publisher
+from tests.tables.sample import KEYS, NAME, ring, same
 
 FOLLOWERS = 6
 CURRENT_SECONDS = 2.0

@@ -8,8 +8,6 @@ by a table.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from apportion.cluster.deltas import Routing
-from apportion.cluster.tables import Version
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, PreferenceList
 from apportion.model.epoch import Epoch
@@ -18,6 +16,8 @@ from apportion.model.table import Table
 from apportion.placement.frozen import Frozen
 from apportion.placement.hashers import Hasher
 from apportion.placement.ranges import Ranges
+from apportion.tables.deltas import Routing
+from apportion.tables.layout import Version
 
 Laid: TypeAlias = Frozen | Ranges
 

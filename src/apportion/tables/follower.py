@@ -17,14 +17,14 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 
-from apportion.cluster.deltas import Routing
-from apportion.cluster.routes import Routes
-from apportion.cluster.tables import Keys, Link, Version, decode_head, resolved
 from apportion.errors import ApportionError, BadSnapshot, StoreClosed, StoreUnavailable, StoreWentBack
 from apportion.placement.hashers import Hasher
 from apportion.runtime.clock import Clock
 from apportion.runtime.simulated import clock_here
 from apportion.stores.api import Change, CoordinationStore, Scan
+from apportion.tables.deltas import Routing
+from apportion.tables.layout import Keys, Link, Version, decode_head, resolved
+from apportion.tables.routes import Routes
 
 CONFIRM_SECONDS = 5.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion import Assignment, Node, Ring, Slots, Topology, balance
-from apportion.cluster.deltas import applied, delta, of_snapshot, snapshot
-from apportion.cluster.tables import (
+from apportion.errors import BadSnapshot, InvalidInput
+from apportion.model.certificate import Certificate
+from apportion.tables.deltas import applied, delta, of_snapshot, snapshot
+from apportion.tables.layout import (
     MAX_DELTAS,
     Head,
     Keys,
@@ -20,9 +22,7 @@ from apportion.cluster.tables import (
     resolved,
     routed,
 )
-from apportion.errors import BadSnapshot, InvalidInput
-from apportion.model.certificate import Certificate
-from tests.cluster.tables_sample import KEYS, assignments, many, numbered_tables, ring, same
+from tests.tables.sample import KEYS, assignments, many, numbered_tables, ring, same
 
 values = st.one_of(assignments(), numbered_tables())
 

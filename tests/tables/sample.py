@@ -6,11 +6,11 @@ from random import Random
 from hypothesis import strategies as st
 
 from apportion import Assignment, Ring, Table, Topology
-from apportion.cluster.tables import Keys, decode_head, resolved
 from apportion.errors import StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Refused, Unknown
 from apportion.stores.memory import Memory, MemoryStore
+from apportion.tables.layout import Keys, decode_head, resolved
 from tests.worlds import tables, topologies
 
 NAME = "orders"
