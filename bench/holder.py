@@ -15,8 +15,8 @@ from datetime import timedelta
 from importlib import import_module
 
 import apportion
-from apportion.cluster.facade import AsyncGroup
 from apportion.errors import NotOwner
+from apportion.groups.facade import AsyncGroup
 from apportion.runtime.clock import SystemClock
 
 GROUP = "bench"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from apportion.cluster.handover import TRANSITIONS, Act, Event, Phase
+from apportion.groups.handover import TRANSITIONS, Act, Event, Phase
 
 
 def diagram(transitions: Mapping[tuple[Phase, Event], tuple[Act | None, Phase]] = TRANSITIONS) -> str:

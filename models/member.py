@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from apportion.cluster.deaths import HEALTHY_SECONDS, with_death
-from apportion.cluster.handover import Act, Event, HandOver, Known, Me, Phase, request
-from apportion.cluster.records import Ownership, decoded
+from apportion.groups.deaths import HEALTHY_SECONDS, with_death
+from apportion.groups.handover import Act, Event, HandOver, Known, Me, Phase, request
+from apportion.groups.records import Ownership, decoded
 from apportion.stores.api import Absent
 from models.parts import KEYS, MEMBERS, OWN, PARTITION, Landed, Process, Request, Store, Token
 

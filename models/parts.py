@@ -3,8 +3,8 @@
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
-from apportion.cluster.handover import Act, HandOver, Me
-from apportion.cluster.records import Keys, Ownership
+from apportion.groups.handover import Act, HandOver, Me
+from apportion.groups.records import Keys, Ownership
 
 IDS = ("a", "b")
 KEYS = Keys(group="g")

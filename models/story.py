@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from apportion.cluster.handover import Phase
+from apportion.groups.handover import Phase
 from models.parts import IDS, Process, Store
 from models.step import Step
 from models.world import FIRST, NETWORK, TARGET, State, World

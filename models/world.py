@@ -11,8 +11,8 @@ process. What cannot matter any more is left out of it, so that equal futures ar
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from apportion.cluster.handover import Act, Me, Phase
-from apportion.cluster.records import Ownership
+from apportion.groups.handover import Act, Me, Phase
+from apportion.groups.records import Ownership
 from apportion.model.epoch import FencingToken
 from models import member
 from models.member import Did

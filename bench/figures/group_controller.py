@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from apportion.cluster.controller import Controller, Write
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, encoded
-from apportion.cluster.view import View
+from apportion.groups.controller import Controller, Write
+from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, encoded
+from apportion.groups.view import View
 from apportion.stores import Absent, Committed, Item, Put, Scan, Unchanged, connect
 from bench.goal import at_most
 from bench.row import Row

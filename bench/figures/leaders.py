@@ -5,7 +5,7 @@ A process that lives on counts as no death; after the third death in a row the n
 
 import signal
 
-from apportion.cluster.deaths import wait_seconds
+from apportion.groups.deaths import wait_seconds
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
 from bench import engines

@@ -11,8 +11,8 @@ from datetime import timedelta
 from importlib import import_module
 
 import apportion
-from apportion.cluster.records import Keys, partition_of
 from apportion.console.group_repair import repair
+from apportion.groups.records import Keys, partition_of
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, connect
@@ -58,7 +58,7 @@ async def _measure(rig: Rig) -> list[Row]:
 
 def _mixed(count: int) -> Iterator[tuple[str, bytes, bool]]:
     """Yield malformed records, and whether each keeps the lease of the one before."""
-    malformed = import_module("tests.cluster.malformed")
+    malformed = import_module("tests.groups.malformed")
     yield from malformed.mixed(SEED, count, group=GROUP, members=MEMBERS, partitions=PARTITIONS)
 
 

@@ -17,7 +17,7 @@ from apportion import Assignment, Ring, Topology
 from apportion.model.rows import Rows
 from apportion.sim.conformance.rig import Rig
 from apportion.stores import CoordinationStore, connect
-from apportion.tables.follower import Following
+from apportion.tables.follower import Follower
 from apportion.tables.publisher import Publisher
 from bench import engines
 from bench.fleet import SEED, equal_fleet
@@ -60,7 +60,7 @@ def _assignment(topology: Topology, owners: list[str]) -> Assignment:
 async def _measure(store: str, connected: Callable[[], Awaitable[CoordinationStore]]) -> list[Row]:
     first, *later = _assignments()
     ours, theirs = await connected(), await connected()
-    publisher, follower = Publisher(ours, "work"), Following(theirs, "work")
+    publisher, follower = Publisher(ours, "work"), Follower(theirs, "work")
     began = perf_counter()
     snapshot = await publisher.publish(first)
     snapshot_seconds = perf_counter() - began

@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apportion import balance, cluster, errors, guards, placement, sim, stores, sync, tables
-    from apportion.cluster.facade import open_group
-    from apportion.cluster.leader import leader
+    from apportion import balance, errors, groups, guards, placement, sim, stores, sync, tables
     from apportion.errors import ApportionError
+    from apportion.groups.facade import open_group
+    from apportion.groups.leader import leader
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
     from apportion.placement import Jump, Modulo, Rendezvous, Ring, Slots, apply, handover, hashers, plan
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "apportion.cluster.facade": ("open_group",),
-    "apportion.cluster.leader": ("leader",),
+    "apportion.groups.facade": ("open_group",),
+    "apportion.groups.leader": ("leader",),
     "apportion.tables.facade": ("follow", "publish"),
     "apportion.errors": ("ApportionError",),
     "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Throttle", "Topology"),
@@ -36,7 +36,8 @@ _HOMES = {
     "apportion.stores.facade": ("open_store",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_ROOMS = ("balance", "cluster", "errors", "guards", "model", "placement", "sim", "stores", "sync", "tables")
+_FORMER_ROOMS = {"cluster": "groups"}
+_ROOMS = ("balance", "errors", "groups", "guards", "model", "placement", "sim", "stores", "sync", "tables")
 
 __all__ = [
     "ApportionError",
@@ -57,13 +58,13 @@ __all__ = [
     "Topology",
     "apply",
     "balance",
-    "cluster",
     "decode",
     "encode",
     "errors",
     "follow",
     "group_keys",
     "group_places",
+    "groups",
     "guards",
     "handover",
     "hashers",
@@ -81,6 +82,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    name = _FORMER_ROOMS.get(name, name)
     if name in _ROOMS:
         return import_module(f"apportion.{name}")
     if name not in _HOME_OF:

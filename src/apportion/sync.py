@@ -3,10 +3,10 @@
 Both are thin façades over the one I/O thread of the process; no loop is run inside the caller's thread.
 """
 
-from apportion.cluster.facade import SyncGroup
-from apportion.cluster.facade import open_group_sync as open_group
-from apportion.cluster.leader import SyncElection
-from apportion.cluster.leader import leader_sync as leader
+from apportion.groups.facade import SyncGroup
+from apportion.groups.facade import open_group_sync as open_group
+from apportion.groups.leader import SyncElection
+from apportion.groups.leader import leader_sync as leader
 from apportion.stores.facade import SyncStore
 from apportion.stores.facade import open_store_sync as open_store
 from apportion.tables.facade import SyncFollower

@@ -5,9 +5,9 @@ import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
-from apportion.cluster.view import View
 from apportion.console.group_state import Found
+from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.groups.view import View
 from apportion.stores import Absent, Committed, Put, Unchanged, connect
 from apportion.stores.api import Item, Scan
 from apportion.sync import open_group

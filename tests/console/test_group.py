@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from apportion.cluster.records import Keys, MemberRecord, Ownership, decoded, decoded_target, encoded
 from apportion.console.group_acts import resize
 from apportion.console.group_state import opened
 from apportion.console.main import GROUP_COMMANDS
 from apportion.errors import InvalidInput, NotOwner, Unsafe
+from apportion.groups.records import Keys, MemberRecord, Ownership, decoded, decoded_target, encoded
 from apportion.stores import Absent, Committed, Put
 from tests.console.grouping import URL, eventually, item_of, members, write
 from tests.console.running import COMMAND, refused, run

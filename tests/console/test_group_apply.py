@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.cluster.records import Keys, Target, decoded_target, encoded_target
 from apportion.console.group_apply import carry_out
 from apportion.console.group_saving import Basis, MemberPlan, encoded_plan, read_plan
 from apportion.console.group_state import opened
 from apportion.errors import StaleEpoch
+from apportion.groups.records import Keys, Target, decoded_target, encoded_target
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology
 from tests.console.grouping import URL, eventually, item_of, members, write

@@ -2,8 +2,8 @@
 
 import pytest
 
-from apportion.cluster.records import Target
 from apportion.console.group_steps import remarks, standing, state_of
+from apportion.groups.records import Target
 from tests.console.grouping import found
 
 A, B, LIGHT = ("a", 10, 1), ("b", 11, 1), ("b", 11, 0)

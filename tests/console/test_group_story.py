@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.cluster.records import Ownership, Target, encoded, encoded_target
 from apportion.console.group_story import Story, listed
+from apportion.groups.records import Ownership, Target, encoded, encoded_target
 from apportion.stores.api import Change, Event
 from tests.console.grouping import _record, found
 

@@ -10,12 +10,12 @@ import time
 from contextlib import ExitStack, suppress
 
 from apportion import sync
-from apportion.cluster.records import Keys
-from apportion.cluster.rest import is_at_rest
-from apportion.cluster.view import View
 from apportion.errors import StoreUnavailable
+from apportion.groups.records import Keys
+from apportion.groups.settled import is_at_rest
+from apportion.groups.view import View
 from apportion.runtime.clock import SystemClock
-from tests.cluster.group_worker import Log
+from tests.groups.group_worker import Log
 from tests.stores.rigs import postgres
 
 PATIENCE_SECONDS = 60
@@ -48,7 +48,7 @@ class Crew:
         """Start a process."""
         with self._errors.open("ab") as errors:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", f"tests.cluster.{module}"],
+                [sys.executable, "-m", f"tests.groups.{module}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=os.environ | (environ or {}),
                 bufsize=0,  # what is heard is asked for by `select`, which sees no buffer
             )  # fmt: skip

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from tests.cluster.cancelled import CALLS, Cancelled
+from tests.groups.cancelled import CALLS, Cancelled
 from tests.stores.rigs import absent
 from tests.stores.rigs.etcd import EtcdRig
 from tests.stores.rigs.postgres import PostgresRig

@@ -161,7 +161,7 @@ def test_handlers_serve_again_after_a_lapse_of_the_session(opened):
             serving = asyncio.create_task(ann.serve(on_gained=on_gained))
             await until(lambda: len(gained) == 8)
             before = sorted(gained, key=str)
-            holdings, driver = ann._membership.holdings, ann._membership.driver
+            holdings, driver = ann._participation.holdings, ann._participation.driver
             driver._loop.call_soon_threadsafe(lapse, holdings, driver)
             await until(lambda: len(gained) == 16)
             assert before == sorted(gained[8:], key=str)

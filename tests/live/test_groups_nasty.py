@@ -15,9 +15,9 @@ from itertools import count
 import pytest
 
 from apportion import sync
-from apportion.cluster.records import GroupRecord, Keys, encoded
-from apportion.cluster.rest import is_at_rest
-from apportion.cluster.view import View
+from apportion.groups.records import GroupRecord, Keys, encoded
+from apportion.groups.settled import is_at_rest
+from apportion.groups.view import View
 from apportion.stores import administration
 from apportion.stores.api import Absent, Put
 from tests.live.crew import CLOCK, Crew

@@ -12,7 +12,7 @@ import pytest
 import apportion
 from apportion import sync
 from apportion.errors import InvalidInput
-from tests.cluster.group_leaver import HOW, STATUS
+from tests.groups.group_leaver import HOW, STATUS
 from tests.live.crew import Crew
 from tests.live.test_groups_guarded import stale
 from tests.stores.rigs import absent

@@ -22,7 +22,7 @@ class Mutant(Bug):
         return ["--bounds", self.bounds, *["--deaths"] * self.deaths]
 
 
-HANDOVER = "cluster/handover.py"
+HANDOVER = "groups/handover.py"
 MUTANTS = (
     Mutant(
         "no fence: tokens do not grow",

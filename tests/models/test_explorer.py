@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from apportion.cluster import handover
-from apportion.cluster.handover import Event, Phase
+from apportion.groups import handover
+from apportion.groups.handover import Event, Phase
 from models import world
 from models.__main__ import FULL, SMALL, main
 from models.diagram import diagram
@@ -63,7 +63,7 @@ def test_a_planted_bug_is_found(mutant, tmp_path):
 
 
 def test_a_package_without_a_bug_has_nothing_to_find(tmp_path):
-    harmless = Mutant("none", "cluster/handover.py", '"""Hand-over: ', '"""The hand-over: ', by="")
+    harmless = Mutant("none", "groups/handover.py", '"""Hand-over: ', '"""The hand-over: ', by="")
     code, output = commanded(harmless, tmp_path)
     assert (0, 1) == (code, output.count("\n")), output
 

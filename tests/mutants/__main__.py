@@ -25,7 +25,7 @@ from tests.mutants.tree import ROOT, Tree
 from tests.mutants.witness import Witness
 
 SOURCES = Path("src") / "apportion"
-ROOMS = {"groups": ("cluster", "guards", "runtime", "stores", "tables"), "pure": ("model", "placement", "balance")}
+ROOMS = {"groups": ("groups", "guards", "runtime", "stores", "tables"), "pure": ("model", "placement", "balance")}
 FOREIGN = {"kafka", "helix", "java"}  # held to vectors of the programs that they follow
 NEAREST_FILES = 4
 

@@ -59,7 +59,7 @@ def test_a_text_or_type_has_no_mutant(text):
 
 
 def test_every_mutant_of_a_file_compiles_and_no_two_are_alike():
-    source = (SOURCES / "cluster" / "driver.py").read_bytes()
+    source = (SOURCES / "groups" / "driver.py").read_bytes()
     found = [each.applied(source) for each in mutations("driver.py", source)]
     for each in found:
         compile(each, "driver.py", "exec")

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from apportion.cluster.options import Options
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord
-from apportion.cluster.rest import is_at_rest
-from apportion.cluster.view import View
+from apportion.groups.opening import Options
+from apportion.groups.records import GroupRecord, Keys, MemberRecord
+from apportion.groups.settled import is_at_rest
+from apportion.groups.view import View
 from apportion.sim import World, groups
 from apportion.sim.group_play import watched
 from apportion.sim.invariants import ALL

@@ -1,6 +1,6 @@
 """A bad record costs itself: 200 malformed records, one after another, in a group of three and a newcomer.
 
-Of each kind bytes, types, depth and range; see `tests/cluster/malformed.py`. After each all partitions but the damaged
+Of each kind bytes, types, depth and range; see `tests/groups/malformed.py`. After each all partitions but the damaged
 are served, by members that never ended; a newcomer joins and gets its share; `group repair` brings the rest back.
 """
 
@@ -9,7 +9,7 @@ import pytest
 from apportion.console.group_repair import repair
 from apportion.sim.groups import NoLiveOverlap, TokensAreUnique
 from apportion.stores import Absent, Committed, Put, Unchanged
-from tests.cluster.malformed import mixed
+from tests.groups.malformed import mixed
 from tests.sim.scene import GROUP, KEYS, Scene
 
 MEMBERS, NEWCOMER = ("a", "b", "c"), "n"

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.cluster.controller import Controller
-from apportion.cluster.driver import Driver
-from apportion.cluster.holdings import GroupChange
-from apportion.cluster.lacking import lacking_in
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
-from apportion.cluster.seat import Options
-from apportion.cluster.session import Sessions
-from apportion.cluster.share import Commit, Joined, Share
-from apportion.cluster.view import View
 from apportion.errors import NotOwner
+from apportion.groups.controller import Controller
+from apportion.groups.driver import Driver
+from apportion.groups.holdings import GroupChange
+from apportion.groups.member import Commit, Joined, MemberMachine
+from apportion.groups.membership import Options
+from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.groups.session import Sessions
+from apportion.groups.view import View
+from apportion.groups.went_back import lacking_in
 from apportion.sim import World
 from apportion.stores import Item, Scan
 
@@ -223,7 +223,7 @@ def test_what_others_gave_us_before_we_knew_of_our_session_is_given_on():
     target = encoded_target(Target(generation=1, digest="d", owners=("b", "b")))
     pairs = [(KEYS.member("a"), record), (KEYS.member("b"), record), (KEYS.target, target)]
     view.load(scan(*pairs, (KEYS.own(0), owns("a", 1, 3))), 0.0)
-    (commit,) = Share(view, "a", width=5).step(Joined(session=1), 1.0)
+    (commit,) = MemberMachine(view, "a", width=5).step(Joined(session=1), 1.0)
     assert isinstance(commit, Commit)
     assert [KEYS.own(0)] == [put.key for put in commit.puts]
 

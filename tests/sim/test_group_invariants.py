@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from apportion.cluster.records import MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.groups.records import MemberRecord, Ownership, Target, encoded, encoded_target
 from apportion.sim import Checker, groups
 from apportion.sim.facts import Asked, Began, Calm, Changed, Entered, Left, Revoked
 from apportion.sim.orphans import ORPHAN_SECONDS, BoundedOrphan

@@ -6,7 +6,7 @@ time to live of 4 s: `tests/live/test_groups_failover.py`.
 
 import pytest
 
-from apportion.cluster.session import MARGIN_RATIO
+from apportion.groups.session import MARGIN_RATIO
 from apportion.sim.facts import Changed, Entered, Wrote
 from apportion.sim.ownership import split
 from tests.sim.scene import GROUP, Scene

@@ -12,18 +12,18 @@ from itertools import count, pairwise
 import pytest
 
 from apportion.balance import catalog
-from apportion.cluster.controller import Controller
-from apportion.cluster.deaths import ended, next_try, wait_seconds
-from apportion.cluster.records import Ownership, decoded, decoded_target
-from apportion.cluster.rest import is_at_rest
+from apportion.groups.controller import Controller
+from apportion.groups.deaths import ended, next_try, wait_seconds
+from apportion.groups.records import Ownership, decoded, decoded_target
+from apportion.groups.settled import is_at_rest
 from apportion.sim.facts import Asked, Changed, Entered, Granted, Left, Wrote
 from apportion.sim.groups import GroupInvariant
 from apportion.sim.ownership import ownership, split
 from apportion.sim.process import outside
 from apportion.sim.worker import POISON, Habits
 from apportion.stores import Absent, Put
-from apportion.tables.follower import Following
-from tests.cluster import next_release
+from apportion.tables.follower import Follower
+from tests.groups import next_release
 from tests.sim.scene import GROUP, KEYS, TTL_SECONDS, Scene
 
 SEEDS = [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
@@ -183,7 +183,7 @@ def test_06_who_slept_through_a_compaction_reads_all_again_and_tables_never_go_b
     scene, shown = open_scene(ttl_seconds=8.0), []
 
     async def follow():
-        follower = Following(scene.world.store("client"), GROUP, clock=scene.world.clock("client"))
+        follower = Follower(scene.world.store("client"), GROUP, clock=scene.world.clock("client"))
         await follower.start()
         while True:
             if not shown or shown[-1] is not follower.routes:
@@ -276,7 +276,7 @@ def plan_as_another_release(monkeypatch, *releases):
 
     spec = replace(catalog.get("optimal"), name=next_release.BALANCER, owners=next_release.dealt)
     monkeypatch.setattr(catalog, "_foreign", lambda: {next_release.BALANCER: spec})
-    monkeypatch.setattr("apportion.cluster.driver.Controller", controller)
+    monkeypatch.setattr("apportion.groups.driver.Controller", controller)
 
 
 def leader(scene):

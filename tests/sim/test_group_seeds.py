@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from apportion.cluster.handover import TRANSITIONS
+from apportion.groups.handover import TRANSITIONS
 from apportion.sim import play
 from apportion.sim.__main__ import main
 from apportion.sim.group_play import row_name

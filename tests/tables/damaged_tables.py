@@ -11,7 +11,7 @@ from apportion.errors import Conflict, Outdated
 from apportion.placement.ranges import Ranges
 from apportion.stores import Absent, Committed, Put, Unchanged
 from apportion.tables.deltas import delta
-from apportion.tables.follower import Following
+from apportion.tables.follower import Follower
 from apportion.tables.layout import decode_head
 from apportion.tables.publisher import Publisher
 from tests.tables.sample import KEYS, NAME, ring, same
@@ -139,7 +139,7 @@ class Desk:
         return done.version
 
     async def follow(self):
-        follower = Following(await self.handle(), NAME)
+        follower = Follower(await self.handle(), NAME)
         self._stack.push_async_callback(follower.close)
         await follower.start(within_seconds=20)
         return follower

@@ -29,7 +29,7 @@ from apportion.stores.memory import Memory
 from apportion.tables import follower as following_module
 from apportion.tables.facade import follow, follow_sync, publish_sync
 from apportion.tables.facade import publish as publish_async
-from apportion.tables.follower import Following, following
+from apportion.tables.follower import Follower, following
 from apportion.tables.layout import decode_head, encode_head
 from apportion.tables.publisher import Publisher, publish
 from tests.tables.sample import (
@@ -57,7 +57,7 @@ async def until(condition):
             await asyncio.sleep(0.001)
 
 
-class Watched(Following):
+class Watched(Follower):
     """A follower that remembers what it has shown."""
 
     def __init__(self, *arguments, **options):
@@ -218,7 +218,7 @@ def test_a_watch_that_breaks_off_is_begun_again_after_pauses_that_grow_until_it_
         shared = Memory(clock)
         store = Broken(handle(shared))
         await publish(handle(shared), NAME, ring("a"))
-        follower = Following(store, NAME, clock=clock)
+        follower = Follower(store, NAME, clock=clock)
         await follower.start()
         assert [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0] == await pauses(7)
         store.shows = True
@@ -439,12 +439,12 @@ def test_a_name_that_nobody_published_is_waited_for_until_the_deadline():
         with pytest.raises(StoreUnavailable, match="table orders is unavailable: nothing was published"):
             async with following(handle(shared), NAME, within_seconds=0.05):
                 pass
-        waiting = asyncio.ensure_future(Following(handle(shared), NAME).start())
+        waiting = asyncio.ensure_future(Follower(handle(shared), NAME).start())
         await asyncio.sleep(0)
         await publish(handle(shared), NAME, many(1))
         await asyncio.wait_for(waiting, DEADLINE_SECONDS)
         with pytest.raises(StoreUnavailable, match="no version was read yet"):
-            Following(handle(shared), NAME).routes  # noqa: B018 - it raises
+            Follower(handle(shared), NAME).routes  # noqa: B018 - it raises
 
     asyncio.run(main())
 
@@ -499,7 +499,7 @@ def test_a_table_of_a_secret_hash_needs_the_hasher():
         shared = memory()
         await publish(handle(shared), NAME, secret.table())
         with pytest.raises(InvalidInput):
-            await Following(handle(shared), NAME).start()
+            await Follower(handle(shared), NAME).start()
         async with following(handle(shared), NAME, hasher=get_hasher(b"0123456789abcdef")) as follower:
             assert secret.route("k") == follower.routes.route("k")
 

@@ -13,7 +13,7 @@ from apportion import Assignment, Topology
 from apportion.errors import Conflict, StaleEpoch, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim import Mix, Nemesis, World
 from apportion.sim.invariants import ALL, WatchesMissNothing
-from apportion.tables.follower import Following
+from apportion.tables.follower import Follower
 from apportion.tables.publisher import Publisher
 
 SEEDS = 240
@@ -66,7 +66,7 @@ class Play:
     async def follow(self, name):
         self.lives += 1
         while True:
-            follower = Following(self.world.store(name), "orders", clock=self.world.clock(name))
+            follower = Follower(self.world.store(name), "orders", clock=self.world.clock(name))
             try:
                 await follower.start()
                 break

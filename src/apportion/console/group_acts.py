@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
-from apportion.cluster.deaths import ended
-from apportion.cluster.records import DRAINED, Keys, Ownership, Target, checked_partitions, encoded, encoded_target
-from apportion.cluster.seat import ask_to_leave, request_to_leave
-from apportion.cluster.view import View
 from apportion.console.group_state import Found, happened, read
 from apportion.console.group_story import Line, Story
 from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
+from apportion.groups.deaths import ended
+from apportion.groups.membership import ask_to_leave, request_to_leave
+from apportion.groups.records import DRAINED, Keys, Ownership, Target, checked_partitions, encoded, encoded_target
+from apportion.groups.view import View
 from apportion.stores.api import Absent, Committed, Compare, CoordinationStore, Put, Unchanged
 
 _HISTORY_SECONDS = 5.0

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from apportion.balance.evenness import fair_shares
-from apportion.cluster.controller import assigned
-from apportion.cluster.records import Target
 from apportion.console.edits import Edits, ids_in
 from apportion.console.group_state import Found
 from apportion.console.output import print_columns, print_json
 from apportion.console.plan_report import print_transfers
 from apportion.errors import InvalidInput
+from apportion.groups.controller import assigned
+from apportion.groups.records import Target
 from apportion.model.topology import Topology
 
 Owners = tuple[str | None, ...]

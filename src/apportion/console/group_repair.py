@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
-from apportion.cluster.damage import Damage
-from apportion.cluster.fields import parsed
-from apportion.cluster.records import GroupRecord, Ownership, Target, decoded, encoded, encoded_target
 from apportion.console.group_state import Found, happened, read
 from apportion.console.output import print_json
 from apportion.errors import BadSnapshot
+from apportion.groups.damage import Damage
+from apportion.groups.fields import parsed
+from apportion.groups.records import GroupRecord, Ownership, Target, decoded, encoded, encoded_target
 from apportion.stores.api import CoordinationStore, Put, Unchanged
 
 

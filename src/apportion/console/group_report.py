@@ -4,11 +4,11 @@ import json as json_format
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from apportion.cluster.deaths import ended
 from apportion.console.group_state import Found
 from apportion.console.group_steps import Standing, remarks, standing, state_of
 from apportion.console.group_story import Line
 from apportion.console.output import FORMAT_VERSION, print_columns, print_json
+from apportion.groups.deaths import ended
 
 MAX_PARTITIONS_SHOWN = 20
 MAX_LINES_SHOWN = 10

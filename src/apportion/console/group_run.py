@@ -21,12 +21,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.cluster.facade import AsyncGroup, AsyncOpening
-from apportion.cluster.options import DRAIN, SETTLE, TTL
-from apportion.cluster.records import Mode
 from apportion.console.group_commands import Command, Commands
 from apportion.console.group_reports import Reports
 from apportion.errors import InvalidInput, NotOwner
+from apportion.groups.facade import AsyncGroup, AsyncOpening
+from apportion.groups.opening import DRAIN, SETTLE, TTL
+from apportion.groups.records import Mode
 from apportion.guards import note
 from apportion.model.epoch import FencingToken
 from apportion.runtime.signals import ONE_SIGNAL_SECONDS

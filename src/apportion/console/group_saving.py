@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apportion.cluster.records import checked_id
 from apportion.console.files import read_bounded, write_whole
 from apportion.console.group_plan import Change, members_of, target_of
 from apportion.console.group_state import Found
 from apportion.errors import BadSnapshot, InvalidInput
+from apportion.groups.records import checked_id
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology
 

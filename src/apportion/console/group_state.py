@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from apportion.cluster.damage import Damage
-from apportion.cluster.deaths import next_try
-from apportion.cluster.records import GroupRecord, Keys, checked_group, decoded
-from apportion.cluster.rest import is_at_rest, is_settled
-from apportion.cluster.view import View
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
+from apportion.groups.damage import Damage
+from apportion.groups.deaths import next_try
+from apportion.groups.records import GroupRecord, Keys, checked_group, decoded
+from apportion.groups.settled import is_at_rest, is_settled
+from apportion.groups.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Committed, CoordinationStore, Need, Outcome, Refused, Scan
 from apportion.stores.catalog import administration, connect, schemes

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from apportion.cluster.deaths import ended
-from apportion.cluster.records import Target
-from apportion.cluster.rest import knows_all
 from apportion.console.group_state import Found
+from apportion.groups.deaths import ended
+from apportion.groups.records import Target
+from apportion.groups.settled import knows_all
 
 State = Literal["owned", "unowned", "orphaned", "crash-looping", "quarantined", "damaged"]
 _LETS_GO = (

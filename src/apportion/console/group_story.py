@@ -7,7 +7,8 @@ in one commit share a line. Refuses: to guess. What was before the history that 
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from apportion.cluster.records import (
+from apportion.errors import BadSnapshot
+from apportion.groups.records import (
     DRAINED,
     LEAVES,
     REPLACED,
@@ -17,8 +18,7 @@ from apportion.cluster.records import (
     decoded_target,
     partition_of,
 )
-from apportion.cluster.view import View
-from apportion.errors import BadSnapshot
+from apportion.groups.view import View
 from apportion.stores.api import Change, Event, Item
 
 _ASKED = {

@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from apportion.cluster.facade import Group
+from apportion.groups.facade import Group
 from apportion.tables.facade import AsyncFollower, SyncFollower
 
 Question = TypeVar("Question")

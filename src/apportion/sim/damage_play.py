@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from apportion.cluster.damage import controller_of, drain_of, member_of, ownership_of, static_of
-from apportion.cluster.records import Ownership, encoded
 from apportion.errors import ApportionError, BadSnapshot
+from apportion.groups.damage import controller_of, drain_of, member_of, ownership_of, static_of
+from apportion.groups.records import Ownership, encoded
 from apportion.sim import living
 from apportion.sim.group_play import GroupPlay
 from apportion.sim.groups import TokensAreUnique

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from logging import CRITICAL
 from typing import Any
 
-from apportion.cluster import handover
-from apportion.cluster.deaths import LONGEST_WAIT_SECONDS
-from apportion.cluster.driver import logger
-from apportion.cluster.handover import Act, Event, Phase
-from apportion.cluster.options import Options
-from apportion.cluster.records import GroupRecord, Keys, MemberRecord, Ownership, Target, decoded_target
+from apportion.groups import handover
+from apportion.groups.deaths import LONGEST_WAIT_SECONDS
+from apportion.groups.driver import logger
+from apportion.groups.handover import Act, Event, Phase
+from apportion.groups.opening import Options
+from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, Target, decoded_target
 from apportion.sim.nemesis import Mix, Nemesis
 from apportion.sim.ownership import ownership, split
 from apportion.sim.process import outside

@@ -1,14 +1,14 @@
 """Groups: what must always hold for the members of a group and what they work on, whatever fails.
 
-They read facts alone: what the store's keys became (`cluster/records.py` says what they mean), and when a process
+They read facts alone: what the store's keys became (`groups/records.py` says what they mean), and when a process
 entered and left a partition, under which token. So the simulated world and tests of real processes, which keep a log
 of their effects, are held against the same lines.
 """
 
 from collections.abc import Callable, Iterator
 
-from apportion.cluster.deaths import wait_seconds
-from apportion.cluster.records import KEPT_DEATHS, LEAVES, Ownership, Target, decoded_target
+from apportion.groups.deaths import wait_seconds
+from apportion.groups.records import KEPT_DEATHS, LEAVES, Ownership, Target, decoded_target
 from apportion.sim import ownership as owners
 from apportion.sim.facts import Asked, Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.history import History

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from uuid import uuid4
 from zlib import crc32
 
-from apportion.cluster.records import Ownership
 from apportion.errors import ApportionError, Compacted, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.groups.records import Ownership
 from apportion.sim.ownership import ownership
 from apportion.sim.sink import Sink, SinkToken
 from apportion.sim.world import World

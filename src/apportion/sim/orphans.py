@@ -5,8 +5,8 @@ This is the one promise of groups that is about time; `sim/groups.py` has those 
 
 from collections.abc import Callable, Iterable
 
-from apportion.cluster.deaths import wait_seconds
-from apportion.cluster.records import MemberRecord, Ownership, decoded
+from apportion.groups.deaths import wait_seconds
+from apportion.groups.records import MemberRecord, Ownership, decoded
 from apportion.sim.facts import Began, Changed
 from apportion.sim.groups import SLOWEST_CLOCK, GroupInvariant
 from apportion.sim.history import History

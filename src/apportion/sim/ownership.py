@@ -4,7 +4,7 @@ A record, `own/<resource>`, is never deleted, and its epoch grows whenever its o
 where they are asked for, as the scenarios do: in a world of others such keys may mean anything.
 """
 
-from apportion.cluster.records import Ownership, decoded
+from apportion.groups.records import Ownership, decoded
 from apportion.sim.facts import Changed
 from apportion.sim.invariants import Invariant
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from apportion.cluster.deaths import HEALTHY_SECONDS
 from apportion.errors import InvariantBroken
+from apportion.groups.deaths import HEALTHY_SECONDS
 from apportion.sim import damage_play, groups, living
 from apportion.sim.backing import MemoryBacking
 from apportion.sim.damage_play import DamagePlay

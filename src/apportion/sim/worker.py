@@ -11,12 +11,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.cluster.driver import Driver
-from apportion.cluster.options import Options
-from apportion.cluster.records import DRAINED
-from apportion.cluster.seat import ask_to_leave
-from apportion.cluster.session import Sessions
 from apportion.errors import DuplicateMember, LeaseLost, NotOwner, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.groups.driver import Driver
+from apportion.groups.membership import ask_to_leave
+from apportion.groups.opening import Options
+from apportion.groups.records import DRAINED
+from apportion.groups.session import Sessions
 from apportion.guards import note
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Entered, Left

@@ -21,7 +21,7 @@ from apportion.runtime.simulated import Runner
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import check_url, connect
 from apportion.tables.deltas import Routing
-from apportion.tables.follower import Following
+from apportion.tables.follower import Follower
 from apportion.tables.layout import Keys, Version, routed
 from apportion.tables.publisher import Published, Publisher
 from apportion.tables.routes import Routes
@@ -43,7 +43,7 @@ def follow(
     """Follow a name until the end of an `async with` block, from its newest version on.
 
     Waits so long for a first version, then raises `StoreUnavailable`. `hasher` is needed only for a table of one with
-    a secret, or of your own. Errors as those of `stores.connect` and `Following.start`.
+    a secret, or of your own. Errors as those of `stores.connect` and `Follower.start`.
     """
     check_url(url)
     begin = partial(_follow, url, Keys(name).name, within_seconds, hasher)
@@ -123,7 +123,7 @@ class AsyncFollower(_Follower):
     """A followed table, for callers on any event loop."""
 
     async def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, by which a key was misrouted; see `Following.refresh`."""
+        """Return routes newer than `version`, by which a key was misrouted; see `Follower.refresh`."""
         return await self._thread.hop(self._following.refresh(version, within_seconds=within_seconds))
 
 
@@ -131,7 +131,7 @@ class SyncFollower(_Follower):
     """A followed table, for callers without an event loop. `refresh` is not to be called from one."""
 
     def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, by which a key was misrouted; see `Following.refresh`."""
+        """Return routes newer than `version`, by which a key was misrouted; see `Follower.refresh`."""
         return self._thread.wait(self._following.refresh(version, within_seconds=within_seconds))
 
 
@@ -149,7 +149,7 @@ async def _follow(url: str, name: str, within_seconds: float, hasher: str | Hash
     store = await connect(url)
     async with AsyncExitStack() as otherwise:
         otherwise.push_async_callback(store.close)
-        following = Following(store, name, hasher=hasher)
+        following = Follower(store, name, hasher=hasher)
         await following.start(within_seconds=within_seconds)
         otherwise.pop_all()
     return store, following
@@ -163,4 +163,4 @@ async def _close(followed: "Followed") -> None:
         await store.close()
 
 
-Followed = tuple[CoordinationStore, Following]
+Followed = tuple[CoordinationStore, Follower]

@@ -30,7 +30,7 @@ CONFIRM_SECONDS = 5.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 
 
-class Following:
+class Follower:
     """One name, followed on the loop that `start` is called on; its routes may be read from any thread."""
 
     def __init__(
@@ -283,9 +283,9 @@ async def following(
     within_seconds: float = 10.0,
     hasher: str | Hasher | None = None,
     clock: Clock | None = None,
-) -> AsyncIterator[Following]:
-    """Follow a name of an open store until the end of the block; errors as those of `Following.start`."""
-    follower = Following(store, name, hasher=hasher, clock=clock)
+) -> AsyncIterator[Follower]:
+    """Follow a name of an open store until the end of the block; errors as those of `Follower.start`."""
+    follower = Follower(store, name, hasher=hasher, clock=clock)
     await follower.start(within_seconds=within_seconds)
     try:
         yield follower

@@ -7,20 +7,20 @@ from tests.sim.zoo.cage import Bug
 _ON_GROUPS = (
     Bug(
         "a refusal of the store ends a member",
-        "cluster/driver.py",
+        "groups/driver.py",
         "            return not self.statistics.sessions\n",
         "            return True\n",
     ),
     Bug(
         "a move whose commit was lost is waited for without end",
-        "cluster/driver.py",
+        "groups/driver.py",
         "        self._hear(Answered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))",
         "        if revision is not None or isinstance(outcome, Refused):\n"
         "            self._hear(Answered(batch=commit.batch, revision=revision, is_refused=revision is None))",
     ),
     Bug(
         "a member that its caller gave up keeps its session",
-        "cluster/driver.py",
+        "groups/driver.py",
         "            await to_its_end(self._end(part, tasks))\n",
         "            if not asyncio.current_task().cancelling():\n                await self._end(part, tasks)\n",
     ),
@@ -29,7 +29,7 @@ _ON_GROUPS = (
 _ON_DAMAGE = (
     Bug(
         "a damaged record counts as one that nobody wrote",
-        "cluster/intake.py",
+        "groups/intake.py",
         "            ownership = Ownership(epoch=good.epoch)\n"
         "            self._note(key, revision, error, touched, is_deleted=item is None, good=good)\n",
         "            ownership = Ownership(epoch=good.epoch * (error.problem == ''))\n",

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from apportion import sync
-from apportion.cluster.records import DRAINED, Keys
-from apportion.cluster.rest import is_at_rest
-from apportion.cluster.view import View
 from apportion.console.demo.work import GROUP, PARTITIONS, Ledger
 from apportion.errors import StoreUnavailable
+from apportion.groups.records import DRAINED, Keys
+from apportion.groups.settled import is_at_rest
+from apportion.groups.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 

@@ -14,9 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import apportion
-from apportion.cluster.facade import AsyncGroup
 from apportion.console.demo.work import GROUP, PARTITIONS, Ledger, partitioned
 from apportion.errors import Fenced, NotOwner
+from apportion.groups.facade import AsyncGroup
 from apportion.runtime.clock import SystemClock
 
 LEASE = timedelta(seconds=2)

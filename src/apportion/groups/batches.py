@@ -1,0 +1,46 @@
+"""Batches: the moves of one member that wait for a commit, and those whose commit is under way.
+
+Promises: a partition is in one move at a time; what was refused together is asked for again in halves, before all else.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from apportion.groups.handover import Act, Known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One act on one partition, and what it rests upon."""
+
+    partition: int
+    act: Act
+    known: Known
+
+
+@dataclass(slots=True)
+class Batches:
+    """Moves that wait, halves of what was refused, and what is under way; `busy` is what they are about."""
+
+    fresh: deque[Move] = field(default_factory=deque)
+    halves: deque[tuple[Move, ...]] = field(default_factory=deque)
+    sent: dict[int, tuple[Move, ...]] = field(default_factory=dict)
+    busy: set[int] = field(default_factory=set)
+    last: int = 0
+
+    def moves(self) -> Iterator[Move]:
+        """Iterate over all moves."""
+        return chain(self.fresh, *self.halves, *self.sent.values())
+
+    def next(self, width: int) -> tuple[Move, ...]:
+        """Take what goes into the next commit; nothing, when nothing waits."""
+        if self.halves:
+            return self.halves.popleft()
+        return tuple(self.fresh.popleft() for _ in range(min(width, len(self.fresh))))
+
+    def put_back(self, moves: tuple[Move, ...]) -> None:
+        """Let some wait for the commit after this one."""
+        if moves:
+            self.halves.appendleft(moves)

@@ -1,0 +1,104 @@
+"""Damage: which records of a group cannot be right, beyond their bytes: what a record says is held against its item.
+
+Promises: each function returns the value of an item, or raises `BadSnapshot` with the reason. No epoch that is taken
+is above the revision that wrote it, for each commit raises an epoch by one. So the revision of the store is an epoch
+that was never given, and a repair writes that.
+Refuses: to guess what a damaged record said.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apportion.errors import BadSnapshot
+from apportion.groups.fields import HINT
+from apportion.groups.records import (
+    MemberRecord,
+    Ownership,
+    Target,
+    checked_controller,
+    checked_drain,
+    decoded,
+    decoded_target,
+)
+from apportion.stores.api import Item
+
+logger = logging.getLogger("apportion.group")
+NOBODY_OWNS = Ownership()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """A record that cannot be right: its key, the revision that wrote or deleted it, and the reason.
+
+    `good` is the last ownership record of that key that could be right.
+    """
+
+    key: str
+    revision: int
+    problem: str
+    is_deleted: bool = False
+    good: Ownership = NOBODY_OWNS
+
+
+def log_damage(group: str, found: Iterable[Damage]) -> None:
+    """Log records that a process finds damaged, each once."""
+    for each in found:
+        hint = f"The rest goes on. Mend it with: apportion group repair URL {group}"
+        logger.error("%s: the record %s is damaged. %s %s", group, each.key, each.problem, hint)
+
+
+def member_of(item: Item) -> MemberRecord:
+    """Return the record of a member that is there; it hangs on a lease, else it would be there for ever."""
+    _check_lease("record of a member", item)
+    return decoded(MemberRecord, item.value)
+
+
+def drain_of(item: Item) -> Item:
+    """Return a request to leave; it hangs on the lease of the member that is asked."""
+    _check_lease("request to leave", item)
+    checked_drain(item.value)
+    return item
+
+
+def static_of(item: Item) -> tuple[MemberRecord, int]:
+    """Return how a static member is remembered, and the revision that wrote it."""
+    return decoded(MemberRecord, item.value), item.revision
+
+
+def controller_of(item: Item) -> str:
+    """Return the mark of the controller, as `led_by` writes it."""
+    _check_lease("controller", item)
+    return checked_controller(item.value)
+
+
+def target_of(item: Item | None, partitions: int | None) -> Target:
+    """Return a target; of a group whose number of partitions is known it names as many owners."""
+    if item is None:
+        raise BadSnapshot("target", None, "one that is never deleted", HINT)
+    target = decoded_target(item.value)
+    if target.generation > item.revision:
+        expected = f"at most {item.revision}, the revision that wrote it"
+        raise BadSnapshot("generation of a target", target.generation, expected, HINT)
+    if partitions not in (None, len(target.owners)):
+        raise BadSnapshot("owners of a target", len(target.owners), f"{partitions}, one per partition", HINT)
+    return target
+
+
+def ownership_of(item: Item | None, before: Ownership) -> Ownership:
+    """Return an ownership record that follows the last good one; None for an item stands for one that was deleted."""
+    if item is None:
+        raise BadSnapshot("ownership record", None, f"one at epoch {before.epoch} or above: it was deleted", HINT)
+    after = decoded(Ownership, item.value)
+    if max(after.epoch, after.session) > item.revision:
+        expected = f"an epoch and a session of at most {item.revision}, the revision that wrote them"
+        raise BadSnapshot("ownership record", max(after.epoch, after.session), expected, HINT)
+    is_same = (after.owner, after.session) == (before.owner, before.session)
+    if after.epoch < before.epoch or (after.epoch == before.epoch and before.epoch and not is_same):
+        raise BadSnapshot("epoch of Ownership", after.epoch, f"one above {before.epoch}, which was seen before", HINT)
+    return after
+
+
+def _check_lease(what: str, item: Item) -> None:
+    if item.lease is None:
+        raise BadSnapshot(what, item.value, "one that ends with a lease", HINT)

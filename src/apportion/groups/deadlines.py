@@ -1,0 +1,65 @@
+"""Deadlines: how long work may take that stands in the way of others.
+
+A partition that was lost is given away once its work has ended. After the drain's time that work is cancelled; when it
+outlives one more time to live, or when any work makes no progress for too long, nothing is left but to give up the
+session: then the store lets others take over, and only guards protect from what still goes on here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, kw_only=True)
+class Deadlines:
+    """What is waited for, and until when. Times are elapsed seconds."""
+
+    drain_seconds: float
+    ttl_seconds: float
+    progress_seconds: float
+    _cancel_at: dict[int, float] = field(default_factory=dict)
+    _force_at: dict[int, float] = field(default_factory=dict)
+    _is_over: bool = False
+
+    def lost(self, partitions: Iterable[int], now: float) -> None:
+        """Begin to wait for the work on some partitions."""
+        self._cancel_at.update((partition, now + self.drain_seconds) for partition in partitions)
+
+    def ended(self, partitions: Iterable[int]) -> None:
+        """Note that the work on some partitions has ended."""
+        for partition in partitions:
+            self._cancel_at.pop(partition, None)
+            self._force_at.pop(partition, None)
+
+    def renew(self) -> None:
+        """Begin anew with another session: what still goes on of the former one is no reason to end this one too."""
+        self._is_over = False
+        self._cancel_at.clear()
+        self._force_at.clear()
+
+    def to_cancel(self, now: float) -> tuple[int, ...]:
+        """Return the partitions whose work is to be cancelled now, each once."""
+        late = tuple(sorted(partition for partition, at in self._cancel_at.items() if at <= now))
+        for partition in late:
+            del self._cancel_at[partition]
+            self._force_at[partition] = now + self.ttl_seconds
+        return late
+
+    def verdict(self, oldest: tuple[float, int] | None, now: float) -> str | None:
+        """Return why the session is to be given up, once; None to go on. `oldest` is at work for the longest."""
+        if self._is_over:
+            return None
+        forced = sorted(partition for partition, at in self._force_at.items() if at <= now)
+        self._is_over = bool(forced)
+        if forced:
+            return f"forced: work on {forced[0]} outlives its drain"
+        if oldest is not None and now >= oldest[0] + self.progress_seconds:
+            self._is_over = True
+            return f"stuck: work on {oldest[1]} makes no progress"
+        return None
+
+    def wakes_at(self, oldest: tuple[float, int] | None) -> float:
+        """Return when to look again."""
+        if self._is_over:
+            return float("inf")
+        progress = float("inf") if oldest is None else oldest[0] + self.progress_seconds
+        return min(progress, *self._cancel_at.values(), *self._force_at.values(), float("inf"))

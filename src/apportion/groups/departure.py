@@ -1,0 +1,61 @@
+"""Departure: how a member leaves its group: it asks for a drain until the request is there, then goes.
+
+Promises: a request that is lost with its connection is asked once more at once, then every quarter of a second. The
+member frees every partition that it cannot hand over in time, so that its leaving counts as nobody's death. A static
+member keeps its partitions for its next session.
+Refuses: to wait for longer than the drain's time and one time to live.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from apportion.errors import StoreUnavailable
+from apportion.groups.membership import Membership
+from apportion.groups.opening import Options
+from apportion.stores.api import Unknown
+
+AGAIN_SECONDS = 0.25
+
+
+class Departure:
+    """One member on its way out; times are elapsed seconds."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._ends_at: float | None = None
+        self._asks_at: float | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether we have begun to leave."""
+        return self._ends_at is not None
+
+    def wakes_at(self) -> float | None:
+        """Return when to look again though nothing changed, None if there is no need."""
+        return self._ends_at if self._asks_at is None else self._asks_at
+
+    async def ask(self, membership: Membership, now: float) -> None:
+        """Ask the controller for a target without us, unless the request is there."""
+        if self._ends_at is None:
+            self._ends_at = now + self._options.drain_seconds + self._options.ttl_seconds
+        if self._options.is_static or membership.is_asked:
+            self._asks_at = None
+        elif self._asks_at is None or now >= self._asks_at:
+            self._asks_at = now + AGAIN_SECONDS
+            with suppress(StoreUnavailable):
+                if not isinstance(await membership.ask(), Unknown):
+                    return
+            await membership.ask()
+
+    def is_late(self, now: float) -> bool:
+        """Whether others have waited for long enough."""
+        return self._ends_at is not None and now >= self._ends_at
+
+    async def go(self, membership: Membership, *, width: int, is_quiet: Callable[[int], bool]) -> None:
+        """Take our record away. Before that, free every partition that is still ours.
+
+        A partition that is still worked on is freed in the very commit that ends the session.
+        """
+        left = () if self._options.is_static else membership.owned
+        await membership.free([each for each in left if is_quiet(each)], width=width)
+        await membership.leave(frees=[each for each in left if not is_quiet(each)][:width])

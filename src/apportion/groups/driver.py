@@ -1,0 +1,349 @@
+"""Driver: what carries one member of one group through its lives: it waits, asks the pure machines, and acts.
+
+Promises: all that decides is in `member`, `controller` and `handover`; this file feeds them what the store shows and
+answers, and does what they say, in order. What waits here is bounded by time, or ends with the session. No error is
+dropped: a commit that fails is answered to the machine, any other error ends the session. Only misuse ends the member.
+Refuses: threads. It runs on the I/O thread's loop, or on that of the simulated world.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from typing import Any
+
+from apportion.errors import (
+    ApportionError,
+    BadSnapshot,
+    DuplicateMember,
+    InvalidInput,
+    NotPromised,
+    StoreClosed,
+    StoreDenied,
+    StoreUnavailable,
+)
+from apportion.groups.controller import Controller, Write
+from apportion.groups.damage import log_damage
+from apportion.groups.deadlines import Deadlines
+from apportion.groups.departure import AGAIN_SECONDS, Departure
+from apportion.groups.effects import Effects
+from apportion.groups.feed import GroupFeed
+from apportion.groups.holdings import Holdings
+from apportion.groups.member import Answered, Commit, Ended, Joined, MemberMachine, Quiet, Seen, Tick
+from apportion.groups.membership import Membership, agree
+from apportion.groups.opening import Options
+from apportion.groups.publish_owners import publish_owners
+from apportion.groups.records import KEPT_SESSIONS, Keys
+from apportion.groups.session import GroupLease, Sessions
+from apportion.groups.statistics import Sight, Statistics, sight
+from apportion.groups.view import View
+from apportion.runtime.clock import Clock
+from apportion.runtime.endings import to_its_end
+from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, Refused, Scan, Unknown
+
+logger = logging.getLogger("apportion.group")
+_AWAY = (StoreUnavailable, StoreDenied)
+_MISUSE = (DuplicateMember, InvalidInput, NotPromised, StoreClosed)
+_PAUSE_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 2.0
+_LOOKS_PER_TTL = 20
+News = Change | Scan | Answered | Quiet | BaseException | None
+
+
+class Driver:
+    """One member of one group. `run` goes from life to life until it was asked to leave."""
+
+    def __init__(self, store: CoordinationStore, sessions: Sessions, clock: Clock, options: Options) -> None:
+        self.options = options
+        record = options.record
+        self.view = View(Keys(group=options.group), record.partitions, quarantine_after=record.quarantine_after)
+        # A move compares three keys at most, and all moves of a commit compare our own record.
+        self._width = max(1, (store.capabilities().max_operations - 1) // 3)
+        self.member = MemberMachine(self.view, options.member_id, width=self._width)
+        self.controller = Controller(
+            self.view, record, options.member_id, throttle=options.throttle, settle_seconds=options.settle_seconds
+        )
+        self.holdings = Holdings(clock, quiet=self._quiet, told=self._turn)
+        self.statistics = Statistics()
+        self._store, self._sessions, self._clock = store, sessions, clock
+        self._membership: Membership | None = None
+        self._loop = asyncio.get_running_loop()
+        self._inbox: list[News] = []
+        self._woken, self._turned = asyncio.Event(), asyncio.Event()
+        self._asides: set[asyncio.Task[None]] = set()
+        self._deadlines = Deadlines(
+            drain_seconds=options.drain_seconds,
+            ttl_seconds=options.ttl_seconds,
+            progress_seconds=options.progress_seconds,
+        )
+        self._effects = Effects(self.view, options, self.holdings, self.statistics, self._deadlines)
+        self._feed = GroupFeed(store, self.view, heard=self._hear, troubled=self._say_once)
+        self._departure = Departure(options)
+        self._is_leaving = False
+        self._former: deque[int] = deque(maxlen=KEPT_SESSIONS)
+        self._told = ""
+
+    async def run(self) -> None:
+        """Live, again and again; returns when it has left, raises the misuse that no new life can mend."""
+        pause = _PAUSE_SECONDS
+        while not self._is_leaving:
+            lives = self.statistics.sessions
+            [error] = await asyncio.gather(self._live(), return_exceptions=True)
+            if error is None:
+                continue
+            if self._is_final(error):
+                raise error
+            trace = None if isinstance(error, ApportionError) else error
+            words = "%s: the session of %s is over: %s"
+            logger.warning(words, self.options.group, self.options.member_id, error, exc_info=trace)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if lives == self.statistics.sessions else _PAUSE_SECONDS
+            await asyncio.sleep(pause)
+
+    def _is_final(self, error: BaseException) -> bool:
+        """Whether no new life can mend an error: a misuse, a refusal before the first session, an interrupt."""
+        if isinstance(error, StoreDenied):
+            return not self.statistics.sessions
+        is_misuse = isinstance(error, _MISUSE) and not isinstance(error, BadSnapshot)
+        return is_misuse or not isinstance(error, Exception)
+
+    def leave(self) -> None:
+        """Hand all over and go; `run` returns then. From any thread."""
+        self._is_leaving = True
+        self._tell(None)
+
+    def sight(self) -> Sight:
+        """Return what this member sees of its group. O(partitions)."""
+        is_controller = self.controller.term is not None
+        return sight(self.view, owned=len(self.holdings), is_controller=is_controller, now=self._clock.elapsed())
+
+    async def turn(self) -> None:
+        """Wait until something has changed."""
+        await self._turned.wait()
+
+    async def _live(self) -> None:
+        """Live one life: from the lease to its end, whichever of its parts ends first."""
+        self._deadlines.renew()
+        agreed = await agree(self._store, self.options.group, self.options.record)
+        # The last scan before the watch: either accepts another life of the store, and both must be of one.
+        scan = await self._feed.scan()
+        part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm, incarnation=scan.incarnation)
+        self.statistics.sessions += 1
+        # What was begun in an earlier life may have ended meanwhile; all else is of that life.
+        self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]
+        if scan.incarnation != self.view.incarnation:
+            self._former.clear()  # its revisions say nothing of this life's
+        self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
+        publishing = publish_owners(self._store, self.view, self.controller, self.turn)
+        running = (part.keep(), self._feed.follow(scan.revision), self._serve(part, agreed), publishing)
+        tasks = [asyncio.ensure_future(each) for each in running]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await to_its_end(self._end(part, tasks))
+        for task in done:
+            task.result()
+
+    async def _end(self, part: GroupLease, tasks: Iterable["asyncio.Future[None]"]) -> None:
+        """End a life: nothing of it is held, goes on, or hangs on a lease that lives on."""
+        self.holdings.deadline = float("-inf")
+        self.holdings.cancel()
+        await _ended([*tasks, *self._asides])
+        self._former.extend(filter(None, (self.member.me.session,)))
+        self._step(Ended())
+        self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
+        if part.is_forfeit:
+            await self._outlived(part.ttl_seconds)
+        membership, self._membership = self._membership, None
+        is_clear = not part.is_alone and (membership is None or await membership.is_cleared())
+        await part.end(is_clear=is_clear)
+
+    async def _outlived(self, ttl_seconds: float) -> None:
+        """Wait with giving up what was ours until our work on it has ended, or our lease would have."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ttl_seconds):
+                while not self.holdings.all_quiet:
+                    self._woken.clear()
+                    await self._woken.wait()
+
+    async def _serve(self, part: GroupLease, agreed: int) -> None:
+        """Do what the machines say until the store has ended the session, or we have left."""
+        former = tuple(self._former)
+        self._membership = membership = Membership(
+            self._store, self.view, self.options, agreed=agreed, lease=part.lease, former=former
+        )
+        patience = self._clock.elapsed() + part.ttl_seconds + 1
+        patience += self.options.drain_seconds if self.options.replaces else 0
+        while not part.ended.is_set():
+            now = self._clock.elapsed()
+            due = None if membership.session is not None else now + part.ttl_seconds / _LOOKS_PER_TTL
+            if membership.session is None and (self.member.me.session or self._is_leaving):
+                return
+            self._is_leaving |= membership.is_replaced
+            try:
+                if await self._is_done(membership, now, patience):
+                    return
+            except _AWAY as error:
+                self._say_once(error)
+                due = now + AGAIN_SECONDS
+            if self.member.me.session and (write := self.controller.look(now)) is not None:
+                self._aside(self._write(write))
+            self._press(part, now)
+            await self._wait(due)
+
+    async def _is_done(self, membership: Membership, now: float, patience: float) -> bool:
+        """Come in, or go; whether this life is done."""
+        if membership.session is None and self.holdings.all_quiet:  # nothing of an earlier life goes on
+            await membership.try_to_join(is_patient=now < patience)
+            if now >= patience:
+                return True  # the group itself has changed: agree anew
+        if membership.session is not None and not self.member.me.session:
+            self._step(Joined(session=membership.session))
+        return membership.session is not None and self._is_leaving and await self._has_left(membership, now)
+
+    def _say_once(self, error: ApportionError) -> None:
+        """Log why the store did not do a thing that is asked for again, unless that was said last."""
+        if self._told != error.problem:
+            self._told = error.problem
+            logger.warning("%s: %s asks again: %s", self.options.group, self.options.member_id, error)
+
+    async def _wait(self, due: float | None) -> None:
+        """Take what is in the inbox, once there is something, or something is due."""
+        dues = [due, self.member.wakes_at(), self._departure.wakes_at(), self._deadlines.wakes_at(self._oldest())]
+        dues += [self.controller.wakes_at()] if self.member.me.session else []
+        dues += [self.holdings.deadline] if self.holdings.is_current else []
+        first = min(each for each in dues if each is not None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if first == float("inf") else max(0.0, first - self._clock.elapsed())):
+                await self._woken.wait()
+        self._woken.clear()
+        news, self._inbox = self._inbox, []
+        for each in news:
+            self._take(each)
+        ended = (partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
+        quiet = frozenset(filter(self.holdings.is_quiet, ended))  # it may have been said long ago
+        self._deadlines.ended(quiet)
+        self._step(Quiet(partitions=quiet) if quiet else Tick())
+        self.note_turn()
+
+    def _take(self, news: News) -> None:
+        """Take one piece of news; an error that nobody awaited ends the session."""
+        if isinstance(news, Change):
+            self._step(Seen(touched=self.view.apply(news, self._clock.elapsed())))
+        elif isinstance(news, Scan):
+            self._step(Seen(touched=self.view.load(news, self._clock.elapsed())))
+        elif isinstance(news, Answered):
+            self._step(news)
+        elif isinstance(news, BaseException):
+            raise news
+
+    def _step(self, event: Joined | Seen | Answered | Quiet | Ended | Tick) -> None:
+        """Ask the machine, and do what it says."""
+        if isinstance(event, Seen):
+            log_damage(self.options.group, event.touched.damaged)
+        now = self._clock.elapsed()
+        actions = self.member.step(event, now)
+        for action in actions:
+            if isinstance(action, Commit):
+                self._aside(self._commit(action))
+        self._effects.act(actions, self.member.me, now)
+
+    def _press(self, part: GroupLease, now: float) -> None:
+        """Cancel what does not end in time; when that does not help, give up the session."""
+        if not self.holdings.is_current:
+            self.holdings.cancel()
+        for partition in self._deadlines.to_cancel(now):
+            self.holdings.cancel(partition)
+        why = self._deadlines.verdict(self._oldest(), now)
+        if why is not None:
+            logger.error("%s: %s gives up its session: %s", self.options.group, self.options.member_id, why)
+            self.statistics.given_up += 1
+            self.statistics.stuck = why
+            part.forfeit()
+
+    def _oldest(self) -> tuple[float, int] | None:
+        """Return the hold at work for the longest; none before we have joined: it cost its own session already."""
+        return self.holdings.oldest() if self.member.me.session else None
+
+    async def _has_left(self, membership: Membership, now: float) -> bool:
+        """Let go of everything; whether that is done, or has taken too long."""
+        if self.options.is_static and not self._departure.has_begun:
+            self.holdings.withdraw(list(self.member.serving))
+        await self._departure.ask(membership, now)
+        is_idle = self.holdings.all_quiet if self.options.is_static else membership.is_asked and self._has_nothing()
+        if not is_idle and not self._departure.is_late(now):
+            return False
+        self.holdings.withdraw(list(self.member.serving))  # before others may take what is left
+        await self._departure.go(membership, width=self._width, is_quiet=self.holdings.is_quiet)
+        return True
+
+    def _has_nothing(self) -> bool:
+        me = self.member.me
+        mine = any(
+            (owned.ownership.owner, owned.ownership.session) == (me.id, me.session) for owned in self.view.own.values()
+        )
+        return not mine and self.member.is_idle and not self.view.wanted(me.id)
+
+    async def _commit(self, commit: Commit) -> None:
+        outcome = await self._committed(commit)
+        revision = outcome.revision if isinstance(outcome, Committed) else None
+        if revision is not None:
+            self.statistics.moved(commit.moves, self.view, self._clock.elapsed())
+        self._hear(Answered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))
+
+    async def _write(self, write: Write) -> None:
+        outcome = await self._committed(write)
+        now = self._clock.elapsed()
+        if isinstance(outcome, Committed):
+            self._step(Seen(touched=self.view.wrote([write.put], outcome.revision, now)))
+        self.controller.answered(isinstance(outcome, Committed), now)
+        self._hear(None)
+
+    async def _committed(self, commit: Commit | Write) -> Outcome:
+        puts = commit.puts if isinstance(commit, Commit) else (commit.put,)
+        try:
+            return await self._store.commit(when=commit.when, puts=puts)
+        except InvalidInput as error:  # too large for this store: its halves may not be
+            self._say_once(error)
+            return Refused(revision=0)
+        except ApportionError as error:
+            return Unknown(reason=error.problem)
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._asides.add(task)
+        task.add_done_callback(self._end_aside)
+
+    def _end_aside(self, task: "asyncio.Task[None]") -> None:
+        """Take the end of a task: an error of it ends the session."""
+        self._asides.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._hear(error)
+
+    def _quiet(self, partitions: frozenset[int]) -> None:
+        self._tell(Quiet(partitions=partitions))
+
+    def _tell(self, news: Quiet | None) -> None:
+        """Put something into the inbox, from any thread."""
+        with suppress(RuntimeError):  # the loop has ended with the interpreter
+            self._loop.call_soon_threadsafe(self._hear, news)
+
+    def _hear(self, news: News) -> None:
+        self._inbox.append(news)
+        self._woken.set()
+
+    def _turn(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.note_turn)
+
+    def note_turn(self) -> None:
+        """Wake all who wait in `turn`."""
+        self._turned.set()
+        self._turned = asyncio.Event()
+
+
+async def _ended(tasks: "list[asyncio.Future[None]]") -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -1,0 +1,57 @@
+"""Feed: all that the store shows of a group to one member, from a first scan on, without a gap.
+
+Promises: a store that is away, or refuses, delays the feed and does not end it. A compacted history is replaced by a
+scan. A store that shows less than the view has seen of the same life is refused: it would give its epochs once more.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from apportion.errors import ApportionError, Compacted, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.groups.view import View
+from apportion.groups.went_back import known, lacking_in
+from apportion.stores.api import Change, CoordinationStore, Scan
+
+AGAIN_SECONDS = 0.25
+
+
+class GroupFeed:
+    """What is under the keys of one group. `heard` takes each piece of news, `troubled` each error that passes."""
+
+    def __init__(
+        self,
+        store: CoordinationStore,
+        view: View,
+        *,
+        heard: Callable[[Change | Scan], None],
+        troubled: Callable[[ApportionError], None],
+    ) -> None:
+        self._store, self._view, self._heard, self._troubled = store, view, heard, troubled
+
+    async def scan(self) -> Scan:
+        """Return all there is; `StoreWentBack` from a store that shows less than we saw of the same life before."""
+        before = known(self._view)
+        scan = await self._store.scan(self._view.keys.live)
+        lacking = lacking_in(scan, before)
+        if lacking is not None:
+            raise StoreWentBack(f"the store of {self._view.keys.group}", *lacking)
+        return scan
+
+    async def follow(self, after: int) -> None:
+        """Hear of all changes; when some are gone from the history, of what there is then. The lease lives on."""
+        while True:
+            try:
+                async for change in self._store.watch(self._view.keys.live, after=after):
+                    after = change.revision
+                    self._heard(change)
+            except (StoreUnavailable, StoreDenied) as error:
+                self._troubled(error)
+                await asyncio.sleep(AGAIN_SECONDS)
+            except Compacted:
+                scan = await self.scan()
+                if scan.incarnation != self._view.incarnation:
+                    raise
+                self._heard(scan)
+                after = scan.revision
+            else:
+                return

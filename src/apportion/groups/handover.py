@@ -1,0 +1,188 @@
+"""Hand-over: what one member does about one partition, so that planned moves never overlap and no right is used twice.
+
+Promises: a member serves only under an epoch that a commit gave to its session, and that it has not let go before. What
+it let go it never takes up again under the same epoch, for a late commit of its own may still give it away: it first
+writes the next one. A live owner is never robbed: it gives, in one commit that names the receiver's session.
+Refuses: to wait, to read a clock or a store: `step` takes what is known and says what to do, `request` how to commit.
+The commits compare all that they rest upon, so whoever acts on an old view is refused and no harm is done.
+Source: the transitions were explored exhaustively before (see `models/`), after KIP-848's target and current ownership.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from apportion.groups.records import Keys, Ownership, encoded
+from apportion.stores.api import Absent, Compare, Put, Unchanged
+
+
+class Phase(Enum):
+    """What a member is about to do with a partition."""
+
+    IDLE = auto()
+    ASKING = auto()  # a commit that makes us the owner is under way
+    SERVING = auto()
+    DRAINING = auto()  # not ours to begin with any more; waits until what was begun has ended
+    GIVING = auto()  # a commit that makes another the owner is under way
+
+
+class Event(Enum):
+    """What became known: how the record stands and whether the target names us, or what came of our own doing."""
+
+    WANTED_FREE = auto()
+    WANTED_ORPHANED = auto()  # its owner's session is over
+    WANTED_GRANTED = auto()  # it names our session, at an epoch that we have not served
+    WANTED_USED = auto()  # it names our session, at an epoch that we serve or have let go
+    UNWANTED_GRANTED = auto()
+    UNWANTED_USED = auto()
+    TAKEN = auto()  # it does not name our session
+    PROVEN = auto()  # served for a minute after a session ended under it
+    QUIET = auto()  # nothing that was begun under it goes on
+    DONE = auto()  # our commit happened
+    FAILED = auto()  # it did not, or nobody knows
+    OVER = auto()  # our session has ended
+
+
+class Act(Enum):
+    """What to do."""
+
+    CLAIM = auto()
+    TAKE_OVER = auto()
+    RENUMBER = auto()
+    SERVE = auto()
+    DRAIN = auto()
+    STOP = auto()
+    GIVE = auto()
+    ABSOLVE = auto()
+
+
+TRANSITIONS: dict[tuple[Phase, Event], tuple[Act | None, Phase]] = {
+    (Phase.IDLE, Event.WANTED_FREE): (Act.CLAIM, Phase.ASKING),
+    (Phase.IDLE, Event.WANTED_ORPHANED): (Act.TAKE_OVER, Phase.ASKING),
+    (Phase.IDLE, Event.WANTED_GRANTED): (Act.SERVE, Phase.SERVING),
+    (Phase.IDLE, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING),
+    (Phase.IDLE, Event.UNWANTED_GRANTED): (Act.GIVE, Phase.GIVING),
+    (Phase.IDLE, Event.UNWANTED_USED): (Act.GIVE, Phase.GIVING),
+    (Phase.ASKING, Event.DONE): (Act.SERVE, Phase.SERVING),
+    (Phase.ASKING, Event.FAILED): (None, Phase.IDLE),
+    (Phase.GIVING, Event.DONE): (None, Phase.IDLE),
+    (Phase.GIVING, Event.FAILED): (None, Phase.IDLE),
+    (Phase.SERVING, Event.UNWANTED_USED): (Act.DRAIN, Phase.DRAINING),
+    (Phase.SERVING, Event.PROVEN): (Act.ABSOLVE, Phase.SERVING),
+    (Phase.SERVING, Event.TAKEN): (Act.STOP, Phase.DRAINING),
+    (Phase.SERVING, Event.OVER): (Act.STOP, Phase.DRAINING),
+    (Phase.DRAINING, Event.QUIET): (None, Phase.IDLE),
+    (Phase.ASKING, Event.OVER): (None, Phase.IDLE),
+    (Phase.GIVING, Event.OVER): (None, Phase.IDLE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Me:
+    """A member in one session, which is the revision of its member record."""
+
+    id: str
+    session: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of one partition, at some time: `revision` wrote the record (0: there is none yet).
+
+    `session` is that of the owner's id now (None: no such member is there), `receiver` the member that the target
+    names, if it is there; `stays` compares that nobody asked it to leave. `ended` are the sessions in a row that ended
+    under the partition: every write lists them. `waits` says that the next owner has to wait because of them,
+    `is_proven` that we have served for a minute since.
+    """
+
+    record: Ownership
+    revision: int
+    session: int | None
+    is_wanted: bool
+    receiver: Me | None = None
+    stays: Compare | None = None
+    ended: tuple[int, ...] = ()
+    waits: bool = False
+    is_proven: bool = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no session that lives owns it."""
+        return self.record.owner is None or self.session != self.record.session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """One partition at one member: the phase, and the highest epoch that this session has served or given (0: none).
+
+    What it only meant to give counts too: that commit may land late, while it serves again.
+    """
+
+    phase: Phase = Phase.IDLE
+    served: int = 0
+
+    def look(self, known: Known, me: Me) -> "tuple[HandOver, Act | None]":
+        """Take what is known now; return what becomes of it, and what to do."""
+        event = standing(known, me, self)
+        return (self, None) if event is None else self.step(event, epoch=known.record.epoch)
+
+    def step(self, event: Event, *, epoch: int = 0) -> "tuple[HandOver, Act | None]":
+        """Take one event; return what becomes of it, and what to do. `epoch` is what would be served or given.
+
+        >>> HandOver().step(Event.WANTED_FREE)[1]
+        <Act.CLAIM: 1>
+        """
+        act, phase = TRANSITIONS.get((self.phase, event), (None, self.phase))
+        served = epoch if act in (Act.SERVE, Act.GIVE) else 0 if event is Event.OVER else self.served
+        return HandOver(phase=phase, served=served), act
+
+
+def standing(known: Known, me: Me, now: HandOver) -> Event | None:
+    """Say how a record stands; None when it is nothing to us."""
+    record = known.record
+    if (record.owner, record.session) != (me.id, me.session):
+        return _foreign(known, now)
+    if record.epoch > now.served:
+        return Event.WANTED_GRANTED if known.is_wanted else Event.UNWANTED_GRANTED
+    if known.is_wanted:
+        return Event.PROVEN if known.is_proven and now.phase is Phase.SERVING else Event.WANTED_USED
+    return Event.UNWANTED_USED
+
+
+def _foreign(known: Known, now: HandOver) -> Event | None:
+    record = known.record
+    if now.phase is Phase.SERVING:
+        return Event.TAKEN
+    if not known.is_wanted or not known.is_free or known.waits:
+        return None
+    return Event.WANTED_FREE if record.owner is None else Event.WANTED_ORPHANED
+
+
+def outcome(act: Act, known: Known, me: Me) -> Ownership:
+    """Return the record that an act writes. The epoch grows with each, but where the owner stays."""
+    record = known.record
+    if act is Act.ABSOLVE:
+        return replace(record, ended=())
+    after = replace(record, epoch=record.epoch + 1, ended=known.ended)
+    if act is Act.RENUMBER:
+        return after
+    to = known.receiver if act is Act.GIVE else me
+    return replace(after, owner=None, session=0) if to is None else replace(after, owner=to.id, session=to.session)
+
+
+def request(act: Act, partition: int, known: Known, me: Me, keys: Keys) -> tuple[tuple[Compare, ...], Put]:
+    """Return what an act's commit compares, and what it writes."""
+    own = keys.own(partition)
+    when: dict[str, Compare] = {
+        own: Unchanged(key=own, revision=known.revision) if known.revision else Absent(key=own),
+        keys.member(me.id): Unchanged(key=keys.member(me.id), revision=me.session),
+    }
+    owner, receiver = known.record.owner, known.receiver
+    if act is Act.TAKE_OVER and owner is not None and owner != me.id:
+        gone = keys.member(owner)
+        when[gone] = Absent(key=gone) if known.session is None else Unchanged(key=gone, revision=known.session)
+    if act is Act.GIVE and receiver is not None:
+        there = keys.member(receiver.id)
+        when[there] = Unchanged(key=there, revision=receiver.session)
+        if known.stays is not None:  # a member that leaves must know all that it was given
+            when[known.stays.key] = known.stays
+    return tuple(when.values()), Put(key=own, value=encoded(outcome(act, known, me)))

@@ -1,0 +1,259 @@
+"""Holdings: what this process may work on right now, for whichever thread asks.
+
+Promises: every access looks at the deadline of the session on this process's own clock, so that a process that was
+paused, or cut off, stops by itself before another may start; a forked child owns nothing. A partition is quiet when no
+hold on it is open and the consumer of changes has asked for the next one, so that what was lost is given away after the
+work on it has ended.
+Refuses: to wait. It takes no lock: a finalizer may end a hold, or begin one, wherever it runs, in the middle of this
+file too. So each change is one assignment, or one step of a dict; a hold is counted before its partition is looked at,
+and a partition is withdrawn before its holds are. It is filled by the driver on the I/O thread, and read from any.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+
+from apportion.errors import InvalidInput, NotOwner
+from apportion.groups.open_holds import Hold, Holds
+from apportion.guards import checked
+from apportion.model.epoch import FencingToken
+from apportion.runtime.clock import Clock
+from apportion.runtime.handle import Handle
+from apportion.runtime.simulated import Observer
+
+logger = logging.getLogger("apportion.group")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """A partition that is ours: the token to show where we write, and since when on this machine's elapsed clock."""
+
+    token: FencingToken
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupChange:
+    """What this member gained and lost since the change before, sorted."""
+
+    gained: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+_NOTHING: Mapping[int, Holding] = {}
+
+
+@dataclass(slots=True)
+class _Tellings:
+    """What the consumer of changes was told that it has, or has lost and did not yet do; `lapsed`: may get again.
+
+    The first of the `claims` is the consumer's.
+    """
+
+    claims: list[object] = field(default_factory=list)
+    has: Mapping[int, Holding] = field(default_factory=dict)
+    heard: Set[int] = frozenset()
+    lapsed: Set[int] = frozenset()
+    lapses: int = 0
+    even: Mapping[int, Holding] | None = None
+
+    def waits_for(self, partition: int) -> bool:
+        """Whether the consumer may still work on a partition. What it lost is in `heard` before it leaves `has`."""
+        return bool(self.claims) and (partition in self.has or partition in self.heard)
+
+
+class Holdings(Handle, Mapping[int, Holding]):
+    """The partitions that are ours now. Empty once the deadline has passed.
+
+    `unguarded` are those on which work has ended without that any guard had seen their token.
+    """
+
+    def __init__(self, clock: Clock, *, quiet: Callable[[frozenset[int]], None], told: Callable[[], None]) -> None:
+        self.deadline = float("-inf")
+        self._clock, self._quiet, self._told = clock, quiet, told
+        self._process = os.getpid()
+        self._held: Mapping[int, Holding] = {}
+        self._holds = Holds()
+        self._tellings, self._lapses = _Tellings(), 0
+        self.unguarded: set[int] = set()
+        self.observer: Observer | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the session's deadline lies ahead; never in a child that was forked, which nobody tells of losses."""
+        return self._clock.elapsed() < self.deadline and self._process == os.getpid()
+
+    @property
+    def seconds_left(self) -> float:
+        """How long until the session's deadline."""
+        return self.deadline - self._clock.elapsed()
+
+    def __getitem__(self, partition: int) -> Holding:
+        held = self._held[partition]
+        if not self.is_current:
+            raise KeyError(partition)
+        return held
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self._held) if self.is_current else ())
+
+    def __len__(self) -> int:
+        return len(self._held) if self.is_current else 0
+
+    def confirm(self, deadline: float) -> None:
+        """Go on until a deadline; after a lapse, the consumer of changes first hears that all was lost."""
+        has_lapsed = not self.is_current
+        self.deadline = deadline
+        if has_lapsed:
+            self._lapses += 1
+            self._told()
+
+    def grant(self, tokens: Mapping[int, FencingToken]) -> None:
+        """Take partitions that are ours from now on. O(all that is held)."""
+        since = self._clock.elapsed()
+        new = {partition: Holding(token=token, since=since) for partition, token in tokens.items()}
+        self._held = {**self._held, **new}
+        self._told()
+
+    def withdraw(self, partitions: Collection[int]) -> None:
+        """Let nothing more begin on some; `quiet` is called with those on which what was begun has ended."""
+        self._held = {each: held for each, held in self._held.items() if each not in partitions}
+        self._told()
+        self._settle(partitions)
+
+    def cancel(self, partition: int | None = None) -> None:
+        """Cancel the holds that are open on a partition, or all."""
+        for hold in self._holds:
+            if partition in (None, hold.partition):
+                hold.cancel()
+
+    def oldest(self) -> tuple[float, int] | None:
+        """Return since when a hold is at work for the longest, and on which partition; None when none is open."""
+        return min(((hold.since, hold.partition) for hold in self._holds), default=None)
+
+    def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, Hold]:
+        """Begin a hold; `NotOwner` when the partition is not ours now. `leave` ends what is returned with the token."""
+        if self._process != os.getpid():
+            raise NotOwner(partition, "it belongs to the process that this one was forked from")
+        held = _owned(self._held, partition, is_current=self.is_current)
+        hold = Hold(
+            partition=partition,
+            resource=held.token.resource,
+            cancel=cancel or _nothing,
+            clock=self._clock,
+            since=self._clock.elapsed(),
+        )
+        self._holds.begin(hold)
+        # Counted first, then looked again: what is withdrawn meanwhile waits for the hold, or is found out here.
+        is_kept = False
+        try:
+            is_kept = _owned(self._held, partition, is_current=self.is_current) is held
+        finally:
+            if not is_kept:
+                self._holds.end(hold)
+                self._settle([partition])
+        if not is_kept:
+            raise NotOwner(partition, "it was given away and taken again at this moment")
+        if self.observer is not None:
+            self.observer.entered(hold, held.token, held.since)
+        return held.token, hold
+
+    def leave(self, hold: Hold) -> None:
+        """End a hold."""
+        if self._process != os.getpid():
+            return
+        if self.observer is not None:
+            self.observer.left(hold)
+        is_first = not self.unguarded
+        if not checked(hold.resource):
+            self.unguarded.add(hold.partition)
+        if is_first and self.unguarded:  # said at once: who is killed says nothing at its end
+            logger.warning("%s: work on it ended, and no guard saw its token; see group.unguarded", hold.resource)
+        self._holds.end(hold)
+        self._settle([hold.partition])
+        if hold.partition in self._tellings.lapsed:
+            self._told()
+
+    def consume(self) -> None:
+        """Begin to consume changes; `InvalidInput` for a second consumer."""
+        claims, claim = self._tellings.claims, object()
+        claims.append(claim)
+        if claims[0] is not claim:
+            claims.remove(claim)
+            hint = "Let one task consume them and tell the others."
+            raise InvalidInput("consumer of changes()", "a second one", "one a group", hint)
+
+    def next_change(self) -> GroupChange | None:
+        """Return what there is to tell, None for nothing. To ask says that all that was told has been done.
+
+        While the store has not confirmed our session in time nothing is ours; what was, is told to be gained again
+        once it has, and the work on it has ended. O(1) if nothing has changed, else O(all that is held).
+        """
+        if self._process != os.getpid():
+            return None
+        tellings, change = self._tellings, None
+        done, tellings.heard = tellings.heard, frozenset()
+        if not tellings.has:
+            tellings.lapses = self._lapses
+        there = self._held if self.is_current and tellings.lapses == self._lapses else _NOTHING
+        if there is not tellings.even:
+            gained = {each for each, held in there.items() if tellings.has.get(each) is not held}
+            lost = [each for each, held in tellings.has.items() if there.get(each) is not held]
+            tellings.even = None if gained or lost else there
+            gained.difference_update(each for each in tellings.lapsed if self._holds.on(each))
+            change = GroupChange(gained=tuple(sorted(gained)), lost=tuple(sorted(lost))) if gained or lost else None
+        self._settle(done)
+        return change
+
+    def tell(self, change: GroupChange) -> bool:
+        """Note that the consumer has got a change; False when nothing of it is so any more."""
+        tellings, held = self._tellings, self._held
+        lost = tellings.has.keys() & change.lost
+        gained = {each: held[each] for each in change.gained if each in held}
+        tellings.heard = tellings.heard | lost
+        tellings.lapsed = (tellings.lapsed | (lost & held.keys())) - gained.keys()
+        tellings.has = {each: has for each, has in tellings.has.items() if each not in lost} | gained
+        # Told first, then looked again, as in `enter`.
+        gone = {each for each, has in gained.items() if self._held.get(each) is not has}
+        if gone:
+            tellings.has = {each: has for each, has in tellings.has.items() if each not in gone}
+            self._settle(gone)
+        return len(gained) > len(gone) or bool(lost)
+
+    def abandon(self) -> None:
+        """End to consume changes: what was told counts as done."""
+        if self._process != os.getpid():
+            return
+        tellings, self._tellings = self._tellings, _Tellings()
+        self._settle(tellings.heard | tellings.has.keys())
+
+    @property
+    def all_quiet(self) -> bool:
+        """Whether nothing is held, and all that was begun has ended."""
+        tellings = self._tellings
+        return not (self._held or self._holds or (tellings.claims and (tellings.has or tellings.heard)))
+
+    def is_quiet(self, partition: int) -> bool:
+        """Whether a partition is not ours, and all that was begun on it has ended; then it stays so until a grant.
+
+        Looked at in this order: once it is not held, nothing begins on it any more.
+        """
+        return partition not in self._held and not self._holds.on(partition) and not self._tellings.waits_for(partition)
+
+    def _settle(self, partitions: Iterable[int]) -> None:
+        quiet = frozenset(filter(self.is_quiet, partitions))
+        if quiet:
+            self._quiet(quiet)
+
+
+def _owned(held: Mapping[int, Holding], partition: int, *, is_current: bool) -> Holding:
+    if partition not in held:
+        raise NotOwner(partition, "another member owns it, or nobody does")
+    if not is_current:
+        raise NotOwner(partition, "the store has not confirmed our session in time")
+    return held[partition]
+
+
+def _nothing() -> None:
+    """Cancel a hold that cannot be: its thread goes on, and only a guard protects from it."""

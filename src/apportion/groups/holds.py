@@ -1,0 +1,64 @@
+"""Holds: a partition that a task keeps for as long as a block lasts, on any event loop.
+
+Promises: the block begins only on what is ours. When the session ends within it, or the drain times out, what the block
+awaits is cancelled, once, and the block ends with `NotOwner`. A cancellation by anybody else is passed on, also when
+both come together. A hold whose loop was closed within the block ends where it would be cancelled.
+Refuses: threads, which cannot be cancelled; see `Membership.held`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from apportion.errors import NotOwner
+from apportion.groups.holdings import Holdings
+from apportion.groups.open_holds import Hold
+from apportion.model.epoch import FencingToken
+
+
+@asynccontextmanager
+async def block(holdings: Holdings, partition: int) -> AsyncIterator[tuple[FencingToken, Hold]]:
+    """Hold a partition within the block, in the task that enters it; errors are those of `AsyncGroup.hold`."""
+    inside = _Inside(asyncio.current_task(), asyncio.get_running_loop())
+    token, hold = holdings.enter(partition, inside.cancel)
+    inside.abandoned = partial(holdings.leave, hold)
+    try:
+        yield token, hold
+    except asyncio.CancelledError:
+        if inside.end():
+            raise NotOwner(partition, "the session ended, or the drain timed out, while it was held") from None
+        raise
+    finally:
+        inside.end()
+        holdings.leave(hold)
+
+
+class _Inside:
+    """The task inside a block, so that it can be cancelled from another thread, and only within the block."""
+
+    abandoned: Callable[[], None]
+
+    def __init__(self, task: "asyncio.Task[object] | None", loop: asyncio.AbstractEventLoop) -> None:
+        self._task, self._loop = task, loop
+        self._cancelled_before = 0 if task is None else task.cancelling()
+        self._was_cancelled = False
+
+    def cancel(self) -> None:
+        """Cancel what the block awaits; from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:  # its loop was closed within the block: nobody works there any more
+            self.abandoned()
+
+    def end(self) -> bool:
+        """Note that the block has ended; whether it was cancelled here, and nowhere else."""
+        task, self._task = self._task, None
+        if task is None or not self._was_cancelled:
+            return False
+        return task.uncancel() <= self._cancelled_before
+
+    def _cancel(self) -> None:
+        if self._task is not None and not self._was_cancelled:
+            self._was_cancelled = True
+            self._task.cancel()

@@ -1,0 +1,301 @@
+"""Intake: how a process takes in the records of its group, key by key, and sets aside those that are damaged.
+
+Promises: of each key the newest that was seen, whether a watch showed it or our own commit did. Times are those at
+which this process saw something first, on its own clock; nobody else's count. A record that cannot be right is kept as
+damaged and costs itself alone: its partition has no owner and gets none, its member has weight 0, its request to leave
+is not heard, and in the place of a damaged target the one before stays.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from apportion.errors import BadSnapshot
+from apportion.groups.damage import (
+    NOBODY_OWNS,
+    Damage,
+    controller_of,
+    drain_of,
+    member_of,
+    ownership_of,
+    static_of,
+    target_of,
+)
+from apportion.groups.records import (
+    MAX_PARTITIONS,
+    Keys,
+    MemberRecord,
+    Ownership,
+    Target,
+    is_id,
+    partition_of,
+)
+from apportion.stores.api import Absent, Change, Compare, Item, Put, Scan, Unchanged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """A member that is there: its session, its record, the lease that keeps it there, and since when we see it."""
+
+    session: int
+    record: MemberRecord
+    lease: int | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """An ownership record, the revision that wrote it, and since when we see this owner at this epoch."""
+
+    ownership: Ownership
+    revision: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leading:
+    """Who writes the target, and the term: the revision that made it so."""
+
+    holder: str
+    term: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Touched:
+    """What was new: some partitions, who is there, what should be; and which records are damaged."""
+
+    partitions: set[int] = field(default_factory=set)
+    members: bool = False
+    target: bool = False
+    damaged: list[Damage] = field(default_factory=list)
+
+
+Value = TypeVar("Value")
+_KEPT_SESSIONS = 4_096
+_NOTHING = MemberRecord(nonce="", weight=0.0)  # what a damaged record of a member says
+_UNSEEN = Owned(ownership=NOBODY_OWNS, revision=0, since=0.0)
+
+
+class Intake:
+    """All that is under `live/<group>/`, read; keys that this release does not know are passed over.
+
+    `partitions` are as many as the group has; without a number a view takes each, and a target of any length. `moves`
+    grows with every ownership record that is taken, `gone` says when sessions ended, `lived` are ended sessions whose
+    process lives on, or that left, `damaged` has records by key.
+    """
+
+    def __init__(self, keys: Keys, partitions: int | None = None, *, quarantine_after: int | None = None) -> None:
+        self.keys = keys
+        self.partitions = MAX_PARTITIONS if partitions is None else partitions
+        self.quarantine_after = quarantine_after
+        self._count = partitions
+        self.revision = 0
+        self.incarnation = 0
+        self.members: dict[str, Present] = {}
+        self.drains: dict[str, Item] = {}
+        self.statics: dict[str, tuple[MemberRecord, int]] = {}
+        self.leading: Leading | None = None
+        self.target: Target | None = None
+        self.target_revision = 0
+        self.own: dict[int, Owned] = {}
+        self.moves = 0
+        self.gone: dict[int, float] = {}
+        self.lived: dict[int, None] = {}  # in the order in which they were named
+        self.damaged: dict[str, Damage] = {}
+        self._written: dict[str, int] = {}  # which revision wrote what is about members
+        self._wanted: dict[str, frozenset[int]] = {}
+
+    def load(self, scan: Scan, now: float) -> Touched:
+        """Take all that is there in the place of what was; what is not new keeps its time, our newer commits stay."""
+        touched = Touched()
+        if scan.incarnation != self.incarnation:  # revisions of another life say nothing of this one's
+            self._forget()
+        there = {item.key for item in scan.items}
+        for gone in [key for key in self._keys() if key not in there]:
+            if self._revision_of(gone) <= scan.revision:
+                self._take(gone, None, scan.revision, now, touched)
+        for item in scan.items:
+            self._take(item.key, item, item.revision, now, touched)
+        self.revision, self.incarnation = max(self.revision, scan.revision), scan.incarnation
+        return touched
+
+    def apply(self, change: Change, now: float) -> Touched:
+        """Take what one commit changed; what our own later commits changed is newer, and stays."""
+        touched = Touched()
+        for event in change.events:
+            item = None
+            if event.value is not None:
+                item = Item(key=event.key, value=event.value, revision=change.revision, lease=event.lease)
+            self._take(event.key, item, change.revision, now, touched)
+        self.revision = max(self.revision, change.revision)
+        return touched
+
+    def wrote(self, puts: Iterable[Put], revision: int, now: float) -> Touched:
+        """Take what a commit of our own wrote, before any watch shows it."""
+        touched = Touched()
+        for put in puts:
+            item = Item(key=put.key, value=put.value, revision=revision, lease=put.lease)
+            self._take(put.key, item, revision, now, touched)
+        return touched
+
+    def owned(self, partition: int) -> Owned:
+        """Return who owns a partition."""
+        return self.own.get(partition, _UNSEEN)
+
+    def is_damaged(self, partition: int) -> bool:
+        """Whether the record of a partition is damaged, so that nobody may touch it."""
+        return bool(self.damaged) and self.keys.own(partition) in self.damaged
+
+    def as_seen(self, key: str) -> Compare:
+        """Return the compare that a key is as it was seen: unchanged, or absent."""
+        if key in self.damaged and self.damaged[key].is_deleted:
+            return Absent(key=key)
+        revision = self._written.get(key, 0) or self._revision_of(key)
+        return Unchanged(key=key, revision=revision) if revision else Absent(key=key)
+
+    def _forget(self) -> None:
+        self.members, self.drains, self.statics, self.own = {}, {}, {}, {}
+        self.leading, self.target, self.target_revision = None, None, 0
+        self.gone, self.lived = {}, {}
+        self.damaged.clear()
+        self._written.clear()
+        self._wanted.clear()
+        self.revision = 0
+
+    def _keys(self) -> list[str]:
+        keys = [self.keys.member(each) for each in self.members] + [self.keys.drain(each) for each in self.drains]
+        keys += [self.keys.static(each) for each in self.statics] + [self.keys.own(each) for each in self.own]
+        keys += [each for each in self.damaged if self._place(each)[0] in ("drain", "static")]
+        return [*keys, self.keys.controller, self.keys.target]
+
+    def _place(self, key: str) -> tuple[str, str]:
+        """Return of which kind a key is, and its name; no kind where no release writes that key."""
+        kind, _, name = key.removeprefix(self.keys.live).partition("/")
+        if kind == "own":
+            is_known = partition_of(name, self.partitions) is not None
+        else:
+            is_known = is_id(name) if kind in ("member", "drain", "static") else not name
+        return (kind, name) if is_known else ("", "")
+
+    def _revision_of(self, key: str) -> int:
+        kind, name = self._place(key)
+        if kind == "own":
+            return self.owned(int(name)).revision
+        return self.target_revision if kind == "target" else 0
+
+    def _take(self, key: str, item: Item | None, revision: int, now: float, touched: Touched) -> None:
+        """Take what a key became at a revision, if that is news."""
+        kind, name = self._place(key)
+        if kind == "own":
+            self._take_own(int(name), item, revision, now, touched)
+        elif kind == "target":
+            self._take_target(item, revision, touched)
+        elif kind:
+            touched.members |= self._take_member(kind, name, item, now, touched)
+
+    def _take_member(self, kind: str, name: str, item: Item | None, now: float, touched: Touched) -> bool:
+        """Take what is about members; whether anything is new."""
+        before = self._about(name)
+        key = self.keys.controller if kind == "controller" else f"{self.keys.live}{kind}/{name}"
+        if item is not None and key in self.damaged and self.damaged[key].revision == item.revision:
+            return False
+        _set(self._written, key, None if item is None else item.revision)
+        if kind == "member":
+            self._note_gone(name, now)
+        try:
+            self._set_member(kind, name, item, now)
+            self.damaged.pop(key, None)
+        except BadSnapshot as error:
+            self._set_member(kind, name, None, now)
+            self._note(key, item.revision if item else 0, error, touched)
+            if kind == "member" and item is not None:
+                self.members[name] = Present(session=item.revision, record=_NOTHING, lease=item.lease, since=now)
+        return before != self._about(name)
+
+    def _note_gone(self, name: str, now: float) -> None:
+        """Note when a session ended: that of a member whose record is about to become another."""
+        if (there := self.members.get(name)) is not None:
+            _keep(self.gone, {there.session: now})
+
+    def _set_member(self, kind: str, name: str, item: Item | None, now: float) -> None:
+        if kind == "member":
+            there = None if item is None else _present(item, self.members.get(name), now)
+            _set(self.members, name, there)
+            _keep(self.lived, {} if there is None else dict.fromkeys(there.record.former))
+        elif kind == "drain":
+            _set(self.drains, name, None if item is None else drain_of(item))
+        elif kind == "static":
+            static = None if item is None else static_of(item)
+            _set(self.statics, name, static)
+            _keep(self.lived, {} if static is None else {static[0].left_session: None})
+        elif kind == "controller":
+            self.leading = None if item is None else Leading(holder=controller_of(item), term=item.revision)
+
+    def _about(self, name: str) -> tuple[object, ...]:
+        return self.members.get(name), self.drains.get(name), self.statics.get(name), self.leading
+
+    def _take_own(self, partition: int, item: Item | None, revision: int, now: float, touched: Touched) -> None:
+        old, key = self.owned(partition), self.keys.own(partition)
+        damage = self.damaged.get(key)
+        is_known = not old.revision if damage is None else damage.is_deleted
+        if revision <= old.revision or (item is None and is_known):
+            return
+        good = old.ownership if damage is None else damage.good
+        try:
+            ownership = ownership_of(item, good)
+            self.damaged.pop(key, None)
+        except BadSnapshot as error:
+            ownership = Ownership(epoch=good.epoch)
+            self._note(key, revision, error, touched, is_deleted=item is None, good=good)
+        is_same = (ownership.owner, ownership.session) == (old.ownership.owner, old.ownership.session)
+        since = old.since if is_same and old.revision else now
+        self.own[partition] = Owned(ownership=ownership, revision=revision, since=since)
+        self.moves += 1
+        touched.partitions.add(partition)
+
+    def _take_target(self, item: Item | None, revision: int, touched: Touched) -> None:
+        """Take a target; in the place of one that is damaged, or was deleted, the one before stays."""
+        if revision <= self.target_revision or (item is None and not self.target_revision):
+            return
+        try:
+            self.target = target_of(item, self._count)
+            self.damaged.pop(self.keys.target, None)
+        except BadSnapshot as error:
+            self._note(self.keys.target, revision, error, touched)
+        self.target_revision = 0 if item is None else revision
+        self._wanted.clear()
+        touched.target = True
+
+    def _note(
+        self,
+        key: str,
+        revision: int,
+        error: BadSnapshot,
+        touched: Touched,
+        *,
+        is_deleted: bool = False,
+        good: Ownership = NOBODY_OWNS,
+    ) -> None:
+        """Keep that a record is damaged, and say so once."""
+        self.damaged[key] = Damage(key=key, revision=revision, problem=error.problem, is_deleted=is_deleted, good=good)
+        touched.damaged.append(self.damaged[key])
+
+
+def _set(values: dict[str, Value], name: str, value: Value | None) -> None:
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
+
+
+def _keep(sessions: dict[int, Value], new: dict[int, Value]) -> None:
+    """Take new sessions, and forget the oldest beyond what is kept."""
+    sessions |= new
+    while len(sessions) > _KEPT_SESSIONS:
+        del sessions[next(iter(sessions))]
+
+
+def _present(item: Item, old: Present | None, now: float) -> Present:
+    if old is not None and old.session == item.revision:
+        return old
+    return Present(session=item.revision, record=member_of(item), lease=item.lease, since=now)

@@ -1,0 +1,98 @@
+"""Isolation: partitions whose owners died together go to different members, so that the innocent part from the guilty.
+
+An innocent partition that shares its members with a deadly one would wait as long as that. A balancer knows nothing of
+deaths, so its answer is exchanged afterwards: no member gets more or less.
+
+Promises: each session that ended doubles the weight of a suspect. Of a few suspects without an owner, the heaviest goes
+first, to the member that has the lightest others and something to exchange. Exchanges take partitions without an owner
+first, then those that move anyway; others only to part a suspect from one of its weight. Of what a member hands over
+anyway, partitions under which no session ended go first: those that ended together do not meet again on a newcomer.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from apportion.balance.api import Owners
+from apportion.groups.deaths import ended
+from apportion.groups.view import View
+
+_ENDED = 2  # one death says nothing: every partition of that owner has it
+_FEW = 16  # or as many as members: beyond that an even share is all that can be had
+_FREE, _PLANNED, _LIVE = range(3)
+
+
+def isolated(owners: Owners, view: View) -> Owners:
+    """Return a target with suspects apart. O(partitions), and O(suspects × members) where there are some."""
+    return _kept(_spread(owners, view), view) if any(each.ownership.ended for each in view.own.values()) else owners
+
+
+def _spread(owners: Owners, view: View) -> Owners:
+    """Let suspects go to different members."""
+    members = sorted({owner for owner in owners if owner is not None})
+    suspects = sorted(_suspects(owners, view), key=lambda each: -len(ended(view, each)))
+    if not 0 < len(suspects) <= max(_FEW, len(members)):
+        return owners
+    after, offers, burdens = list(owners), _offers(owners, view, frozenset(suspects)), _burdens(owners, view)
+    for suspect in suspects:
+        source, turn = after[suspect] or "", view.owned(suspect).ownership.session % len(members)
+        weight = _weight(view, suspect)
+        burdens[source] -= weight
+        target = min(members[turn:] + members[:turn], key=burdens.__getitem__)
+        price = _LIVE if burdens[source] - burdens[target] >= weight else _FREE
+        if target != source and offers[target] and offers[target][0][0] <= price:
+            _, other = offers[target].pop(0)
+            after[suspect], after[other] = target, source
+        burdens[after[suspect] or ""] += weight
+    return tuple(after)
+
+
+def _weight(view: View, partition: int) -> int:
+    """Return how much of a suspect a partition is: each death doubles it."""
+    count = len(ended(view, partition))
+    return 1 << count if count >= _ENDED else 0
+
+
+def _burdens(owners: Owners, view: View) -> Counter[str]:
+    """Return the weight of all suspects of each member, those that are served included."""
+    burdens = Counter[str]()
+    for partition in view.own:
+        if partition < len(owners) and (owner := owners[partition]) is not None:
+            burdens[owner] += _weight(view, partition)
+    return burdens
+
+
+def _kept(owners: Owners, view: View) -> Owners:
+    """Let a partition that is served, and under which sessions ended, stay, and one without go in its place."""
+    after, movers, clean = list(owners), list[tuple[int, str]](), dict[str, list[int]]()
+    for partition, owned in view.own.items():
+        owner = owned.ownership.owner
+        if owner is not None and partition < len(owners) and view.is_live(owned.ownership):
+            if not owned.ownership.ended and after[partition] == owner:
+                clean.setdefault(owner, []).append(partition)
+            elif _weight(view, partition) and after[partition] not in (None, owner):
+                movers.append((partition, owner))
+    for partition, owner in movers:
+        if clean.get(owner):
+            other = clean[owner].pop()
+            after[partition], after[other] = owner, after[partition]
+    return tuple(after)
+
+
+def _suspects(owners: Owners, view: View) -> Iterator[int]:
+    """Yield the partitions without a live owner under which two sessions in a row have ended."""
+    for partition, owned in view.own.items():
+        is_known = partition < len(owners) and owners[partition] is not None
+        if is_known and len(ended(view, partition)) >= _ENDED and not view.is_live(owned.ownership):
+            yield partition
+
+
+def _offers(owners: Owners, view: View, suspects: frozenset[int]) -> dict[str, list[tuple[int, int]]]:
+    """Return what each member may exchange: prices and partitions, the cheapest first."""
+    before = (None,) * len(owners) if view.target is None else view.target.owners
+    found: dict[str, list[tuple[int, int]]] = {owner: [] for owner in owners if owner is not None}
+    for partition, (old, new) in enumerate(zip(before, owners, strict=True)):
+        if new is not None and partition not in suspects:
+            is_live = view.is_live(view.owned(partition).ownership)
+            price = _FREE if not is_live else _PLANNED if old != new else _LIVE
+            found[new].append((price, partition))
+    return {owner: sorted(offers) for owner, offers in found.items()}

@@ -1,0 +1,154 @@
+"""Leader election: of all that stand for it, one is the leader, and knows it.
+
+A leader is the owner of a group's one partition, so that it has all that owners have: a session, a drain, a token that
+a guard can refuse. The token's epoch grows with every leader.
+
+    async with apportion.leader("sqlite:///work.db", "nightly-report") as election:
+        token = await election.wait_until_elected()
+        while election.is_leader:
+            ...
+"""
+
+from datetime import timedelta
+from types import TracebackType
+
+from apportion.errors import NotOwner
+from apportion.groups.facade import AsyncGroup, AsyncOpening, SyncGroup, SyncOpening
+from apportion.groups.opening import TTL
+from apportion.model.epoch import FencingToken
+from apportion.runtime.blocks import OnlyAsync, OnlySync
+from apportion.runtime.handle import Handle
+
+_ONE = 0
+
+
+class AsyncElection(Handle):
+    """A candidacy, for callers on any event loop."""
+
+    def __init__(self, group: AsyncGroup) -> None:
+        self._group, self._has_resigned = group, False
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process is the leader at this moment, by its own clock. No I/O."""
+        return _ONE in self._group.owned
+
+    @property
+    def token(self) -> FencingToken:
+        """The leader's token, to show where it writes; `NotOwner` when this process is not the leader. No I/O."""
+        return self._group.token(_ONE)
+
+    async def wait_until_elected(self) -> FencingToken:
+        """Wait until this process is the leader; return its token. `NotOwner` once it stands no more."""
+        if self._has_resigned:
+            raise _resigned()
+        changes = self._group.changes()
+        try:
+            while not self.is_leader:
+                if await anext(changes, None) is None:
+                    raise _resigned()
+        finally:
+            await changes.aclose()
+        return self.token
+
+    def resign(self) -> None:
+        """Let another be the leader, and stand no more. From any thread."""
+        self._has_resigned = True
+        self._group.leave()
+
+
+class SyncElection(Handle):
+    """A candidacy, for callers without an event loop."""
+
+    def __init__(self, group: SyncGroup) -> None:
+        self._group, self._has_resigned = group, False
+
+    @property
+    def is_leader(self) -> bool:
+        """See `AsyncElection`."""
+        return _ONE in self._group.owned
+
+    @property
+    def token(self) -> FencingToken:
+        """See `AsyncElection`."""
+        return self._group.token(_ONE)
+
+    def wait_until_elected(self) -> FencingToken:
+        """See `AsyncElection`."""
+        if self._has_resigned:
+            raise _resigned()
+        changes = self._group.changes()
+        while not self.is_leader:
+            if next(changes, None) is None:
+                raise _resigned()
+        return self.token
+
+    def resign(self) -> None:
+        """See `AsyncElection`."""
+        self._has_resigned = True
+        self._group.leave()
+
+
+class Leader(OnlyAsync):
+    """`apportion.leader(...)`: stands for leader within an `async with` block, and resigns at its end."""
+
+    _call = "apportion.leader(url, name)"
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        member_id: str | None = None,
+        lease_ttl: timedelta = TTL,
+        quarantine_after: int | None = None,
+    ) -> None:
+        """Check all that is said; nothing is opened yet. The names are those of groups. Errors as `open_group`."""
+        self._opening = AsyncOpening(
+            url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
+        )
+
+    async def __aenter__(self) -> AsyncElection:
+        return AsyncElection(await self._opening.__aenter__())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        await self._opening.__aexit__(kind, error, place)
+
+
+class SyncLeader(OnlySync):
+    """`apportion.sync.leader(...)`: stands for leader within a `with` block, and resigns at its end."""
+
+    _call = "apportion.sync.leader(url, name)"
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        member_id: str | None = None,
+        lease_ttl: timedelta = TTL,
+        quarantine_after: int | None = None,
+    ) -> None:
+        """See `Leader`."""
+        self._opening = SyncOpening(
+            url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
+        )
+
+    def __enter__(self) -> SyncElection:
+        return SyncElection(self._opening.__enter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        self._opening.__exit__(kind, error, place)
+
+
+def _resigned() -> NotOwner:
+    hint = "To stand again, leave this block and open another apportion.leader(...)."
+    return NotOwner(_ONE, "this process has resigned, by itself, by request or by SIGTERM", hint)
+
+
+leader = Leader
+leader_sync = SyncLeader

@@ -1,0 +1,323 @@
+"""Member: one member's side of a group, all partitions together: what to serve, what to let go, what to commit.
+
+Promises: of each partition one commit at a time is under way; moves that do not depend on each other go in one commit,
+in halves when it is refused, so that one stale move holds up no other. An event costs what it touches.
+Refuses: to wait and to read clocks; `step` takes an event and returns what must be done, in order. An answer that never
+comes is the driver's to bound, and counts as a failure: `handover` makes that safe.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from apportion.groups.batches import Batches, Move
+from apportion.groups.deaths import HEALTHY_SECONDS, ended, next_try
+from apportion.groups.handover import Act, Event, HandOver, Known, Me, Phase, outcome, request
+from apportion.groups.intake import Touched
+from apportion.groups.view import View
+from apportion.stores.api import Compare, Put
+
+AGAIN_SECONDS = 0.1
+_WHY = {
+    Act.CLAIM: "nobody owned it",
+    Act.TAKE_OVER: "its owner's session is over",
+    Act.RENUMBER: "it was about to go, and came back",
+    Act.SERVE: "its owner gave it",
+}
+_AT_HOME = (Act.SERVE, Act.DRAIN, Act.STOP)  # all others are commits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Our member record was written: a session begins."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The view has taken what the store showed."""
+
+    touched: Touched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A batch happened at a revision, or did not (None): refused (so it may do in halves), or nobody knows."""
+
+    batch: int
+    revision: int | None = None
+    is_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """Nothing that was begun under some partitions goes on."""
+
+    partitions: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The session is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """To be committed whole: several moves."""
+
+    batch: int
+    moves: tuple[Move, ...]
+    when: tuple[Compare, ...]
+    puts: tuple[Put, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serve:
+    """A partition is ours, under this epoch; `why` says how it came to us."""
+
+    partition: int
+    epoch: int
+    why: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """A partition is to go to another; `Quiet` is to say when what was begun under it has ended."""
+
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A partition is not ours any more, at once; `Quiet` is to say when what was begun under it has ended."""
+
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A partition that should be ours is tried at a later time (infinity: once released), after so many deaths."""
+
+    partition: int
+    deaths: int
+    until: float
+
+
+Action = Commit | Serve | Drain | Stop | Wait
+
+
+class MemberMachine:
+    """The partitions of a group as one member sees them. `width` is how many moves fit in a commit, `ways` how many
+    commits may be under way at once.
+    """
+
+    def __init__(self, view: View, member_id: str, *, width: int, ways: int = 4) -> None:
+        self.me = Me(id=member_id, session=0)
+        self._view = view
+        self._width, self._ways = width, ways
+        self._hands: dict[int, HandOver] = {}
+        self._batches = Batches()
+        self._again: dict[int, float] = {}
+        self._in_doubt: set[int] = set()  # whose last commit nobody answered for
+
+    @property
+    def serving(self) -> Iterator[int]:
+        """The partitions that are served now."""
+        return (each for each, hand in self._hands.items() if hand.phase is Phase.SERVING)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is served, drained or under way."""
+        return all(hand.phase is Phase.IDLE for hand in self._hands.values())
+
+    def phase(self, partition: int) -> Phase:
+        """Return what is about to be done with a partition."""
+        return self._hand(partition).phase
+
+    def wakes_at(self) -> float | None:
+        """Return when a `Tick` is due, None if none is."""
+        return min(self._again.values(), default=None)
+
+    def step(self, event: "Joined | Seen | Answered | Quiet | Ended | Tick", now: float) -> tuple[Action, ...]:
+        """Take one event; return what must be done, in order."""
+        actions: list[Action] = []
+        match event:
+            case Joined(session=session):
+                self.me = Me(id=self.me.id, session=session)
+                ours = {each for each, owned in self._view.own.items() if owned.ownership.owner == self.me.id}
+                self._look(self._near() | ours, now, actions)  # others may have given us some before we knew
+            case Seen(touched=touched):
+                everything = touched.members or touched.target
+                self._look(self._near() | touched.partitions if everything else touched.partitions, now, actions)
+            case Answered():
+                self._answered(event, now, actions)
+            case Quiet(partitions=partitions):
+                for partition in sorted(partitions):
+                    self._advance(partition, Event.QUIET, actions)
+                self._look(partitions, now, actions)
+            case Ended():
+                self._end(actions)
+            case Tick():
+                due = [partition for partition, at in self._again.items() if at <= now]
+                self._look(due, now, actions)
+        actions.extend(self._commits())
+        return tuple(actions)
+
+    def _near(self) -> set[int]:
+        """Return the partitions that are, or should be, anything to us."""
+        return set(self._hands) | self._view.wanted(self.me.id)
+
+    def _hand(self, partition: int) -> HandOver:
+        return self._hands.get(partition, HandOver())
+
+    def _look(self, partitions: Iterable[int], now: float, actions: list[Action]) -> None:
+        if not self.me.session:
+            return
+        for partition in sorted(partitions):
+            before = self._again.pop(partition, None)
+            hand = self._hand(partition)
+            if partition not in self._batches.busy and hand.phase is not Phase.DRAINING:
+                known = self._known(partition, now)
+                if known.is_wanted and known.waits:
+                    self._wait(partition, known, before, actions)
+                after, act = hand.look(known, self.me)
+                self._become(partition, after, known.record.epoch, act, actions)
+                if act is not None and act not in _AT_HOME:
+                    self._batches.busy.add(partition)
+                    self._batches.fresh.append(Move(partition=partition, act=act, known=known))
+
+    def _known(self, partition: int, now: float) -> Known:
+        view, owned = self._view, self._view.owned(partition)
+        record, target = owned.ownership, view.target
+        wanted = None if target is None else target.owner(partition)
+        is_ours, leave = (record.owner, record.session) == (self.me.id, self.me.session), view.drains
+        if is_ours and wanted in leave and self.me.id not in leave:
+            wanted = self.me.id  # it stays with us until a target names a member that does not leave
+        session = view.session(wanted)
+        proven_at = owned.since + HEALTHY_SECONDS if record.ended else float("inf")
+        if now < proven_at < float("inf") and self.phase(partition) is Phase.SERVING:
+            self._again[partition] = proven_at
+        return Known(
+            record=record,
+            revision=owned.revision,
+            session=view.session(record.owner),
+            is_wanted=wanted == self.me.id and not view.is_damaged(partition),
+            receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
+            stays=None
+            if wanted is None or session is None or wanted in leave
+            else view.as_seen(view.keys.drain(wanted)),
+            ended=ended(view, partition),
+            waits=now < next_try(view, partition),
+            is_proven=now >= proven_at,
+        )
+
+    def _wait(self, partition: int, known: Known, before: float | None, actions: list[Action]) -> None:
+        """Look again when the next owner may take a partition; say so once."""
+        until = self._again[partition] = next_try(self._view, partition)
+        if before != until:
+            actions.append(Wait(partition=partition, deaths=len(known.ended), until=until))
+
+    def _advance(
+        self, partition: int, event: Event, actions: list[Action], *, epoch: int = 0, after: Act = Act.SERVE
+    ) -> None:
+        hand, act = self._hand(partition).step(event, epoch=epoch)
+        self._become(partition, hand, epoch, act, actions, after=after)
+
+    def _become(
+        self,
+        partition: int,
+        hand: HandOver,
+        epoch: int,
+        act: Act | None,
+        actions: list[Action],
+        *,
+        after: Act = Act.SERVE,
+    ) -> None:
+        if hand == HandOver():
+            self._hands.pop(partition, None)
+        else:
+            self._hands[partition] = hand
+        if act is Act.SERVE:
+            actions.append(Serve(partition=partition, epoch=epoch, why=_WHY.get(after, "")))
+        elif act is Act.DRAIN:
+            actions.append(Drain(partition=partition))
+        elif act is Act.STOP:
+            actions.append(Stop(partition=partition))
+
+    def _answered(self, answer: Answered, now: float, actions: list[Action]) -> None:
+        moves = self._batches.sent.pop(answer.batch, None)
+        if moves is None:
+            return  # of a session that is over
+        if answer.revision is not None:
+            self._view.wrote((self._request(move)[1] for move in moves), answer.revision, now)
+            self._in_doubt.difference_update(move.partition for move in moves)
+            for move in moves:
+                self._batches.busy.discard(move.partition)
+                epoch = outcome(move.act, move.known, self.me).epoch
+                if move.act is not Act.ABSOLVE:
+                    self._advance(move.partition, Event.DONE, actions, epoch=epoch, after=move.act)
+            self._look([move.partition for move in moves], now, actions)
+            return
+        fresh = tuple(move for move in moves if self._rests(move))
+        if answer.is_refused and len(moves) > 1:
+            middle = (len(fresh) + 1) // 2
+            self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)
+        elif answer.is_refused:
+            self._fail(fresh, now, actions)
+        else:  # the first time at once, for only the reply may be lost; later after pauses, for the store may be away
+            doubtful = {move.partition for move in fresh}
+            self._fail(fresh, now, actions)
+            self._again.update(dict.fromkeys(doubtful - self._in_doubt, now))
+            self._in_doubt |= doubtful
+        stale = [move for move in moves if not self._rests(move)]
+        self._fail(stale, now, actions)
+        self._look([move.partition for move in stale], now, actions)
+
+    def _rests(self, move: Move) -> bool:
+        """Whether what a move rests upon is still all that is known."""
+        view, known = self._view, move.known
+        receiver = known.receiver
+        return (
+            view.owned(move.partition).revision == known.revision
+            and view.session(known.record.owner) == known.session
+            and (receiver is None or view.session(receiver.id) == receiver.session)
+            and (known.stays is None or view.as_seen(known.stays.key) == known.stays)
+        )
+
+    def _fail(self, moves: Sequence[Move], now: float, actions: list[Action]) -> None:
+        for move in moves:
+            self._batches.busy.discard(move.partition)
+            self._advance(move.partition, Event.FAILED, actions)
+            self._again[move.partition] = now + AGAIN_SECONDS
+
+    def _end(self, actions: list[Action]) -> None:
+        for partition in sorted(self._hands):
+            self._advance(partition, Event.OVER, actions)
+        self._batches = Batches(last=self._batches.last)
+        self._again.clear()
+        self._in_doubt.clear()
+        self.me = Me(id=self.me.id, session=0)
+
+    def _request(self, move: Move) -> tuple[tuple[Compare, ...], Put]:
+        return request(move.act, move.partition, move.known, self.me, self._view.keys)
+
+    def _commits(self) -> Iterator[Commit]:
+        batches = self._batches
+        while len(batches.sent) < self._ways and (moves := batches.next(self._width)):
+            when: dict[str, Compare] = {}
+            puts: list[Put] = []
+            for move in moves:
+                compares, put = self._request(move)
+                if any(when.get(compare.key, compare) != compare for compare in compares):
+                    break  # they rest upon different lives of one member
+                when.update((compare.key, compare) for compare in compares)
+                puts.append(put)
+            batches.put_back(moves[len(puts) :])
+            batches.last += 1
+            batches.sent[batches.last] = moves[: len(puts)]
+            yield Commit(batch=batches.last, moves=moves[: len(puts)], when=tuple(when.values()), puts=tuple(puts))

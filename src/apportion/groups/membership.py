@@ -1,0 +1,292 @@
+"""Membership: how a member comes to be in a group, and how it leaves: what is committed about its own record.
+
+Promises: of one id at most one session is there. A newcomer waits for the lease of its predecessor to end, at most a
+time to live and a second; only then it is told that the other one lives.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from uuid import uuid4
+
+from apportion.errors import (
+    BadSnapshot,
+    DuplicateMember,
+    InvalidInput,
+    LeaseLost,
+    StoreDenied,
+    StoreUnavailable,
+    StoreWentBack,
+    shown,
+)
+from apportion.groups.deaths import ended
+from apportion.groups.handover import Act, Known, Me, request
+from apportion.groups.opening import Options
+from apportion.groups.records import (
+    LEAVES,
+    REPLACED,
+    GroupRecord,
+    Keys,
+    MemberRecord,
+    decoded,
+    encoded,
+    later_format,
+    led_by,
+)
+from apportion.groups.view import View
+from apportion.stores.api import (
+    Absent,
+    Committed,
+    Compare,
+    CoordinationStore,
+    Item,
+    Outcome,
+    Put,
+    Refused,
+    Unchanged,
+    Unknown,
+)
+
+logger = logging.getLogger("apportion.group")
+_NO_CHANGE = "what it was made with stays, and a group of another name may have another."
+_CHANGE = {
+    "partitions": "apportion group resize changes the partitions of an empty one.",
+    "format": "a later release made this one, so upgrade.",
+}
+
+
+class Membership:
+    """The record of one life of a member, told from others by its nonce."""
+
+    def __init__(
+        self,
+        store: CoordinationStore,
+        view: View,
+        options: Options,
+        *,
+        agreed: int,
+        lease: int,
+        former: tuple[int, ...] = (),
+    ) -> None:
+        self._store, self._view, self._options, self._agreed = store, view, options, agreed
+        self._former = former
+        self._keys, self._nonce, self._lease = view.keys, uuid4().hex, lease
+        self._is_certain = True
+        self._left: int | None = None
+        self._seen = 0
+
+    @property
+    def session(self) -> int | None:
+        """Our session, None while the record is not there."""
+        there = self._view.members.get(self._options.member_id)
+        return None if there is None or there.record.nonce != self._nonce else there.session
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether our successor under the same id waits for us to leave."""
+        drain = self._view.drains.get(self._options.member_id)
+        return self.session is not None and drain is not None and drain.value == REPLACED
+
+    async def try_to_join(self, *, is_patient: bool) -> None:
+        """Write our record if nobody of our id is there, or in the place of one that is damaged; the view shows it.
+
+        `DuplicateMember` when somebody is, and patience has an end.
+        """
+        member_id, options = self._options.member_id, self._options
+        there = self._view.members.get(member_id)
+        if there is None or self._keys.member(member_id) in self._view.damaged:
+            record = encoded(replace(options.member, nonce=self._nonce, former=self._former))
+            member, static = self._keys.member(member_id), self._keys.static(member_id)
+            when = [self._view.as_seen(member), Unchanged(key=self._keys.record, revision=self._agreed)]
+            puts = [Put(key=member, value=record, lease=self._lease)]
+            if options.is_static:
+                when.append(self._view.as_seen(static))
+                puts.append(Put(key=static, value=record))
+            self._is_certain, was_certain = False, self._is_certain
+            outcome = await self._store.commit(when=when, puts=puts)
+            self._is_certain = was_certain and not isinstance(outcome, Unknown)
+            self._note(outcome)
+        elif not is_patient:
+            raise DuplicateMember(member_id, there.session)
+        elif options.replaces:
+            await ask_to_leave(self._store, self._view, member_id, REPLACED)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody asked us to leave, ourselves included."""
+        return self._options.member_id in self._view.drains
+
+    @property
+    def owned(self) -> tuple[int, ...]:
+        """The partitions that this session owns. O(partitions)."""
+        mine = self._options.member_id, self.session
+        own = self._view.own.items()
+        return tuple(each for each, owned in own if (owned.ownership.owner, owned.ownership.session) == mine)
+
+    async def ask(self) -> Outcome | None:
+        """Ask for a target without us; None when we have asked before, or are gone."""
+        return await ask_to_leave(self._store, self._view, self._options.member_id, LEAVES)
+
+    async def free(self, partitions: Sequence[int], *, width: int) -> None:
+        """Let nobody own some of our partitions, so many in a commit; halves of a commit that is refused."""
+        session = self.session
+        for start in range(0, len(partitions) if session else 0, width):
+            batch = partitions[start : start + width]
+            when, puts = self._freed(batch)
+            outcome = await self._store.commit(when=when, puts=puts)
+            if isinstance(outcome, Refused) and len(batch) > 1:
+                await self.free(batch, width=(len(batch) + 1) // 2)
+
+    def _freed(self, partitions: Iterable[int]) -> tuple[list[Compare], list[Put]]:
+        """Return the compares and puts that let nobody own some partitions."""
+        view, when, puts = self._view, dict[str, Compare](), list[Put]()
+        me = Me(id=self._options.member_id, session=self.session or 0)
+        for partition in partitions:
+            owned = view.owned(partition)
+            known = Known(
+                record=owned.ownership,
+                revision=owned.revision,
+                session=me.session,
+                is_wanted=False,
+                ended=ended(view, partition),
+            )
+            compares, put = request(Act.GIVE, partition, known, me, self._keys)
+            when.update((each.key, each) for each in compares)
+            puts.append(put)
+        return list(when.values()), puts
+
+    async def leave(self, *, frees: Iterable[int] = ()) -> None:
+        """Take our record away and free some partitions, in one commit; a static member also notes that it left."""
+        session, keys, member_id = self.session, self._keys, self._options.member_id
+        if session is None:
+            return
+        self._left = session
+        freed, puts = self._freed(frees)
+        member = Unchanged(key=keys.member(member_id), revision=session)
+        when: list[Compare] = [member, *(each for each in freed if each != member)]
+        deletes = [keys.member(member_id)]
+        if (drain := self._view.drains.get(member_id)) is not None:
+            when.append(Unchanged(key=drain.key, revision=drain.revision))
+            deletes.append(drain.key)
+        if self._options.is_static and member_id in self._view.statics:
+            record, revision = self._view.statics[member_id]
+            when.append(Unchanged(key=keys.static(member_id), revision=revision))
+            puts.append(Put(key=keys.static(member_id), value=encoded(replace(record, left_session=session))))
+        self._note(await self._store.commit(when=when, puts=puts, deletes=deletes))
+
+    async def is_cleared(self) -> bool:
+        """Take away what hangs on the lease, for that goes on; whether nothing of ours does, nor ever will.
+
+        A record that was asked for, and of which nobody knows whether it was written, may still come. All else compares
+        our member record, so that none of it comes any more once that is gone. A scan that is older than what we know
+        says nothing.
+        """
+        keys, member_id = self._keys, self._options.member_id
+        if not self._is_certain:
+            return False
+        try:
+            return (
+                await self._is_gone(keys.member(member_id), self._is_our_record)
+                and await self._is_gone(
+                    keys.controller, lambda item: item.value == led_by(member_id, self._left).encode()
+                )
+                and await self._is_gone(keys.drain(member_id), lambda item: item.lease == self._lease)
+            )
+        except (LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack):
+            return False
+
+    async def _is_gone(self, key: str, is_ours: Callable[[Item], bool]) -> bool:
+        """Take a key away if it is ours; whether it is not there any more."""
+        scan = await self._store.scan(key)
+        if scan.revision < max(self._seen, self._view.revision):
+            return False
+        found = [item for item in scan.items if item.key == key and is_ours(item)]
+        if not found:
+            self._seen = max(self._seen, scan.revision)
+            return True
+        when = [Unchanged(key=key, revision=item.revision) for item in found]
+        return self._note(await self._store.commit(when=when, deletes=[key]))
+
+    def _note(self, outcome: Outcome) -> bool:
+        """Keep how far a store must be for its scans to show what we wrote; return whether we did."""
+        if isinstance(outcome, Committed):
+            self._seen = max(self._seen, outcome.revision)
+        return isinstance(outcome, Committed)
+
+    def _is_our_record(self, item: Item) -> bool:
+        """Whether this is our member record, and not that of another life of our id; from then on we have left."""
+        try:
+            is_ours = decoded(MemberRecord, item.value).nonce == self._nonce
+        except BadSnapshot:
+            return False
+        self._left = item.revision if is_ours else self._left
+        return is_ours
+
+
+async def ask_to_leave(store: CoordinationStore, view: View, member_id: str, how: bytes) -> Outcome | None:
+    """Ask a member for its partitions; the request ends with its session. None when it was asked before, or is gone."""
+    asked = request_to_leave(view, member_id, how)
+    return None if asked is None else await store.commit(when=asked[0], puts=[asked[1]])
+
+
+def request_to_leave(view: View, member_id: str, how: bytes) -> tuple[list[Compare], Put] | None:
+    """Return what to compare and to write to ask a member for its partitions; None when it was, or is gone."""
+    there, key = view.members.get(member_id), view.keys.drain(member_id)
+    if there is None or member_id in view.drains:
+        return None
+    when = [view.as_seen(key), Unchanged(key=view.keys.member(member_id), revision=there.session)]
+    return when, Put(key=key, value=how, lease=there.lease)
+
+
+async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> int:
+    """Make the group, or find that it is as we say; return the revision of its record. `InvalidInput` if it is not.
+
+    A record that is damaged is made anew; then the target says how many partitions there are. A record that differs
+    from ours in that number alone is damaged too if the target agrees with us: a resize changes both in one commit.
+    """
+    keys = Keys(group=group)
+    while True:
+        found = {item.key: item for item in (await store.scan(keys.record)).items}.get(keys.record)
+        there = None if found is None else _agreed(found.value)
+        owners = None if there == record else await _owners_in_target(store, keys)
+        if there is not None and owners == record.partitions and replace(there, partitions=owners) == record:
+            there = None
+        if found is not None and there is not None:
+            _check_same(group, record, there)
+            return found.revision
+        if owners is not None:
+            _check_same(group, record, replace(record, partitions=owners))
+        when = Absent(key=keys.record) if found is None else Unchanged(key=keys.record, revision=found.revision)
+        outcome = await store.commit(when=[when], puts=[Put(key=keys.record, value=encoded(record))])
+        if found is not None and isinstance(outcome, Committed):
+            logger.warning(
+                "%s: the record %s was damaged (%s) and is written anew", group, keys.record, shown(found.value)
+            )
+        await asyncio.sleep(0)
+
+
+def _agreed(value: bytes) -> GroupRecord | None:
+    """Return what a group is, None where its record is damaged."""
+    later = later_format(value)
+    if later is not None:
+        return GroupRecord(partitions=1, format=later)
+    try:
+        return decoded(GroupRecord, value)
+    except BadSnapshot:
+        return None
+
+
+def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
+    for what in ("format", "partitions", "mode", "balancer", "quarantine_after"):
+        said, is_so = getattr(record, what), getattr(there, what)
+        if said != is_so:
+            hint = f"All members of a group say the same; {_CHANGE.get(what, _NO_CHANGE)}"
+            raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
+
+
+async def _owners_in_target(store: CoordinationStore, keys: Keys) -> int | None:
+    """Return for how many partitions the target names owners, None without one."""
+    view = View(keys)
+    view.load(await store.scan(keys.target), 0.0)
+    return None if view.target is None else len(view.target.owners)

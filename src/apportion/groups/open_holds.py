@@ -1,0 +1,66 @@
+"""Open holds: the work that is open in this process, and how to cancel it.
+
+Refuses: locks, for a finalizer may end a hold, or begin one, wherever it runs. Each change is one step of a dict.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from apportion.runtime.clock import Clock
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Hold:
+    """Work that was begun on a partition, how to cancel it, and since when it is at work: infinity while it rests.
+
+    A hold that rests keeps its partition like any other, and owes no progress.
+    """
+
+    partition: int
+    resource: str
+    cancel: Callable[[], None]
+    clock: Clock
+    since: float
+
+    def rest(self) -> None:
+        """Only keep the partition, from now on."""
+        self.since = float("inf")
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Within the block it is at work, since now; afterwards it rests."""
+        self.since = self.clock.elapsed()
+        try:
+            yield
+        finally:
+            self.rest()
+
+
+class Holds:
+    """The holds that are open, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._open: dict[Hold, None] = {}
+        self._by_partition: dict[int, dict[Hold, None]] = {}
+
+    def __iter__(self) -> Iterator[Hold]:
+        """Yield those that were open when this was asked."""
+        return iter(list(self._open))
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def on(self, partition: int) -> bool:
+        """Whether one is open on a partition."""
+        return bool(self._by_partition.get(partition))
+
+    def begin(self, hold: Hold) -> None:
+        """Count one more."""
+        self._open[hold] = None
+        self._by_partition.setdefault(hold.partition, {})[hold] = None
+
+    def end(self, hold: Hold) -> None:
+        """Count one less."""
+        self._by_partition[hold.partition].pop(hold, None)
+        self._open.pop(hold, None)

@@ -1,0 +1,187 @@
+"""Participation: a driver that runs on the I/O thread for one process, from the first join to the last hand-over."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+
+from apportion.errors import InvalidInput, NotOwner
+from apportion.groups.driver import Driver
+from apportion.groups.holdings import GroupChange
+from apportion.groups.intake import Present
+from apportion.groups.opening import Options
+from apportion.groups.reasons import joins_after, leaves_after, not_owned
+from apportion.groups.session import SharedSessions
+from apportion.groups.settled import is_at_rest
+from apportion.model.epoch import FencingToken
+from apportion.runtime.endings import to_its_end
+from apportion.runtime.simulated import clock_here, simulated
+from apportion.runtime.waits import AGAIN_SECONDS, Saying, said
+from apportion.stores.api import CoordinationStore, Need
+from apportion.stores.catalog import connect, parsed_url
+
+logger = logging.getLogger("apportion.group")
+FORKED = "it belongs to the process that this one was forked from"
+OVER = "the block that opened it has ended"
+OPEN = "Use it within its block: async with apportion.open_group(…) as group:"
+ANOTHER = "Open another group in this process: async with apportion.open_group(…) as group:"
+_NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
+
+
+class Participation:
+    """All of a group that must be awaited, for the loop of the I/O thread."""
+
+    def __init__(self, store: CoordinationStore, shared: SharedSessions, options: Options) -> None:
+        self.has_ended, self._process = False, os.getpid()
+        self._is_told = False
+        self.driver = Driver(store, shared.sessions, clock_here(), options)
+        self.holdings = self.driver.holdings
+        self.holdings.observer = simulated()
+        self._store, self._shared = store, shared
+        self._loop = asyncio.get_running_loop()
+        self._running = asyncio.ensure_future(self.driver.run())
+        self._running.add_done_callback(self._over)
+        self._saying: Saying | None = None
+
+    @classmethod
+    async def begin(cls, url: str, options: Options) -> "Participation":
+        """Connect, join and return; errors are those of `stores.connect`, `DuplicateMember`, `InvalidInput`."""
+        who = f"{options.group}: {options.member_id}"
+        async with AsyncExitStack() as undo:
+            with said(lambda: f"{who} waits for {parsed_url(url)} to answer"):
+                store = await connect(url, needs=_NEEDS)
+                undo.push_async_callback(store.close)
+                shared = await SharedSessions.taken(url)
+            undo.pop_all()
+            participation = cls(store, shared, options)
+            undo.push_async_callback(participation._end_anyway)
+            with said(lambda: f"{who} joins and waits for {joins_after(participation.driver)}"):
+                await participation._until_joined()
+            undo.pop_all()
+        return participation
+
+    def leave(self) -> None:
+        """Begin to hand all over and leave. From any thread, and from handlers of signals."""
+        self.driver.leave()
+        with suppress(RuntimeError):  # the loop has ended with the interpreter
+            self._loop.call_soon_threadsafe(self._say_leaving)
+
+    async def end(self) -> None:
+        """Hand all over and leave; close the store. Raises what ended it, if nobody has heard of that."""
+        self.has_ended = True
+        self.driver.leave()
+        self._say_leaving()
+        await asyncio.wait([self._running])
+        self._say_no_more()
+        if self.holdings.unguarded:
+            which = ", ".join(map(str, sorted(self.holdings.unguarded)))
+            logger.warning("%s: no guard saw a token of partitions %s", self.driver.options.group, which)
+        try:
+            await self._shared.let_go()
+        finally:
+            await self._store.close()
+        if not self._is_told and not self._running.cancelled():
+            self._tell()
+
+    @property
+    def _who(self) -> str:
+        return f"{self.driver.options.group}: {self.driver.options.member_id}"
+
+    def _tell(self) -> None:
+        """Raise what ended it."""
+        self._is_told = True
+        self._running.result()
+
+    async def _end_anyway(self) -> None:
+        await to_its_end(self.end())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it takes part, or tries to."""
+        return not self._running.done()
+
+    async def next_change(self) -> GroupChange | None:
+        """Return the next change; None once we have left. Raises what ended it."""
+        while (change := self.holdings.next_change()) is None:
+            if self._running.done():
+                self._tell()
+                return None
+            await self.driver.turn()
+        return change
+
+    async def until_settled(self) -> None:
+        """Wait until every partition belongs to whom the target names, and what is ours can be held."""
+        while not self._running.done():
+            if is_at_rest(self.driver.view) and self._serves_its_own():
+                return
+            await self.driver.turn()
+        self._tell()
+
+    async def members(self) -> dict[str, Present]:
+        """Return who is there, as this process sees it."""
+        return dict(sorted(self.driver.view.members.items()))
+
+    def number(self, partition: int | str) -> int:
+        """Return a partition by its number, which may be written as a str; `InvalidInput` for none of the group."""
+        count = self.driver.options.record.partitions
+        number = int(partition) if isinstance(partition, str) and partition.isdecimal() else partition
+        if type(number) is not int or not 0 <= number < count:
+            raise InvalidInput("partition", partition, f"one of 0 .. {count - 1}", "Take one of group.owned.")
+        return number
+
+    def require_own(self, partition: int | str) -> int:
+        """Return the number of a partition; `NotOwner` after the end of the block, and in a child that was forked."""
+        number = self.number(partition)
+        if self._process != os.getpid():
+            raise NotOwner(number, FORKED, ANOTHER)
+        if self.has_ended:
+            raise NotOwner(number, OVER, OPEN)
+        return number
+
+    def token(self, partition: int | str) -> FencingToken:
+        """Return the token of a partition; `NotOwner` when it is not ours at this moment."""
+        number = self.require_own(partition)
+        held = self.holdings.get(number)
+        if held is None:
+            raise NotOwner(number, not_owned(self.driver, number))
+        return held.token
+
+    @contextmanager
+    def held(self, partition: int | str) -> Iterator[FencingToken]:
+        """Hold a partition within the block, from a thread; it cannot be cancelled."""
+        token, hold = self.holdings.enter(self.require_own(partition))
+        try:
+            yield token
+        finally:
+            self.holdings.leave(hold)
+
+    def _serves_its_own(self) -> bool:
+        """Whether all that the records say is ours is served: a record may be seen before its commit is answered."""
+        me, serving = self.driver.member.me, set(self.driver.member.serving)
+        owned = ((partition, each.ownership) for partition, each in self.driver.view.own.items())
+        return all(each in serving for each, own in owned if (own.owner, own.session) == (me.id, me.session))
+
+    def _over(self, _: "asyncio.Future[None]") -> None:
+        """Wake all who wait, and say it while the program goes on within its block."""
+        self.driver.note_turn()
+        self._say_no_more()
+        words = f"{self._who} has left, and its block has not ended"
+        if not self.has_ended:
+            self._saying = Saying(lambda: words, first_seconds=AGAIN_SECONDS)
+
+    def _say_leaving(self) -> None:
+        """Say what it waits for until it has left, from the first request on."""
+        if self._saying is None and not self._running.done():
+            self._saying = Saying(lambda: f"{self._who} leaves and waits for {leaves_after(self.driver)}")
+
+    def _say_no_more(self) -> None:
+        saying, self._saying = self._saying, None
+        if saying is not None:
+            saying.stop()
+
+    async def _until_joined(self) -> None:
+        while not self.driver.member.me.session:
+            if self._running.done():
+                self._tell()
+            await self.driver.turn()

@@ -1,0 +1,88 @@
+"""The owners as a published table: the controller publishes them, so that clients route from memory (see `follow`).
+
+Promises: what is published is what the ownership records said at one moment, under the controller's term: one that has
+lost it publishes nothing more. Changes that come close together are one version. What cannot be published, because
+something else lies under the name of the group, is told once and tried again now and then; the members go on. A table
+that somebody damages is found by a look every half a minute, and published anew.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from apportion.errors import (
+    ApportionError,
+    Conflict,
+    InvalidInput,
+    Outdated,
+    StoreDenied,
+    StoreUnavailable,
+    StoreWentBack,
+)
+from apportion.groups.controller import Controller
+from apportion.groups.view import View
+from apportion.model.assignment import Assignment
+from apportion.model.topology import Topology
+from apportion.stores.api import CoordinationStore, Unchanged
+from apportion.tables.publisher import Publisher
+
+logger = logging.getLogger("apportion.group")
+PAUSE_SECONDS = 0.2
+AGAIN_SECONDS = 5.0
+CHECK_SECONDS = 30.0
+
+
+async def publish_owners(
+    store: CoordinationStore, view: View, controller: Controller, turn: Callable[[], Awaitable[None]]
+) -> None:
+    """Publish the owners under the name of the group, whenever they change while this process is the controller."""
+    fresh = partial(Publisher, store, view.keys.group, incarnation=view.incarnation)
+    publisher, term, published, told = fresh(), 0, -1, ""
+    loop = asyncio.get_running_loop()
+    check_at = loop.time() + CHECK_SECONDS
+    while True:
+        while controller.term is None or (term, published) == (controller.term, view.moves):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(check_at):
+                    await turn()
+            if loop.time() >= check_at:
+                check_at = loop.time() + CHECK_SECONDS
+                published = published if await _is_intact(publisher) else -1
+        if controller.term != term:
+            publisher, term = fresh(), controller.term
+        moves, pause = view.moves, PAUSE_SECONDS
+        try:
+            await publisher.publish(owners(view), when=[Unchanged(key=view.keys.controller, revision=term)])
+            published, told = moves, ""
+        except (Conflict, Outdated, StoreUnavailable):
+            publisher = fresh()
+        except (InvalidInput, StoreDenied) as error:
+            publisher, pause = fresh(), AGAIN_SECONDS
+            told = _tell(view.keys.group, error, told)
+        await asyncio.sleep(pause)
+
+
+async def _is_intact(publisher: Publisher) -> bool:
+    """Whether what was published is as it was; a store that is away is asked later."""
+    with suppress(StoreDenied, StoreUnavailable, StoreWentBack):
+        return await publisher.is_intact()
+    return True
+
+
+def owners(view: View) -> Assignment:
+    """Return who owns each partition, as an assignment: nobody, where nobody does."""
+    names = [view.owned(partition).ownership.owner for partition in range(view.partitions)]
+    topology = Topology({name for name in names if name is not None})
+    rows = {name: (place,) for place, name in enumerate(topology.ids)}
+    return Assignment(topology=topology, rows=tuple(() if name is None else rows[name] for name in names))
+
+
+def _tell(group: str, error: ApportionError, told: str) -> str:
+    """Log why the owners are not published, unless it was the last that was told; return what is told now."""
+    if error.problem != told:
+        what = "%s: members go on, but table %s does not show who owns what, and is tried again every %g s: %s %s"
+        advice = f"{error.hint} The name of a group is for the table of its owners alone."
+        logger.warning(what, group, group, AGAIN_SECONDS, error.problem, advice)
+    return error.problem

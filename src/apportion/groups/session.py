@@ -1,0 +1,238 @@
+"""Session: the one lease that a process keeps alive in a store, on the I/O thread, for all groups that it is in.
+
+Promises: the deadline lies before the moment at which the store may end the lease, whatever the network did: it counts
+from when a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's blocked event
+loop costs nothing; a C call that keeps the interpreter's lock for TTL - margin ends the session, as it must. Who hears
+no reply renews no more once the deadline has passed: it would keep from others what it may not use itself. A group that
+leaves, or gives up, costs the others nothing if it took away all that hung on the lease; else the lease ends for all,
+for what is left there would live as long as they do.
+Refuses: to renew for other processes, and to revive a lease that has ended; the next life has another.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
+
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.runtime.clock import Clock
+from apportion.runtime.simulated import clock_here, simulated
+from apportion.stores.api import CoordinationStore
+from apportion.stores.catalog import connect, parsed_url
+from apportion.stores.url import StoreUrl
+
+MARGIN_RATIO = 0.1
+RENEWALS_PER_TTL = 4
+_PAUSE_RATIO = 0.05
+_NOTHING = "session/"  # a prefix that nobody uses
+
+
+class Sessions:
+    """The sessions of one process in one store: one for each time to live, which is to say one.
+
+    `store` is a handle that nobody else uses: to begin a session it accepts whatever life of the store it finds.
+    """
+
+    def __init__(self, store: CoordinationStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._newest: dict[float, Session] = {}
+        self._beginning = asyncio.Lock()
+
+    async def join(self, ttl_seconds: float, confirmed: Callable[[float], None], *, incarnation: int) -> "GroupLease":
+        """Return a part in the session; the first begins it. `confirmed` is called with each new deadline.
+
+        `incarnation` is the life of the store in which the group is. A session of an earlier one ends for all: what
+        renewed its lease there says nothing of how long that lasts here.
+        """
+        async with self._beginning:
+            session = self._newest.get(ttl_seconds)
+            if session is not None:
+                session.outlived_by(incarnation)
+            if session is None or session.is_over:
+                session = Session(self._store, self._clock, ttl_seconds=ttl_seconds)
+                await session.begin()
+                self._newest[ttl_seconds] = session
+            return GroupLease(session, confirmed)
+
+
+class Session:
+    """A lease in one life, and the parts that groups have in it."""
+
+    def __init__(self, store: CoordinationStore, clock: Clock, *, ttl_seconds: float) -> None:
+        self.ttl_seconds = ttl_seconds
+        self.lease = self.incarnation = 0
+        self.deadline = float("-inf")
+        self.is_over = False
+        self.parts: list[GroupLease] = []  # in the order in which they came
+        self._store, self._clock = store, clock
+        self._keeping: asyncio.Future[None] | None = None
+
+    async def begin(self) -> None:
+        """Ask the store for the lease, and keep it from now on; `InvalidInput` if it grants none of this length."""
+        self.incarnation = (await self._store.scan(_NOTHING)).incarnation  # accepts another life of the store
+        sent = self._clock.elapsed()
+        try:
+            self.lease = (await self._store.grant(ttl_seconds=self.ttl_seconds)).id
+        except InvalidInput as error:
+            raise self._refused(error) from error
+        self._confirm(sent)
+        self._keeping = asyncio.ensure_future(self._keep())
+        self._keeping.add_done_callback(self._kept)
+
+    async def end(self) -> None:
+        """Give the lease back, for all; a store that is away ends it by itself, and one that went back has another."""
+        self._stop(None)
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+            with suppress(StoreDenied, StoreUnavailable, StoreWentBack):
+                await self._store.revoke(self.lease)
+
+    def outlived_by(self, incarnation: int) -> None:
+        """End it if the store is in a later life than that in which its lease was granted."""
+        if self.incarnation < incarnation:
+            self._stop(StoreWentBack("the store", f"incarnation {self.incarnation}", f"it is in {incarnation}"))
+
+    async def _keep(self) -> None:
+        """Renew the lease until it has ended."""
+        interval = self.ttl_seconds / RENEWALS_PER_TTL
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                if self._clock.elapsed() >= self.deadline:
+                    await self._store.renew([])
+                sent = self._clock.elapsed()
+                alive = await self._store.renew([self.lease])
+            except (StoreUnavailable, StoreDenied):
+                interval = self.ttl_seconds * _PAUSE_RATIO
+                continue
+            interval = self.ttl_seconds / RENEWALS_PER_TTL
+            if self.lease not in alive:
+                return
+            self._confirm(sent)
+
+    def _refused(self, error: InvalidInput) -> InvalidInput:
+        """Name what the user of a group has passed. The limits are asked afterwards: etcd's may be those it told us."""
+        limits = self._store.capabilities()
+        bounds = f"{limits.min_ttl_seconds:g} to {limits.max_ttl_seconds:g} seconds"
+        expected = f"a timedelta that the store grants: {bounds}"
+        return InvalidInput("lease_ttl", str(timedelta(seconds=self.ttl_seconds)), expected, error.hint)
+
+    def _confirm(self, sent: float) -> None:
+        self.deadline = sent + self.ttl_seconds * (1 - MARGIN_RATIO)
+        for part in self.parts:
+            part.confirm(self.deadline)
+
+    def _kept(self, keeping: "asyncio.Future[None]") -> None:
+        if not keeping.cancelled():
+            self._stop(keeping.exception())
+
+    def _stop(self, trouble: BaseException | None) -> None:
+        """Tell all parts, once, that the session is over, and what ended it."""
+        if not self.is_over:
+            self.is_over = True
+            for part in self.parts:
+                part.trouble = trouble
+                part.ended.set()
+
+
+class GroupLease:
+    """What one group has in a session. `ended` is set once it lives by it no more, and `trouble` may say why."""
+
+    def __init__(self, session: Session, confirmed: Callable[[float], None]) -> None:
+        self.ended = asyncio.Event()
+        self.is_forfeit = False
+        self.trouble: BaseException | None = None
+        self._session, self._confirmed = session, confirmed
+        session.parts.append(self)
+        self.confirm(session.deadline)
+
+    @property
+    def lease(self) -> int:
+        """The id of the lease."""
+        return self._session.lease
+
+    @property
+    def ttl_seconds(self) -> float:
+        """The time to live of the lease."""
+        return self._session.ttl_seconds
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the lease ends with this part."""
+        return self._session.is_over or len(self._session.parts) == 1
+
+    async def keep(self) -> None:
+        """Return when it has ended; raise what ended it."""
+        await self.ended.wait()
+        if self.trouble is not None:
+            raise self.trouble
+
+    def confirm(self, deadline: float) -> None:
+        """Note until when the session is good, unless it was given up."""
+        if not self.ended.is_set():
+            self._confirmed(deadline)
+
+    def forfeit(self) -> None:
+        """Live by it no more: something of this group cannot be stopped otherwise."""
+        self.is_forfeit = True
+        self.ended.set()
+
+    async def end(self, *, is_clear: bool) -> None:
+        """Leave. `is_clear`: nothing of this group hangs on the lease, and nothing that is under way ever will."""
+        self.ended.set()
+        self._session.parts.remove(self)
+        if not (is_clear and self._session.parts):
+            await self._session.end()
+
+
+class SharedSessions:
+    """The sessions of this process in the store of a URL, for as long as one of its groups uses them; see `taken`."""
+
+    sessions: Sessions
+
+    def __init__(self, url: str) -> None:
+        self._key = _key(url)
+        self._opening = asyncio.ensure_future(self._open(url))
+        self._users = 0
+
+    @classmethod
+    async def taken(cls, url: str) -> "SharedSessions":
+        """Connect, or join those who did; errors are those of `stores.connect`."""
+        machine = simulated()
+        there = _shared if machine is None else machine.shared
+        shared = there.get(_key(url)) or cls(url)
+        there[shared._key] = shared
+        shared._users += 1
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(shared.let_go)
+            await asyncio.shield(shared._opening)
+            undo.pop_all()
+        return shared
+
+    async def let_go(self) -> None:
+        """Use them no more; the last one closes the handle."""
+        self._users -= 1
+        if self._users:
+            return
+        machine = simulated()
+        (_shared if machine is None else machine.shared).pop(self._key, None)
+        self._opening.cancel()  # does nothing to what is done
+        await asyncio.wait([self._opening])
+        if not self._opening.cancelled() and self._opening.exception() is None:
+            await self._opening.result().close()
+
+    async def _open(self, url: str) -> CoordinationStore:
+        store = await connect(url)
+        self.sessions = Sessions(store, clock_here())
+        return store
+
+
+def _key(url: str) -> tuple[int, StoreUrl]:
+    """Return what tells stores apart, however their URL is written, and wherever the process has moved meanwhile."""
+    return os.getpid(), parsed_url(url).canonical()
+
+
+_shared: dict[tuple[int, StoreUrl], SharedSessions] = {}

@@ -1,0 +1,35 @@
+"""Settled: whether a group is as its target says."""
+
+from apportion.groups.deaths import is_quarantined
+from apportion.groups.records import Target
+from apportion.groups.view import View
+
+
+def is_settled(view: View, partition: int, wanted: str | None) -> bool:
+    """Whether a partition belongs to a living session of the wanted member, or rightly to nobody.
+
+    A partition with a damaged record is as settled as it can be before a repair.
+    """
+    ownership = view.owned(partition).ownership
+    if view.is_damaged(partition):
+        return True
+    if wanted is None:
+        return ownership.owner is None
+    return is_quarantined(view, partition) or (ownership.owner == wanted and view.is_live(ownership))
+
+
+def is_at_rest(view: View) -> bool:
+    """Whether every partition is settled under a target that knows of all members. O(partitions)."""
+    target = view.target
+    if target is None or target.is_paused or not target.digest or view.keys.target in view.damaged:
+        return False
+    if not knows_all(view, target):
+        return False
+    return all(is_settled(view, partition, owner) for partition, owner in enumerate(target.owners))
+
+
+def knows_all(view: View, target: Target) -> bool:
+    """Whether all members that may own were there when a target was decided. O(partitions)."""
+    named = {*target.owners, *target.idle}
+    may_own = (each for each, there in view.members.items() if there.record.weight and each not in view.drains)
+    return all(each in named for each in may_own)

@@ -1,0 +1,88 @@
+"""Statistics: what a member has counted of its group since it began, and what it sees of it now; for metrics."""
+
+from dataclasses import dataclass, field
+
+from apportion.groups.batches import Move
+from apportion.groups.deaths import next_try
+from apportion.groups.handover import Act
+from apportion.groups.settled import is_settled
+from apportion.groups.view import View
+
+
+@dataclass(slots=True)
+class Durations:
+    """How many there were, and how many seconds together."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one more."""
+        self.count += 1
+        self.seconds += seconds
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counts of one member. A hand-over lasts from the loss of a partition to the commit that gives it away, an orphan
+    from the end of its owner's session, as we saw it, to the commit that makes it ours. `given_up` are the sessions
+    that were ended from here, since work could not be stopped otherwise; `stuck` says of the last which work, and why.
+    """
+
+    gained: int = 0
+    lost: int = 0
+    sessions: int = 0
+    given_up: int = 0
+    stuck: str = ""
+    handovers: Durations = field(default_factory=Durations)
+    orphans: Durations = field(default_factory=Durations)
+    _lost_at: dict[int, float] = field(default_factory=dict)
+
+    def loses(self, partitions: list[int], now: float) -> None:
+        """Count partitions that we lose."""
+        self.lost += len(partitions)
+        self._lost_at.update((partition, now) for partition in partitions)
+
+    def moved(self, moves: tuple[Move, ...], view: View, now: float) -> None:
+        """Count moves that happened."""
+        for move in moves:
+            if move.act is Act.GIVE and move.partition in self._lost_at:
+                self.handovers.add(now - self._lost_at.pop(move.partition))
+            elif move.act is Act.TAKE_OVER:
+                self.orphans.add(now - view.gone.get(move.known.record.session, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """A member's view of its group: drifting are the partitions that do not belong to whom the target names.
+
+    Crash-looping are those without an owner because of deaths: their next owner waits. Quarantined ones wait for
+    `apportion group release`.
+    """
+
+    members: int
+    owned: int
+    generation: int
+    drifting: int
+    orphaned: int
+    crash_looping: int
+    quarantined: int
+    is_controller: bool
+
+
+def sight(view: View, *, owned: int, is_controller: bool, now: float) -> Sight:
+    """Return what a member sees now. O(partitions)."""
+    target = view.target
+    wanted = (None,) * view.partitions if target is None or target.is_paused else target.owners
+    records = [view.owned(partition).ownership for partition in range(view.partitions)]
+    waits = [next_try(view, partition) for partition, record in enumerate(records) if record.ended]
+    return Sight(
+        members=len(view.members),
+        owned=owned,
+        generation=0 if target is None else target.generation,
+        drifting=sum(not is_settled(view, *each) for each in enumerate(wanted)),
+        orphaned=sum(not view.is_live(record) for record in records),
+        crash_looping=sum(now < until < float("inf") for until in waits),
+        quarantined=sum(until == float("inf") for until in waits),
+        is_controller=is_controller,
+    )

@@ -1,0 +1,38 @@
+"""A store that went back: a scan lacks something of the group that this process saw before.
+
+Promises: a member that saw more serves nothing under a store that went back within one life, for tokens come twice.
+Refuses: to judge single records. A newer record at a lower epoch is damage, and costs its partition alone.
+"""
+
+from copy import copy
+
+from apportion.groups.view import View
+from apportion.stores.api import Scan
+
+
+def known(view: View) -> View:
+    """Return what a view knows of ownership now: what it takes later does not show."""
+    found = copy(view)
+    found.own = dict(view.own)
+    return found
+
+
+def lacking_in(scan: Scan, view: View) -> tuple[str, str] | None:
+    """Return what was seen that a scan should show, and what it shows instead; None where it lacks nothing.
+
+    A store that was restored from an older copy may have had other writes since, and be past the revision that was
+    seen: then an ownership record that is older than the one seen tells. A newer one at a lower epoch is damaged, and
+    costs its partition alone. O(partitions).
+    """
+    seen, found = (view.incarnation, view.revision), (scan.incarnation, scan.revision)
+    if found < seen:
+        return f"revision {seen[1]} of life {seen[0]}", f"revision {found[1]} of life {found[0]}"
+    if scan.incarnation == view.incarnation:
+        shown = {item.key: item for item in scan.items}
+        for partition, owned in view.own.items():
+            item = shown.get(view.keys.own(partition))
+            is_older = item is None or item.revision < owned.revision
+            if is_older and not view.is_damaged(partition):
+                was = f"partition {partition} at epoch {owned.ownership.epoch}"
+                return was, "its ownership record is an older one"
+    return None

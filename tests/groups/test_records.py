@@ -1,0 +1,127 @@
+"""Records: what is written is read back, newer releases may say more, and damage is named."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.errors import BadSnapshot, InvalidInput
+from apportion.groups.fields import MOST
+from apportion.groups.records import (
+    MAX_PARTITIONS,
+    GroupRecord,
+    Keys,
+    MemberRecord,
+    Ownership,
+    Target,
+    checked_group,
+    checked_id,
+    checked_partitions,
+    decoded,
+    decoded_target,
+    encoded,
+    encoded_target,
+    partition_of,
+)
+
+NAMES = st.text("abcdefgh-0", min_size=1, max_size=8)
+
+
+@given(st.lists(st.none() | NAMES, min_size=1, max_size=50), st.booleans(), st.lists(NAMES))
+def test_targets_are_read_back(owners, is_paused, idle):
+    target = Target(generation=3, digest="d", owners=tuple(owners), is_paused=is_paused, idle=tuple(idle))
+    assert target == decoded_target(encoded_target(target))
+    assert all(target.owner(each) == (None if is_paused else owner) for each, owner in enumerate(owners))
+
+
+@given(NAMES, st.floats(0, 10), st.lists(NAMES, max_size=8), st.dictionaries(NAMES, NAMES), st.integers(0, 9))
+def test_members_are_read_back(nonce, weight, zone, labels, left):
+    weight = round(weight, 6)
+    record = MemberRecord(nonce=nonce, weight=weight, zone=tuple(zone), labels=labels, left_session=left)
+    assert record == decoded(MemberRecord, encoded(record))
+
+
+@given(st.none() | NAMES, st.integers(0, MOST), st.integers(0, MOST), st.lists(st.integers(0, MOST), max_size=9))
+def test_owners_are_read_back(owner, session, epoch, ended):
+    record = Ownership(owner=owner, session=session, epoch=epoch, ended=tuple(ended))
+    assert record == decoded(Ownership, encoded(record))
+
+
+def test_numbers_are_those_that_64_bits_with_a_sign_hold():
+    newest = encoded(Ownership(owner="a", session=1, epoch=2**63 - 1))
+    assert 2**63 - 1 == decoded(Ownership, newest).epoch
+    with pytest.raises(BadSnapshot, match="epoch"):
+        decoded(Ownership, newest.replace(b"%d" % (2**63 - 1), b"%d" % 2**63))
+
+
+@pytest.mark.parametrize("record", [GroupRecord(partitions=4), MemberRecord(nonce="n"), Ownership(owner="a", epoch=3)])
+def test_a_newer_release_may_say_more_and_an_older_one_less(record):
+    said = json.loads(encoded(record)) | {"of the future": [1, {}]}
+    assert record == decoded(type(record), json.dumps(said).encode())
+    kept = {name: said[name] for name in ("partitions", "nonce", "owner", "session", "epoch") if name in said}
+    assert record == decoded(type(record), json.dumps(kept).encode())
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"[]", b"{}", b'"x"', b"\x00" * 40])
+def test_damage_is_named(value):
+    for kind in (GroupRecord, MemberRecord, Ownership):
+        with pytest.raises(BadSnapshot, match=r"record is|a JSON object|of \w+ is"):
+            decoded(kind, value)
+    with pytest.raises(BadSnapshot):
+        decoded_target(value)
+
+
+def test_a_target_whose_owners_are_out_of_range_is_damaged():
+    value = encoded_target(Target(generation=1, digest="d", owners=("a", "b")))
+    head, _, packed = value.partition(b"\n")
+    fewer = json.loads(head) | {"ids": ["a"]}
+    assert b"b" not in json.dumps(fewer["ids"]).encode()
+    with pytest.raises(BadSnapshot):
+        decoded_target(json.dumps(fewer).encode() + b"\n" + packed)
+
+
+def test_a_target_is_read_up_to_the_most_partitions_and_no_further():
+    longest = Target(generation=1, digest="d", owners=("a",) * MAX_PARTITIONS)
+    assert longest == decoded_target(encoded_target(longest))
+    for count in (MAX_PARTITIONS + 1, 2 * MAX_PARTITIONS):
+        with pytest.raises(BadSnapshot, match="owners of a target"):
+            decoded_target(encoded_target(replace(longest, owners=("a",) * count)))
+
+
+def test_a_newer_release_may_say_more_in_a_target_and_an_older_one_less():
+    target = Target(generation=1, digest="d", owners=("a", None))
+    head, _, packed = encoded_target(target).partition(b"\n")
+    said = json.loads(head) | {"of the future": 1}
+    del said["idle"]
+    assert target == decoded_target(json.dumps(said).encode() + b"\n" + packed)
+
+
+def test_keys_of_two_groups_never_meet():
+    assert not Keys(group="mail").target.startswith(Keys(group="mailers").live)
+    assert not Keys(group="mailers").target.startswith(Keys(group="mail").live)
+
+
+@pytest.mark.parametrize("name", ["abc", "-1", "+1", "1.0", "", " 1", "017", "0x1", "\u0663", "32", "9" * 5_000, "1/2"])
+def test_a_name_that_is_no_number_of_a_partition_is_passed_over(name):
+    assert None is partition_of(name, 32)
+    assert 31 == partition_of("31", 32)
+
+
+def test_the_name_of_a_group_may_be_as_long_as_that_of_its_table():
+    assert "\u00e9" * 100 == checked_group("\u00e9" * 100)
+    with pytest.raises(InvalidInput, match="at most 200 bytes"):
+        checked_group("\u00e9" * 100 + "x")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\nb", " a", "x" * 256, None, 3])
+def test_a_name_that_cannot_be_part_of_a_key_is_refused(name):
+    with pytest.raises(InvalidInput, match="member_id"):
+        checked_id("member_id", name)
+
+
+@pytest.mark.parametrize("count", [0, -1, MAX_PARTITIONS + 1, True, 1.0, "4", None])
+def test_a_number_of_partitions_that_no_group_can_have_is_refused(count):
+    with pytest.raises(InvalidInput, match="partitions"):
+        checked_partitions(count)
