@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from apportion.groups.handover import TRANSITIONS, Act, Event, Phase
+from apportion.groups.handover import TRANSITIONS, Act, HandOverEvent, Phase
 
 
-def diagram(transitions: Mapping[tuple[Phase, Event], tuple[Act | None, Phase]] = TRANSITIONS) -> str:
+def diagram(transitions: Mapping[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]] = TRANSITIONS) -> str:
     """Return the state diagram: an arrow for each row, that says what became known, and what is done.
 
     >>> print(diagram({(Phase.IDLE, Event.WANTED_FREE): (Act.CLAIM, Phase.ASKING)}))

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from apportion.groups.deaths import HEALTHY_SECONDS, with_death
-from apportion.groups.handover import Act, Event, HandOver, Known, Me, Phase, request
-from apportion.groups.records import Ownership, decoded
+from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, request
+from apportion.groups.records import OwnershipRecord, decoded
 from apportion.stores.api import Absent
 from models.parts import KEYS, MEMBERS, OWN, PARTITION, Landed, Process, Request, Store, Token
 
@@ -72,34 +72,34 @@ def replied(process: Process, *, deaths: bool) -> Iterator[Did]:
     assert isinstance(landed, Landed)
     process = process._replace(waits=None)
     if not landed.version:
-        yield from told(process, Event.FAILED, deaths=deaths)
+        yield from told(process, HandOverEvent.FAILED, deaths=deaths)
         return
     if process.view is not None and process.view.version < landed.version:
         process = process._replace(view=process.view._replace(record=landed.request.record, version=landed.version))
-    yield from told(process, Event.DONE, epoch=landed.request.record.epoch, deaths=deaths)
+    yield from told(process, HandOverEvent.DONE, epoch=landed.request.record.epoch, deaths=deaths)
 
 
 def lost(process: Process, *, deaths: bool) -> Iterator[Did]:
     """It gives up waiting for a reply; the commit may have happened, or may yet."""
     late = (process.waits,) if isinstance(process.waits, Request) else ()
-    for did in told(process._replace(waits=None), Event.FAILED, deaths=deaths):
+    for did in told(process._replace(waits=None), HandOverEvent.FAILED, deaths=deaths):
         yield did._replace(late=late + did.late)
 
 
 def ended(process: Process, *, deaths: bool) -> Iterator[Did]:
     """What it had begun ends."""
-    yield from told(process._replace(hold=None), Event.QUIET, deaths=deaths)
+    yield from told(process._replace(hold=None), HandOverEvent.QUIET, deaths=deaths)
 
 
 def over(process: Process) -> Did:
     """It learns that its session has ended."""
     late = (process.waits,) if isinstance(process.waits, Request) else ()
-    machine, act = process.machine.step(Event.OVER)
+    machine, act = process.machine.step(HandOverEvent.OVER)
     broken = "Stops: it serves on, knowing that its session has ended" if machine.phase is Phase.SERVING else ""
     return Did(Process(machine=machine, hold=process.hold), late, 0, broken, act)
 
 
-def told(process: Process, event: Event, *, deaths: bool, epoch: int = 0) -> Iterator[Did]:
+def told(process: Process, event: HandOverEvent, *, deaths: bool, epoch: int = 0) -> Iterator[Did]:
     """It takes one event of its own, and then looks again at what it knew, or not."""
     machine, act = process.machine.step(event, epoch=epoch)
     did = _begins(process, machine, epoch) if act is Act.SERVE else Did(_settled(process, machine), act=act)
@@ -143,7 +143,7 @@ def _is_over(view: Store) -> bool:
     return view.record.owner is not None and view.session(view.record.owner) != view.record.session
 
 
-def _known(view: Store, me: Me, doubt: Doubt) -> Known:
+def _known(view: Store, me: OwnSession, doubt: Doubt) -> Known:
     record, wanted = view.record, view.target
     there = view.session(wanted)
     lasted = HEALTHY_SECONDS if doubt is Doubt.LONG else 0.0
@@ -155,7 +155,7 @@ def _known(view: Store, me: Me, doubt: Doubt) -> Known:
         revision=view.version,
         session=view.session(record.owner),
         is_wanted=wanted == me.id,
-        receiver=None if wanted == me.id or there is None else Me(id=wanted, session=there),
+        receiver=None if wanted == me.id or there is None else OwnSession(id=wanted, session=there),
         ended=ended,
         is_proven=doubt is Doubt.LONG and bool(record.ended),
     )
@@ -188,7 +188,7 @@ def _settled(process: Process, machine: HandOver) -> Process:
     return process._replace(machine=machine, view=process.view if machine.phase in _WAITING else None)
 
 
-def _request(act: Act, known: Known, me: Me) -> Request:
+def _request(act: Act, known: Known, me: OwnSession) -> Request:
     when, put = request(act, PARTITION, known, me, KEYS)
     pairs = tuple((each.key, None if isinstance(each, Absent) else each.revision) for each in when)
-    return Request(act, pairs, decoded(Ownership, put.value))
+    return Request(act, pairs, decoded(OwnershipRecord, put.value))

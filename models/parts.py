@@ -3,11 +3,11 @@
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
-from apportion.groups.handover import Act, HandOver, Me
-from apportion.groups.records import Keys, Ownership
+from apportion.groups.handover import Act, HandOver, OwnSession
+from apportion.groups.records import GroupKeys, OwnershipRecord
 
 IDS = ("a", "b")
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 PARTITION = 0
 OWN = KEYS.own(PARTITION)
 MEMBERS = {KEYS.member(name): index for index, name in enumerate(IDS)}
@@ -21,7 +21,7 @@ class Store(NamedTuple):
     compare can see of it. A session is the revision of a member record; it is negative once its lease has ended.
     """
 
-    record: Ownership
+    record: OwnershipRecord
     version: int
     sessions: tuple[int, ...]
     target: str
@@ -50,7 +50,7 @@ class Request(NamedTuple):
 
     act: Act
     when: tuple[tuple[str, int | None], ...]
-    record: Ownership
+    record: OwnershipRecord
 
 
 class Landed(NamedTuple):
@@ -67,7 +67,7 @@ class Process(NamedTuple):
     may act on it again; `waits` the commit whose reply it waits for.
     """
 
-    me: Me | None = None
+    me: OwnSession | None = None
     machine: HandOver = HandOver()
     hold: Token | None = None
     view: Store | None = None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from apportion.stores.ledger import Held, Ledger, Record
-from apportion.stores.requests import Request
+from apportion.stores.requests import CommitRequest
 from models.step import Step
 
 _SEAT, _TARGET = b"controller", b"target"
@@ -84,7 +84,7 @@ def _stands(state: State, slot: int, life: Life) -> Step[State]:
     """It gets a lease, and is the controller if there is none."""
     ledger, life = state.ledger(), life._replace(number=life.number + 1)
     lease = ledger.grant(1.0, 0.0)
-    term = ledger.commit(Request(((_SEAT, None),), ((_SEAT, life.mark, lease),), ()))
+    term = ledger.commit(CommitRequest(((_SEAT, None),), ((_SEAT, life.mark, lease),), ()))
     broken = "TermUnique: a term is won a second time" if term in state.won else ""
     if term is None:
         ledger.end(lease)
@@ -101,7 +101,7 @@ def _writes(state: State, slot: int, life: Life) -> Iterator[Step[State]]:
     if target is not None and target.value == life.mark:
         return
     seat, at = ledger.records.get(_SEAT), None if target is None else target.revision
-    request = Request(((_SEAT, life.term), (_TARGET, at)), ((_TARGET, life.mark, None),), ())
+    request = CommitRequest(((_SEAT, life.term), (_TARGET, at)), ((_TARGET, life.mark, None),), ())
     if ledger.commit(request) is None:
         yield Step(f"{life.name} is refused", slot, _after(state, ledger, slot, life._replace(lease=0, term=0)))
         return

@@ -11,8 +11,8 @@ process. What cannot matter any more is left out of it, so that equal futures ar
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from apportion.groups.handover import Act, Me, Phase
-from apportion.groups.records import Ownership
+from apportion.groups.handover import Act, OwnSession, Phase
+from apportion.groups.records import OwnershipRecord
 from apportion.model.epoch import FencingToken
 from models import member
 from models.member import Did
@@ -55,7 +55,7 @@ class World:
     def __init__(self, bounds: Bounds, *, deaths: bool = False, guarded: bool = True) -> None:
         self.bounds, self.deaths, self.guarded = bounds, deaths, guarded
         sessions = tuple(range(1, len(IDS) + 1))
-        self.stores = Numbers(Store(Ownership(), 0, sessions, IDS[0]), of_store)
+        self.stores = Numbers(Store(OwnershipRecord(), 0, sessions, IDS[0]), of_store)
         self.processes: Numbers[Process] = Numbers(Process(), of_process)
         self.faults: Numbers[tuple[int, int, int]] = Numbers(bounds[:3])
         self.fences: Numbers[Token | None] = Numbers(
@@ -64,7 +64,9 @@ class World:
         self.requests: Numbers[Request | None] = Numbers(None)
         self.lates: Numbers[frozenset[int]] = Numbers(_NONE)
         self.is_cut = False
-        started = [self.processes(Process(me=Me(id=IDS[each], session=sessions[each]))) for each in range(len(IDS))]
+        started = [
+            self.processes(Process(me=OwnSession(id=IDS[each], session=sessions[each]))) for each in range(len(IDS))
+        ]
         self.initial: State = (0, 0, 0, 0, 0, *started, *[0] * bounds.restarts)
         self._moves: dict[tuple[int, int, int], tuple[Move, ...]] = {}
         self._writes: dict[tuple[int, int, int], tuple[int, str]] = {}
@@ -129,7 +131,7 @@ class World:
             yield Move(kind, answered, landed or store_number, broken=broken)
         if process.me is None and slot < len(IDS) and store.sessions[slot] < 0:
             session = next_session(store.sessions[slot])
-            joined = process._replace(me=Me(id=IDS[slot], session=session))
+            joined = process._replace(me=OwnSession(id=IDS[slot], session=session))
             yield Move("joins again", self.processes(joined), self.stores(store.with_session(slot, session)))
 
     def _dids(self, process: Process, store: Store) -> Iterator[tuple[str, Did, bool]]:
@@ -204,7 +206,7 @@ class World:
     def _replaced(self, processes: tuple[int, ...], slot: int, session: int) -> list[int]:
         """Return the processes once one has a successor; it goes on beside it, in the last places."""
         numbers = list(processes)
-        old, numbers[slot] = numbers[slot], self.processes(Process(me=Me(id=IDS[slot], session=session)))
+        old, numbers[slot] = numbers[slot], self.processes(Process(me=OwnSession(id=IDS[slot], session=session)))
         numbers[numbers.index(0, len(IDS))] = old
         return numbers
 

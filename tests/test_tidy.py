@@ -6,6 +6,7 @@ Ratchets may be lowered, never raised: a file that needs more room has a second 
 import ast
 import gc
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +125,15 @@ def test_a_planted_violation_is_found(text, found):
 
 def test_a_planted_drawer_is_found():
     assert ["a drawer, not an idea"] == list(violations(Path("utils.py"), '"""D."""\n'))
+
+
+def test_no_two_public_classes_of_the_package_share_a_name():
+    homes = defaultdict(set)
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and "plugins" not in path.parts:
+                homes[node.name].add(str(path.relative_to(ROOT)))
+    assert {} == {name: found for name, found in homes.items() if len(found) > 1}
 
 
 def test_every_room_says_what_it_is_for():

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from apportion.groups.controller import Controller, Write
-from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, encoded
+from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view import View
 from apportion.stores import Absent, Committed, Item, Put, Scan, Unchanged, connect
 from bench.goal import at_most
@@ -43,7 +43,7 @@ def rows() -> list[Row]:
 
 
 def _planned() -> tuple[float, Write]:
-    keys, group = Keys(group="bench"), GroupRecord(partitions=PARTITIONS)
+    keys, group = GroupKeys(group="bench"), GroupRecord(partitions=PARTITIONS)
     view = View(keys, PARTITIONS)
     ids = [f"worker-{number:04}" for number in range(MEMBERS)]
     items = {keys.member(each): encoded(MemberRecord(nonce=each)) for each in ids}
@@ -56,7 +56,7 @@ def _planned() -> tuple[float, Write]:
     items[keys.target] = first.put.value
     sessions: dict[str | None, int] = {each: number for number, each in enumerate(ids, start=1)}
     for partition, owner in enumerate(first.target.owners):
-        items[keys.own(partition)] = encoded(Ownership(owner=owner, session=sessions[owner], epoch=1))
+        items[keys.own(partition)] = encoded(OwnershipRecord(owner=owner, session=sessions[owner], epoch=1))
     controller.answered(True, 0.0)
     del items[keys.member(ids[-1])]
     _load(view, items)

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import apportion
 from apportion.console.group_repair import repair
-from apportion.groups.records import Keys, partition_of
+from apportion.groups.records import GroupKeys, partition_of
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, connect
@@ -68,7 +68,7 @@ class _Desk:
     def __init__(self, url: str, store: CoordinationStore) -> None:
         self._url, self._store, self._clock = url, store, SystemClock()
         self._crew = Crew(url=url, partitions=PARTITIONS, ttl_seconds=TTL_SECONDS)
-        self._own = Keys(group=GROUP).own(0)[:-1]
+        self._own = GroupKeys(group=GROUP).own(0)[:-1]
 
     @property
     def ended(self) -> int:

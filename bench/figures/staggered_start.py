@@ -5,7 +5,7 @@ taken at once. Moves go from one live owner to another: the first claims are non
 """
 
 from apportion.groups.controller import Controller
-from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, encoded
+from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view import View
 from apportion.stores import Item, Put, Scan
 from bench.goal import at_most
@@ -45,7 +45,7 @@ class _Start:
 
     def __init__(self) -> None:
         self.moves = self.targets = 0
-        self._keys = Keys(group="bench")
+        self._keys = GroupKeys(group="bench")
         self._view = View(self._keys, PARTITIONS)
         self._controller = Controller(self._view, GroupRecord(partitions=PARTITIONS), "worker-0000")
         self._revision = 0
@@ -77,7 +77,7 @@ class _Start:
             record = self._view.owned(partition).ownership
             if record.owner != owner:
                 self.moves += record.owner is not None
-                after = Ownership(owner=owner, session=self._sessions[owner], epoch=record.epoch + 1)
+                after = OwnershipRecord(owner=owner, session=self._sessions[owner], epoch=record.epoch + 1)
                 puts.append(Put(key=self._keys.own(partition), value=encoded(after)))
         self._write(puts, now)
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     # The stub beside the package types it; at run time it is None unless `IN_USE`.
     from apportion import _native as extension
 
-__all__ = ["DETAIL", "IN_USE", "STATE", "SWITCH", "State", "extension"]
+__all__ = ["DETAIL", "IN_USE", "STATE", "SWITCH", "TwinState", "extension"]
 
 SWITCH = "APPORTION_NATIVE"
 
 
-class State(Enum):
+class TwinState(Enum):
     """Whether the native twin is in use, and if not, why."""
 
     IN_USE = "in use"
@@ -35,25 +35,25 @@ class State(Enum):
     OTHER_VERSION = "of another version"
 
 
-def _found() -> "tuple[State, str, ModuleType | None]":
+def _found() -> "tuple[TwinState, str, ModuleType | None]":
     """Return what became of the twin, the detail of it, and the twin if it is to be used."""
     wanted = environ.get(SWITCH) or "1"
     if wanted not in {"0", "1"}:
         raise UnknownOption(SWITCH, wanted, ("0", "1"))
     if wanted == "0":
-        return State.SWITCHED_OFF, f"{SWITCH}=0", None
+        return TwinState.SWITCHED_OFF, f"{SWITCH}=0", None
     try:
         import apportion._native as twin  # noqa: PLC0415 - not loaded when it is switched off
     except ModuleNotFoundError:
-        return State.ABSENT, "the native twin was not built", None
+        return TwinState.ABSENT, "the native twin was not built", None
     except ImportError as error:
-        return State.UNLOADABLE, f"the native twin cannot be loaded: {error}", None
+        return TwinState.UNLOADABLE, f"the native twin cannot be loaded: {error}", None
     if __version__ != twin.VERSION:
-        return State.OTHER_VERSION, f"the native twin is of version {twin.VERSION}", None
-    return State.IN_USE, f"{twin.PROFILE} profile", twin
+        return TwinState.OTHER_VERSION, f"the native twin is of version {twin.VERSION}", None
+    return TwinState.IN_USE, f"{twin.PROFILE} profile", twin
 
 
 STATE, DETAIL, _twin = _found()
-IN_USE = STATE is State.IN_USE
+IN_USE = STATE is TwinState.IN_USE
 if not TYPE_CHECKING:
     extension = _twin

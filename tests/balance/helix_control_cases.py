@@ -10,9 +10,9 @@ from typing import Any
 
 from apportion import Node, Topology
 from apportion.balance.helix import (
-    Change,
     Delay,
     Limit,
+    StateTransition,
     Wanted,
     admitted,
     crush,
@@ -237,7 +237,7 @@ def our_changes(case: Case) -> list[list[str]]:
     wanted = [
         Wanted(
             **{name: given for name, given in each.items() if name not in ("replicas", "under_way")},
-            under_way=[Change(resource=each["resource"], **change) for change in each["under_way"]],
+            under_way=[StateTransition(resource=each["resource"], **change) for change in each["under_way"]],
         )
         for each in case["resources"]
     ]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.balance.evenness import Zone, box_of, fair_shares
+from apportion.balance.evenness import ZoneLimits, box_of, fair_shares
 from apportion.errors import InvalidInput
 from tests.balance import lists
 from tests.balance.test_quotas import demand_of, demands, feasible_loads
@@ -14,7 +14,7 @@ def asked(demand):
     """Return the nodes' weights by id, and the zones, without nodes that may own nothing."""
     weights = {f"n{node}": weight for node, weight in enumerate(demand.weights) if weight}
     zones = [
-        Zone(
+        ZoneLimits(
             members=[f"n{node}" for node, own in enumerate(demand.zones) if own == zone and demand.weights[node]],
             must=demand.zone_least[zone] * demand.partitions,
             may=demand.zone_most[zone] * demand.partitions,

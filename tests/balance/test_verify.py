@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from apportion import Assignment, Node, Rendezvous, Topology, balance
-from apportion.balance.optimal import Request
+from apportion.balance.optimal import OptimalRequest
 from apportion.balance.optimal import start as begin
 from apportion.balance.repair import Elsewhere, demand_on, repair
 from apportion.errors import InvalidInput
@@ -329,7 +329,7 @@ def test_uneven_loads_are_refused_though_nothing_moved(seed):
 
 def test_loads_chosen_for_other_resources_are_no_excuse_for_moves():
     before, topology = balance.optimal(38, 3, Topology(NODES[:10])), Topology(NODES[1:])
-    request = Request.checked(38, topology, before, None, None)
+    request = OptimalRequest.checked(38, topology, before, None, None)
     demand = demand_on(topology, [True] * 11, partitions=38, rule=Rule(replicas=3))
     elsewhere = Elsewhere(held=(1,) * 9 + (-1,) * 2, led=(0,) * 11)
     start = begin(request, Rule(replicas=3))
@@ -376,7 +376,7 @@ def test_a_strict_rule_that_cannot_hold_is_refused_however_short_its_lists():
 
 def test_the_digest_of_options_is_that_of_the_request():
     topology = Topology(["a", "b"])
-    request = Request.checked(["x", "y"], topology, None, ["b"], None)
+    request = OptimalRequest.checked(["x", "y"], topology, None, ["b"], None)
     assert balance.optimal(["x", "y"], 1, topology, live=["b"]).certificate.options == request.digest(Rule(replicas=1))
 
 

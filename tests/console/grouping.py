@@ -6,7 +6,15 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 
 from apportion.console.group_state import Found
-from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.groups.records import (
+    GroupKeys,
+    GroupRecord,
+    MemberRecord,
+    OwnershipRecord,
+    Target,
+    encoded,
+    encoded_target,
+)
 from apportion.groups.view import View
 from apportion.stores import Absent, Committed, Put, Unchanged, connect
 from apportion.stores.api import Item, Scan
@@ -85,7 +93,7 @@ def found(*, partitions=4, there=(), statics=(), drains=(), own=(), target=None,
     """Return a group as a store would show it. `there` and `statics` are (id, session, weight), `own` (partition,
     owner, session, deaths), `target` the owners, or a Target.
     """
-    keys = Keys(group="mailers")
+    keys = GroupKeys(group="mailers")
     items = [_item(keys.member(each), encoded(_record(weight)), session) for each, session, weight in there]
     items += [_item(keys.static(each), encoded(_record(weight)), session) for each, session, weight in statics]
     items += [_item(keys.drain(each), b"drained", 50) for each in drains]
@@ -115,4 +123,4 @@ def _record(weight):
 
 
 def _owned(owner, session, deaths):
-    return Ownership(owner=owner, session=session, epoch=7, ended=tuple(range(70, 70 + deaths)))
+    return OwnershipRecord(owner=owner, session=session, epoch=7, ended=tuple(range(70, 70 + deaths)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apportion import Modulo, Node, Topology, hashers, placement
 from apportion.console.baselines import baselines, key_ranges, random_node, single_node, static_modulo
-from apportion.console.comparison import Trial, measured_baseline
+from apportion.console.comparison import KeyTrial, measured_baseline
 from apportion.errors import NoNodes
 from apportion.placement import catalog
 from tests.console.running import run, written
@@ -28,7 +28,7 @@ def all_of(seed=1):
 
 def measure(name, topology, keys=KEYS):
     """Return the row of a baseline."""
-    return measured_baseline(all_of()[name], Trial.of(topology, keys, hashers.get()))
+    return measured_baseline(all_of()[name], KeyTrial.of(topology, keys, hashers.get()))
 
 
 def test_there_are_four_and_each_says_in_one_line_why_it_is_not_enough():

@@ -14,7 +14,7 @@ from apportion import Topology, hashers
 from apportion.console import compare
 from apportion.console.charts import LABEL_CELLS, Bar, bars, columns, shortened
 from apportion.console.compare_page import page_of
-from apportion.console.comparison import Row, Trial
+from apportion.console.comparison import KeyTrial, Row
 from apportion.placement import catalog
 from tests.console.page_reading import parsed
 from tests.console.running import refused, run, written
@@ -27,7 +27,7 @@ FIGURES = {"max_over_mean": 1.25, "variation": 0.125, "moved_on_add": 0.5, "move
 
 def trial_of(topology, keys=1000):
     """Return a trial over made-up keys."""
-    return Trial.of(topology, [b"%d" % number for number in range(keys)], hashers.get())
+    return KeyTrial.of(topology, [b"%d" % number for number in range(keys)], hashers.get())
 
 
 def row_of(name, topology, seed=0, **figures):
@@ -113,7 +113,7 @@ class OddHasher:
 @pytest.mark.parametrize("hostile", [HOSTILE, "\" onload='alert(1)"])
 def test_names_of_placements_and_hash_functions_are_text_too(hostile):
     topology = Topology(["a", "b"])
-    trial = Trial.of(topology, [b"k"], OddHasher(hostile))
+    trial = KeyTrial.of(topology, [b"k"], OddHasher(hostile))
     rows = [row_of(hostile, topology), Row(placement=hostile, refused=hostile)]
     below = [Row(placement=hostile, **FIGURES, why_not=hostile)]
     root = parsed(page_of(trial, rows, below, source="keys", command="c"))

@@ -178,7 +178,7 @@ OWN = '[[scenario]]\nname = "x"\n'
     ],
 )
 def test_a_scenario_file_with_a_mistake_is_refused_before_anything_is_measured(text, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial.Trial, "run", lambda _: 1 / 0)
+    monkeypatch.setattr(trial.BalancerTrial, "run", lambda _: 1 / 0)
     file = written(tmp_path, "s.toml", text)
     message = refused(run("evaluate", "--scenario", file, folder=tmp_path))
     assert words in message
@@ -205,7 +205,7 @@ def test_a_scenario_file_with_a_mistake_is_refused_before_anything_is_measured(t
     ],
 )
 def test_options_with_a_mistake_are_refused_before_anything_is_measured(options, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial.Trial, "run", lambda _: 1 / 0)
+    monkeypatch.setattr(trial.BalancerTrial, "run", lambda _: 1 / 0)
     written(tmp_path, "s.toml", SMALL)
     assert words in refused(run("evaluate", *options, folder=tmp_path))
 
@@ -215,7 +215,7 @@ def test_an_interruption_leaves_no_page_and_says_so(tmp_path, monkeypatch):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(trial.Trial, "run", stopped)
+    monkeypatch.setattr(trial.BalancerTrial, "run", stopped)
     page = written(tmp_path, "page.html", "old")
     file = written(tmp_path, "s.toml", SMALL)
     done = run("evaluate", "--scenario", file, "--html", page, folder=tmp_path)

@@ -10,7 +10,7 @@ from apportion.balance.evaluation import Cluster, Entrant, Scenario, State, entr
 from apportion.console.evaluate.page import page_of
 from apportion.console.evaluate.report import MOVED, even_cells, moved_cells
 from apportion.console.evaluate.summary import Findings
-from apportion.console.evaluate.trial import Refusal, Trial
+from apportion.console.evaluate.trial import BalancerTrial, Refusal
 from tests.console.page_reading import parsed
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -24,7 +24,7 @@ def findings_of(name):
     scenarios = [make_scenario(each, topology, seed=1) for each in ("static", "add-1%")]
     scenarios.append(Scenario.change(name, State(topology=topology), down))
     entrants = [entrant("helix.crush"), Entrant(name, entrant("optimal").place)]
-    trial = Trial(clusters=[(cluster, scenarios)], entrants=entrants, absent={"swift": name})
+    trial = BalancerTrial(clusters=[(cluster, scenarios)], entrants=entrants, absent={"swift": name})
     refused = [Refusal(balancer=name, cluster=name, scenario=name, reason=name)]
     return Findings.of(trial, list(trial.run()), refused)
 

@@ -14,12 +14,12 @@ from apportion.console.group_acts import resize
 from apportion.console.group_state import opened
 from apportion.console.main import GROUP_COMMANDS
 from apportion.errors import InvalidInput, NotOwner, Unsafe
-from apportion.groups.records import Keys, MemberRecord, Ownership, decoded, decoded_target, encoded
+from apportion.groups.records import GroupKeys, MemberRecord, OwnershipRecord, decoded, decoded_target, encoded
 from apportion.stores import Absent, Committed, Put
 from tests.console.grouping import URL, eventually, item_of, members, write
 from tests.console.running import COMMAND, refused, run
 
-KEYS = Keys(group="mailers")
+KEYS = GroupKeys(group="mailers")
 READING = {"show": (), "explain": ("0",), "plan": (), "drain": ("a",), "forget": ("a",), "release": ("0",),
            "repair": (), "resize": ("4",), "watch": ()}  # fmt: skip
 
@@ -194,8 +194,8 @@ def test_a_group_that_is_not_well_has_moves_pending(tmp_path):
 def test_a_quarantined_partition_is_owned_again_once_it_is_released(tmp_path):
     with members(tmp_path, "a", quarantine_after=3):
         pass
-    before = decoded(Ownership, item_of(tmp_path, KEYS.own(3)).value)
-    died = Ownership(owner="z", session=before.session, epoch=before.epoch + 1, ended=(7, 8))
+    before = decoded(OwnershipRecord, item_of(tmp_path, KEYS.own(3)).value)
+    died = OwnershipRecord(owner="z", session=before.session, epoch=before.epoch + 1, ended=(7, 8))
     write(tmp_path, KEYS.own(3), encoded(died))
     with members(tmp_path, "a", quarantine_after=3) as groups:
         assert 3 not in groups["a"].owned

@@ -10,13 +10,13 @@ from apportion.console.group_apply import carry_out
 from apportion.console.group_saving import Basis, MemberPlan, encoded_plan, read_plan
 from apportion.console.group_state import opened
 from apportion.errors import StaleEpoch
-from apportion.groups.records import Keys, Target, decoded_target, encoded_target
+from apportion.groups.records import GroupKeys, Target, decoded_target, encoded_target
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology
 from tests.console.grouping import URL, eventually, item_of, members, write
 from tests.console.running import refused, run, written
 
-KEYS = Keys(group="mailers")
+KEYS = GroupKeys(group="mailers")
 BASIS = Basis(
     group="mailers",
     incarnation=1,

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from apportion.console.group_story import Story, listed
-from apportion.groups.records import Ownership, Target, encoded, encoded_target
-from apportion.stores.api import Change, Event
+from apportion.groups.records import OwnershipRecord, Target, encoded, encoded_target
+from apportion.stores.api import Event, StoreChange
 from tests.console.grouping import _record, found
 
 A, B = ("a", 10, 1), ("b", 11, 1)
-MINE = Ownership(owner="a", session=10, epoch=7)
+MINE = OwnershipRecord(owner="a", session=10, epoch=7)
 
 
 def story_of(**facts):
@@ -23,7 +23,7 @@ def owns(partition, ownership):
 
 
 def told(story, *events, revision=101):
-    return [line.text for line in story.tell(Change(revision=revision, events=events))]
+    return [line.text for line in story.tell(StoreChange(revision=revision, events=events))]
 
 
 def gone(name):
@@ -37,16 +37,16 @@ WAYS = [
     ("drained", {"there": [A, B], "drains": "a", "own": [(0, "a", 10, 0)], "target": "bbbb"}, TO_B,
      "a -> b: partition 0 (drain: an operator drains it)"),
     ("to nobody", {"there": [A], "own": [(0, "a", 10, 0)], "target": [None] * 4},
-     Ownership(epoch=8), "a -> nobody: partition 0 (target 3)"),
+     OwnershipRecord(epoch=8), "a -> nobody: partition 0 (target 3)"),
     ("takeover", {"there": [B], "own": [(0, "a", 10, 0)]}, TO_B,
      "a -> b: partition 0 (takeover: its session had ended)"),
     ("restart", {"there": [("a", 12, 1)], "own": [(0, "a", 10, 0)]}, replace(MINE, session=12, epoch=8),
      "a -> a: partition 0 (takeover: its earlier session 10 ended)"),
-    ("released", {"there": [B], "own": [(0, "a", 10, 2)]}, Ownership(epoch=8),
+    ("released", {"there": [B], "own": [(0, "a", 10, 2)]}, OwnershipRecord(epoch=8),
      "a -> nobody: partition 0 (released: its next owner does not wait)"),
     ("renumbered", {"there": [A], "own": [(0, "a", 10, 0)]}, replace(MINE, epoch=8),
      "a -> a: partition 0 (a new epoch: it had begun to let go of it and keeps it)"),
-    ("absolved", {"there": [A], "own": [(0, None, 0, 3)]}, Ownership(epoch=7),
+    ("absolved", {"there": [A], "own": [(0, None, 0, 3)]}, OwnershipRecord(epoch=7),
      "nobody -> nobody: partition 0 (its deaths are forgiven: it was served for 60 s, or released)"),
     ("not kept", {"there": [A]}, MINE, "nobody -> a: partition 0 (who owned it before is not kept)"),
 ]  # fmt: skip
@@ -59,7 +59,7 @@ def test_every_way_of_a_partition_is_told_with_its_why(facts, after, text):
 
 def test_partitions_that_go_the_same_way_in_one_commit_share_a_line():
     story = story_of(there=[A, B], own=[(0, "a", 10, 0), (1, "a", 10, 0), (2, "b", 11, 0)], target="bbba")
-    back = Ownership(owner="a", session=10, epoch=8)
+    back = OwnershipRecord(owner="a", session=10, epoch=8)
     assert ["a -> b: 2 partitions 0, 1 (target 3)", "b -> a: partition 2 (target 3)"] == told(
         story, owns(0, TO_B), owns(1, TO_B), owns(2, back)
     )

@@ -5,11 +5,11 @@ import json
 from apportion import Ring
 from apportion.errors import StoreWentBack
 from apportion.sync import follow, publish
-from apportion.tables.layout import Keys, decode_head
+from apportion.tables.layout import TableKeys, decode_head
 from tests.console.grouping import URL, eventually, item_of, write
 from tests.console.running import refused, run
 
-KEYS = Keys("tenants")
+KEYS = TableKeys("tenants")
 
 
 def test_a_table_is_published_once_more_under_a_number_that_no_follower_saw(tmp_path):

@@ -5,9 +5,17 @@ import zlib
 from itertools import cycle, islice
 from random import Random
 
-from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.groups.records import (
+    GroupKeys,
+    GroupRecord,
+    MemberRecord,
+    OwnershipRecord,
+    Target,
+    encoded,
+    encoded_target,
+)
 
-GOOD_OWN = Ownership(owner="a", session=4, epoch=7)
+GOOD_OWN = OwnershipRecord(owner="a", session=4, epoch=7)
 GOOD_TARGET = Target(generation=3, digest="d", owners=("a", "b", None))
 
 
@@ -89,7 +97,7 @@ ROOMS = ("own/abc", "own/-1", "own/999999", "own/007", "member/", "member/a/b", 
 
 def mixed(seed, count, *, group, members, partitions):
     """Return so many malformed records: (key, value, whether it keeps the lease that was there)."""
-    draw, keys = Random(seed), Keys(group=group)
+    draw, keys = Random(seed), GroupKeys(group=group)
     kinds = {
         "own": (OWN, lambda: keys.own(draw.randrange(partitions))),
         "member": (MEMBER, lambda: keys.member(draw.choice(members))),

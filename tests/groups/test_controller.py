@@ -11,10 +11,10 @@ from apportion.groups import controller
 from apportion.groups.arrivals import STILL_SECONDS
 from apportion.groups.controller import TURN_SECONDS, Controller, assigned
 from apportion.groups.records import (
+    GroupKeys,
     GroupRecord,
-    Keys,
     MemberRecord,
-    Ownership,
+    OwnershipRecord,
     Target,
     encoded,
     encoded_target,
@@ -24,7 +24,7 @@ from apportion.groups.view import View
 from apportion.model.topology import Node
 from apportion.stores.api import Absent, Item, Scan, Unchanged
 
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 
 
 class Stage:
@@ -54,7 +54,7 @@ class Stage:
     def own(self, **owners):
         for partition, owner in owners.items():
             session = self.items[KEYS.member(owner)].revision
-            own = Ownership(owner=owner, session=session, epoch=1)
+            own = OwnershipRecord(owner=owner, session=session, epoch=1)
             self.put(KEYS.own(int(partition[1:])), encoded(own))
 
     def lead(self):
@@ -192,7 +192,7 @@ def test_eager_mode_writes_a_pause_and_waits_until_nobody_owns_anything():
     [pause] = stage.write()
     assert (True, None) == (pause.is_paused, pause.owner(0))
     for partition in range(6):
-        stage.put(KEYS.own(partition), encoded(Ownership(epoch=2)))
+        stage.put(KEYS.own(partition), encoded(OwnershipRecord(epoch=2)))
     [after] = stage.write()
     assert (3, False) == (after.owners.count("a"), after.is_paused)
 

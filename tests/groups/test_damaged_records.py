@@ -12,13 +12,13 @@ import pytest
 from apportion import Ring
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.fields import MOST
-from apportion.groups.records import Keys, Ownership, decoded_target, encoded, encoded_target
+from apportion.groups.records import GroupKeys, OwnershipRecord, decoded_target, encoded, encoded_target
 from apportion.sync import open_group, publish
 from tests.console.grouping import URL, delete, eventually, item_of, members, write
 from tests.console.running import run
 from tests.groups.malformed import mixed
 
-KEYS, PARTITIONS = Keys(group="mailers"), 8
+KEYS, PARTITIONS = GroupKeys(group="mailers"), 8
 TABLES = "table/"
 TTL = timedelta(seconds=2)
 
@@ -93,7 +93,7 @@ def test_a_damaged_partition_is_shown_logged_once_and_repaired_under_an_epoch_ne
         assert 1 == sum("own/3 is damaged" in each.getMessage() for each in caplog.records)
         assert {KEYS.own(3)} == set(damaged(tmp_path))
         text = run("group", "show", URL, "mailers", folder=tmp_path).stdout.decode()
-        assert "damaged: live/mailers/own/3: owner of Ownership is None, expected a record that has it." in text
+        assert "damaged: live/mailers/own/3: owner of OwnershipRecord is None, expected a record that has it." in text
         assert "1 damaged, settled" in text
         before = item_of(tmp_path, KEYS.own(3)).revision
         done = run("group", "repair", URL, "mailers", folder=tmp_path).stdout.decode()
@@ -161,7 +161,7 @@ def test_a_record_that_an_operator_wrote_as_text_of_sqlite_is_read_as_its_bytes(
 
 def test_an_epoch_that_went_back_is_found_in_the_history_and_repaired(tmp_path):
     with members(tmp_path, "a", partitions=PARTITIONS) as groups:
-        write(tmp_path, KEYS.own(3), encoded(Ownership(epoch=0)))
+        write(tmp_path, KEYS.own(3), encoded(OwnershipRecord(epoch=0)))
         eventually(lambda: 3 not in groups["a"].owned)
         assert "which was seen before" in damaged(tmp_path)[KEYS.own(3)]
         assert {KEYS.own(3)} == set(repaired(tmp_path))

@@ -9,13 +9,13 @@ from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, Sto
 from apportion.groups.driver import Driver
 from apportion.groups.member import Commit
 from apportion.groups.opening import Options
-from apportion.groups.records import GroupRecord, Keys, MemberRecord, encoded
+from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, encoded
 from apportion.groups.session import Sessions
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put
 from tests.tables.sample import handle, memory
 
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 OPTIONS = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
 
 

@@ -4,12 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from apportion.groups.handover import TRANSITIONS, Act, Event, HandOver, Known, Me, Phase, outcome, request, standing
-from apportion.groups.records import Keys, Ownership, decoded
+from apportion.groups.handover import (
+    TRANSITIONS,
+    Act,
+    HandOver,
+    HandOverEvent,
+    Known,
+    OwnSession,
+    Phase,
+    outcome,
+    request,
+    standing,
+)
+from apportion.groups.records import GroupKeys, OwnershipRecord, decoded
 from apportion.stores.api import Absent, Unchanged
 
 TRACE = Path(__file__).parents[1] / "traces" / "handover.txt"
-KEYS, ME = Keys(group="g"), Me(id="a", session=5)
+KEYS, ME = GroupKeys(group="g"), OwnSession(id="a", session=5)
 
 
 def steps():
@@ -21,7 +32,7 @@ def steps():
 def test_the_machine_does_what_the_trace_tells():
     hand, told = HandOver(), []
     for event, _, _ in steps():
-        hand, act = hand.step(Event[event.upper()], epoch=1)
+        hand, act = hand.step(HandOverEvent[event.upper()], epoch=1)
         told.append([event, "-" if act is None else act.name.lower(), hand.phase.name.lower()])
     assert list(steps()) == told
 
@@ -34,7 +45,7 @@ def test_the_trace_tells_of_every_act_and_every_phase():
 
 def test_what_is_not_in_the_table_changes_nothing():
     for phase in Phase:
-        for event in Event:
+        for event in HandOverEvent:
             if (phase, event) not in TRANSITIONS:
                 assert (phase, None) == (
                     HandOver(phase=phase, served=3).step(event)[0].phase,
@@ -43,27 +54,27 @@ def test_what_is_not_in_the_table_changes_nothing():
 
 
 def known(owner=None, *, session=0, epoch=3, now=None, **more):
-    record = Ownership(owner=owner, session=session, epoch=epoch)
+    record = OwnershipRecord(owner=owner, session=session, epoch=epoch)
     return Known(**{"record": record, "revision": 9, "session": now, "is_wanted": True} | more)
 
 
 @pytest.mark.parametrize(
     ("given", "served", "phase", "event"),
     [
-        (known(), 0, Phase.IDLE, Event.WANTED_FREE),
+        (known(), 0, Phase.IDLE, HandOverEvent.WANTED_FREE),
         (known(is_wanted=False), 0, Phase.IDLE, None),
         (known("b", session=7, waits=True), 0, Phase.IDLE, None),
         (known("b", session=7, now=7), 0, Phase.IDLE, None),
-        (known("b", session=7), 0, Phase.IDLE, Event.WANTED_ORPHANED),
-        (known("b", session=7, now=8), 0, Phase.IDLE, Event.WANTED_ORPHANED),
+        (known("b", session=7), 0, Phase.IDLE, HandOverEvent.WANTED_ORPHANED),
+        (known("b", session=7, now=8), 0, Phase.IDLE, HandOverEvent.WANTED_ORPHANED),
         (known("b", session=7, is_wanted=False), 0, Phase.IDLE, None),
-        (known("a", session=4, now=5), 0, Phase.IDLE, Event.WANTED_ORPHANED),
-        (known("a", session=5, now=5), 2, Phase.IDLE, Event.WANTED_GRANTED),
-        (known("a", session=5, now=5), 3, Phase.IDLE, Event.WANTED_USED),
-        (known("a", session=5, now=5, is_wanted=False), 2, Phase.IDLE, Event.UNWANTED_GRANTED),
-        (known("a", session=5, now=5, is_wanted=False), 3, Phase.SERVING, Event.UNWANTED_USED),
-        (known("a", session=5, now=5, is_proven=True), 3, Phase.SERVING, Event.PROVEN),
-        (known("b", session=7, now=7), 3, Phase.SERVING, Event.TAKEN),
+        (known("a", session=4, now=5), 0, Phase.IDLE, HandOverEvent.WANTED_ORPHANED),
+        (known("a", session=5, now=5), 2, Phase.IDLE, HandOverEvent.WANTED_GRANTED),
+        (known("a", session=5, now=5), 3, Phase.IDLE, HandOverEvent.WANTED_USED),
+        (known("a", session=5, now=5, is_wanted=False), 2, Phase.IDLE, HandOverEvent.UNWANTED_GRANTED),
+        (known("a", session=5, now=5, is_wanted=False), 3, Phase.SERVING, HandOverEvent.UNWANTED_USED),
+        (known("a", session=5, now=5, is_proven=True), 3, Phase.SERVING, HandOverEvent.PROVEN),
+        (known("b", session=7, now=7), 3, Phase.SERVING, HandOverEvent.TAKEN),
     ],
 )
 def test_how_a_record_stands(given, served, phase, event):
@@ -79,7 +90,7 @@ def test_each_commit_writes_the_next_epoch_and_absolution_the_same():
 
 @pytest.mark.parametrize("phase", Phase)
 def test_no_epoch_of_a_session_that_is_over_counts_as_served(phase):
-    assert 0 == HandOver(phase=phase, served=3).step(Event.OVER)[0].served
+    assert 0 == HandOver(phase=phase, served=3).step(HandOverEvent.OVER)[0].served
 
 
 @pytest.mark.parametrize(
@@ -95,7 +106,7 @@ def test_no_epoch_of_a_session_that_is_over_counts_as_served(phase):
         ),
         (
             Act.GIVE,
-            known("a", session=5, now=5, receiver=Me(id="b", session=7)),
+            known("a", session=5, now=5, receiver=OwnSession(id="b", session=7)),
             {Unchanged(key=KEYS.own(1), revision=9), Unchanged(key=KEYS.member("b"), revision=7)},
             ("b", 7, 4),
         ),
@@ -105,5 +116,5 @@ def test_no_epoch_of_a_session_that_is_over_counts_as_served(phase):
 def test_a_commit_compares_all_that_it_rests_upon(act, given, when, written):
     compares, put = request(act, 1, given, ME, KEYS)
     assert {*when, Unchanged(key=KEYS.member("a"), revision=5)} == set(compares)
-    record = decoded(Ownership, put.value)
+    record = decoded(OwnershipRecord, put.value)
     assert (KEYS.own(1), *written) == (put.key, record.owner, record.session, record.epoch)

@@ -5,21 +5,21 @@ from dataclasses import fields
 import pytest
 
 from apportion.groups import records
-from apportion.groups.intake import Touched
+from apportion.groups.intake import IntakeChanges
 from apportion.groups.records import (
+    GroupKeys,
     GroupRecord,
-    Keys,
     MemberRecord,
-    Ownership,
+    OwnershipRecord,
     encoded,
     encoded_target,
 )
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view import View
-from apportion.stores.api import Absent, Change, Event, Item, Scan, Unchanged
+from apportion.stores.api import Absent, Event, Item, Scan, StoreChange, Unchanged
 from tests.groups.malformed import CONTROLLER, DRAIN, GOOD_OWN, GOOD_TARGET, MEMBER, OWN, TARGET
 
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 
 
 class Shelf:
@@ -33,12 +33,12 @@ class Shelf:
         self.revision += 1
         self.items[key] = Item(key=key, value=value, revision=self.revision, lease=lease)
         event = Event(key=key, value=value, lease=lease)
-        return self.view.apply(Change(revision=self.revision, events=(event,)), float(self.revision))
+        return self.view.apply(StoreChange(revision=self.revision, events=(event,)), float(self.revision))
 
     def drop(self, key):
         self.revision += 1
         del self.items[key]
-        change = Change(revision=self.revision, events=(Event(key=key, value=None),))
+        change = StoreChange(revision=self.revision, events=(Event(key=key, value=None),))
         return self.view.apply(change, float(self.revision))
 
     def scan(self):
@@ -52,22 +52,26 @@ def test_a_damaged_partition_has_no_owner_and_gets_none(value):
     shelf.put(KEYS.own(2), encoded(GOOD_OWN))
     touched = shelf.put(KEYS.own(1), value)
     assert ({1}, [KEYS.own(1)]) == (touched.partitions, [each.key for each in touched.damaged])
-    assert Ownership(epoch=7) == shelf.view.owned(1).ownership
+    assert OwnershipRecord(epoch=7) == shelf.view.owned(1).ownership
     assert shelf.view.is_damaged(1)
     assert GOOD_OWN == shelf.view.owned(2).ownership
-    assert Touched() == shelf.view.load(shelf.scan(), 99.0), "it is told once"
+    assert IntakeChanges() == shelf.view.load(shelf.scan(), 99.0), "it is told once"
 
 
 @pytest.mark.parametrize(
     "after",
-    [Ownership(epoch=6), Ownership(owner="b", session=4, epoch=7), Ownership(owner="a", session=3, epoch=7)],
+    [
+        OwnershipRecord(epoch=6),
+        OwnershipRecord(owner="b", session=4, epoch=7),
+        OwnershipRecord(owner="a", session=3, epoch=7),
+    ],
 )
 def test_an_epoch_that_was_given_before_is_damage_in_a_newer_record(after):
     shelf = Shelf()
     shelf.put(KEYS.own(1), encoded(GOOD_OWN))
     shelf.put(KEYS.own(1), encoded(after))
     assert "which was seen before" in shelf.view.damaged[KEYS.own(1)].problem
-    shelf.put(KEYS.own(1), encoded(Ownership(epoch=shelf.revision)))
+    shelf.put(KEYS.own(1), encoded(OwnershipRecord(epoch=shelf.revision)))
     assert {} == shelf.view.damaged, "a repair writes the revision of the store"
 
 
@@ -80,7 +84,7 @@ def test_the_good_record_that_is_put_back_is_taken():
 
 def test_after_damage_no_other_session_gets_an_epoch_that_was_given():
     shelf = Shelf()
-    for value in (encoded(GOOD_OWN), b"?", encoded(Ownership(owner="b", session=3, epoch=7))):
+    for value in (encoded(GOOD_OWN), b"?", encoded(OwnershipRecord(owner="b", session=3, epoch=7))):
         shelf.put(KEYS.own(1), value)
     assert "which was seen before" in shelf.view.damaged[KEYS.own(1)].problem
 
@@ -89,14 +93,14 @@ def test_an_ownership_record_that_was_deleted_is_damage_to_those_who_saw_it():
     shelf = Shelf()
     shelf.put(KEYS.own(1), encoded(GOOD_OWN))
     assert [KEYS.own(1)] == [each.key for each in shelf.drop(KEYS.own(1)).damaged]
-    assert Touched() == shelf.view.load(shelf.scan(), 99.0)
+    assert IntakeChanges() == shelf.view.load(shelf.scan(), 99.0)
     assert Absent(key=KEYS.own(1)) == shelf.view.as_seen(KEYS.own(1))
-    shelf.put(KEYS.own(1), encoded(Ownership(owner="b", session=4, epoch=1)))
+    shelf.put(KEYS.own(1), encoded(OwnershipRecord(owner="b", session=4, epoch=1)))
     assert shelf.view.is_damaged(1), "its epochs begin anew"
     assert Unchanged(key=KEYS.own(1), revision=shelf.revision) == shelf.view.as_seen(KEYS.own(1))
     assert [KEYS.own(1)] == [each.key for each in shelf.drop(KEYS.own(1)).damaged]
     assert Absent(key=KEYS.own(1)) == shelf.view.as_seen(KEYS.own(1))
-    assert Touched() == shelf.view.load(shelf.scan(), 99.0), "it is told once"
+    assert IntakeChanges() == shelf.view.load(shelf.scan(), 99.0), "it is told once"
 
 
 @pytest.mark.parametrize("value", MEMBER.values(), ids=MEMBER)
@@ -167,10 +171,10 @@ def test_what_would_never_go_without_a_lease_is_damaged(key, value):
 @pytest.mark.parametrize("name", ["own/abc", "own/-1", "own/3", "own/01", "own/", "member/", "member/a/b", "static/\n"])
 def test_a_key_that_no_release_writes_is_passed_over(name):
     shelf = Shelf()
-    assert Touched() == shelf.put(KEYS.live + name, b"\xff", lease=1)
+    assert IntakeChanges() == shelf.put(KEYS.live + name, b"\xff", lease=1)
     assert ({}, {}, {"a"}) == (shelf.view.damaged, shelf.view.own, set(shelf.view.members))
 
 
 def test_each_field_of_a_record_has_a_reader():
-    for kind in (GroupRecord, MemberRecord, Ownership):
+    for kind in (GroupRecord, MemberRecord, OwnershipRecord):
         assert {each.name for each in fields(kind)} == set(records._READERS[kind][0])

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.groups.isolation import isolated
-from apportion.groups.records import Keys, MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.groups.records import GroupKeys, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view import View
 from apportion.stores import Item, Scan
 
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 
 
 def viewed(owners, deaths, *, before=None, gone=90):
@@ -23,7 +23,7 @@ def viewed(owners, deaths, *, before=None, gone=90):
     for partition, (owner, count) in enumerate(zip(owners, deaths, strict=True)):
         session = gone if owner is None else sessions[KEYS.member(owner)]
         listed = tuple(range(50, 50 + count - (owner is None and count > 0)))
-        record = Ownership(owner=owner or "gone", session=session, epoch=1, ended=listed)
+        record = OwnershipRecord(owner=owner or "gone", session=session, epoch=1, ended=listed)
         items.append(Item(key=KEYS.own(partition), value=encoded(record), revision=100 + partition))
     if before is not None:
         target = Target(generation=1, digest="d", owners=before)

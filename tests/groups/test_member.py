@@ -8,7 +8,7 @@ from apportion.groups.deaths import HEALTHY_SECONDS, KEPT_DEATHS
 from apportion.groups.handover import Act, Phase
 from apportion.groups.member import (
     AGAIN_SECONDS,
-    Answered,
+    CommitAnswered,
     Drain,
     Ended,
     Joined,
@@ -20,11 +20,20 @@ from apportion.groups.member import (
     Tick,
     Wait,
 )
-from apportion.groups.records import LEAVES, Keys, MemberRecord, Ownership, Target, decoded, encoded, encoded_target
+from apportion.groups.records import (
+    LEAVES,
+    GroupKeys,
+    MemberRecord,
+    OwnershipRecord,
+    Target,
+    decoded,
+    encoded,
+    encoded_target,
+)
 from apportion.groups.view import View
 from apportion.stores.api import Absent, Item, Scan, Unchanged
 
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 
 
 class Stage:
@@ -71,10 +80,10 @@ class Stage:
         self.revision += 1
         for put in commit.puts:
             self.items[put.key] = Item(key=put.key, value=put.value, revision=self.revision)
-        return self.step(Answered(batch=commit.batch, revision=self.revision), now)
+        return self.step(CommitAnswered(batch=commit.batch, revision=self.revision), now)
 
     def refused(self, commit, now=0.0):
-        return self.step(Answered(batch=commit.batch, is_refused=True), now)
+        return self.step(CommitAnswered(batch=commit.batch, is_refused=True), now)
 
 
 def moves(action):
@@ -114,15 +123,15 @@ def test_a_refused_batch_goes_in_halves_and_one_stale_move_holds_up_no_other():
 def test_what_a_refused_move_rested_upon_and_is_no_longer_so_is_looked_at_at_once():
     stage = Stage()
     [commit] = stage.want(*"aaaa")
-    assert () == stage.put(KEYS.own(0), Ownership(epoch=3))
+    assert () == stage.put(KEYS.own(0), OwnershipRecord(epoch=3))
     assert {(Act.CLAIM, each) for each in range(4)} == {move for each in stage.refused(commit) for move in moves(each)}
 
 
 def test_a_lost_reply_is_settled_by_what_the_watch_shows():
     stage = Stage(partitions=1)
     [commit] = stage.want("a")
-    assert () == stage.step(Answered(batch=commit.batch))
-    actions = stage.put(KEYS.own(0), decoded(Ownership, commit.puts[0].value))
+    assert () == stage.step(CommitAnswered(batch=commit.batch))
+    actions = stage.put(KEYS.own(0), decoded(OwnershipRecord, commit.puts[0].value))
     assert [Serve(partition=0, epoch=1)] == list(actions)
 
 
@@ -130,7 +139,7 @@ def test_a_commit_without_an_answer_is_repeated_at_once_and_then_after_pauses_un
     stage = Stage(partitions=2)
     [commit] = stage.want("a", "a")
     for pause in (0.0, AGAIN_SECONDS, AGAIN_SECONDS):
-        assert () == stage.step(Answered(batch=commit.batch), 5.0)
+        assert () == stage.step(CommitAnswered(batch=commit.batch), 5.0)
         assert 5.0 + pause == stage.member.wakes_at()
         [commit] = stage.step(Tick(), 5.0 + pause)
         assert [(Act.CLAIM, 0), (Act.CLAIM, 1)] == moves(commit)
@@ -138,7 +147,7 @@ def test_a_commit_without_an_answer_is_repeated_at_once_and_then_after_pauses_un
     stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
     assert [Drain(partition=0), Drain(partition=1)] == list(stage.want("b", "b"))
     [commit] = stage.step(Quiet(partitions=frozenset({0, 1})), 9.0)
-    assert () == stage.step(Answered(batch=commit.batch), 9.0)
+    assert () == stage.step(CommitAnswered(batch=commit.batch), 9.0)
     assert 9.0 == stage.member.wakes_at()
 
 
@@ -149,7 +158,7 @@ def test_what_is_wanted_elsewhere_is_drained_first_and_then_given_to_its_session
     stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
     assert [Drain(partition=1)] == list(stage.want("a", "b"))
     [give] = stage.step(Quiet(partitions=frozenset({1})))
-    given = decoded(Ownership, give.puts[0].value)
+    given = decoded(OwnershipRecord, give.puts[0].value)
     assert ("b", stage.view.session("b"), 2, 0) == (given.owner, given.session, given.epoch, len(given.ended))
     assert Unchanged(key=KEYS.member("b"), revision=stage.view.session("b")) in give.when
 
@@ -164,7 +173,7 @@ def test_what_a_member_that_was_asked_to_leave_should_get_stays_where_it_is():
     assert Absent(key=KEYS.drain("b")) in give.when
     stage.drain("b")
     [kept] = stage.refused(give)
-    assert "a" == decoded(Ownership, kept.puts[0].value).owner
+    assert "a" == decoded(OwnershipRecord, kept.puts[0].value).owner
     assert [Serve(partition=1, epoch=2)] == list(stage.done(kept))
 
 
@@ -178,7 +187,7 @@ def test_a_member_that_leaves_gives_to_another_that_leaves_and_serves_nothing_an
     stage.drain("a")
     stage.drain("b")
     [again] = stage.refused(give)
-    assert "b" == decoded(Ownership, again.puts[0].value).owner
+    assert "b" == decoded(OwnershipRecord, again.puts[0].value).owner
 
 
 def test_a_member_that_leaves_keeps_what_is_its_own_until_a_target_names_another():
@@ -222,7 +231,7 @@ def test_nothing_is_resumed_under_the_epoch_that_was_let_go():
     stage.done(commit)
     stage.want("b")
     [give] = stage.step(Quiet(partitions=frozenset({0})))
-    stage.step(Answered(batch=give.batch))
+    stage.step(CommitAnswered(batch=give.batch))
     [commit] = stage.want("a")
     assert [(Act.RENUMBER, 0)] == moves(commit)
     assert [Serve(partition=0, epoch=2)] == list(stage.done(commit))
@@ -241,7 +250,7 @@ def test_an_ended_session_stops_all_and_hears_no_more_of_its_commits():
 def orphan(stage, partition, *ended, now=0.0):
     """Let member c own a partition."""
     stage.put(KEYS.member("c"), MemberRecord(nonce="c"), now)
-    own = Ownership(owner="c", session=stage.revision, epoch=1, ended=ended)
+    own = OwnershipRecord(owner="c", session=stage.revision, epoch=1, ended=ended)
     stage.put(KEYS.own(partition), own, now)
     return own.session
 
@@ -254,7 +263,7 @@ def test_a_death_counts_when_the_owner_had_served_for_less_than_a_minute(lasted,
     [commit] = stage.want("a", now=lasted)
     assert [(Act.TAKE_OVER, 0)] == moves(commit)
     assert {Absent(key=KEYS.member("c"))} <= set(commit.when)
-    assert ((98, session) if counts else ()) == decoded(Ownership, commit.puts[0].value).ended
+    assert ((98, session) if counts else ()) == decoded(OwnershipRecord, commit.puts[0].value).ended
 
 
 def test_a_lapse_is_no_death_once_its_process_says_that_it_lives():
@@ -263,7 +272,7 @@ def test_a_lapse_is_no_death_once_its_process_says_that_it_lives():
     stage.drop(KEYS.member("c"), 5.0)
     assert [Wait(partition=0, deaths=3, until=6.0)] == list(stage.want("a", now=5.0))
     [commit] = stage.put(KEYS.member("c"), MemberRecord(nonce="d", former=(99, session)), 5.5)
-    assert (98,) == decoded(Ownership, commit.puts[0].value).ended
+    assert (98,) == decoded(OwnershipRecord, commit.puts[0].value).ended
 
 
 def test_leaving_is_no_death():
@@ -272,7 +281,7 @@ def test_leaving_is_no_death():
     stage.put(KEYS.static("c"), MemberRecord(nonce="c", left_session=session))
     stage.drop(KEYS.member("c"), 5.0)
     [commit] = stage.want("a", now=5.0)
-    assert (98, 99) == decoded(Ownership, commit.puts[0].value).ended
+    assert (98, 99) == decoded(OwnershipRecord, commit.puts[0].value).ended
 
 
 @pytest.mark.parametrize(("deaths", "waits"), [(3, 1.0), (4, 2.0), (8, 32.0), (9, 60.0), (10, 60.0)])
@@ -285,7 +294,7 @@ def test_the_next_owner_waits_longer_after_each_death_and_at_most_a_minute(death
     assert () == stage.step(Tick(), 4.9 + waits)
     [commit] = stage.step(Tick(), 5.0 + waits)
     assert [(Act.TAKE_OVER, 0)] == moves(commit)
-    assert min(deaths, KEPT_DEATHS) == len(decoded(Ownership, commit.puts[0].value).ended)
+    assert min(deaths, KEPT_DEATHS) == len(decoded(OwnershipRecord, commit.puts[0].value).ended)
 
 
 def test_a_wait_is_said_once_and_not_at_each_look():
@@ -302,7 +311,7 @@ def test_in_quarantine_a_partition_waits_until_it_is_released():
     stage.drop(KEYS.member("c"), 5.0)
     assert [Wait(partition=0, deaths=3, until=float("inf"))] == list(stage.want("a", now=5.0))
     assert () == stage.step(Tick(), 1e9)
-    [commit] = stage.put(KEYS.own(0), Ownership(epoch=2), 1e9)
+    [commit] = stage.put(KEYS.own(0), OwnershipRecord(epoch=2), 1e9)
     assert [(Act.CLAIM, 0)] == moves(commit)
 
 
@@ -316,16 +325,16 @@ def test_a_planned_transfer_keeps_the_deaths_and_is_not_delayed():
     stage.put(KEYS.member("b"), MemberRecord(nonce="b"), 6.0)
     stage.want("b", now=6.0)
     [give] = stage.step(Quiet(partitions=frozenset({0})), 6.0)
-    assert 3 == len(decoded(Ownership, give.puts[0].value).ended)
+    assert 3 == len(decoded(OwnershipRecord, give.puts[0].value).ended)
 
 
 @given(st.floats(0, 1e7))
 @example(4.07)  # 60 s later, 60 s less than that are past
 def test_a_minute_of_service_clears_the_deaths_when_it_is_waited_for_to_the_last_bit(since):
     stage = Stage(partitions=1)
-    stage.put(KEYS.own(0), Ownership(epoch=1, ended=(98, 99)), since)
+    stage.put(KEYS.own(0), OwnershipRecord(epoch=1, ended=(98, 99)), since)
     [commit] = stage.want("a", now=since)
     stage.done(commit, since)
     [commit] = stage.step(Tick(), stage.member.wakes_at())
     assert [(Act.ABSOLVE, 0)] == moves(commit)
-    assert Ownership(owner="a", session=1, epoch=2) == decoded(Ownership, commit.puts[0].value)
+    assert OwnershipRecord(owner="a", session=1, epoch=2) == decoded(OwnershipRecord, commit.puts[0].value)

@@ -15,11 +15,11 @@ from apportion.groups.records import GroupRecord, MemberRecord
 from apportion.groups.session import Sessions
 from apportion.sim import World
 from apportion.stores import Absent, Committed, Put, Unchanged
-from apportion.tables.layout import Keys, decode_head, resolved
+from apportion.tables.layout import TableKeys, decode_head, resolved
 from tests.tables.sample import ring
 
 PATIENCE_SECONDS = 20
-TABLE = Keys("g")
+TABLE = TableKeys("g")
 DENIED = "denied"
 NEXT_FORMAT = b'{"format_version":2}'
 

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from apportion.groups import reasons
-from apportion.groups.intake import Present
+from apportion.groups.intake import LiveMember
 from apportion.groups.reasons import joins_after, leaves_after, not_owned
-from apportion.groups.records import Keys, MemberRecord, Ownership, encoded
+from apportion.groups.records import GroupKeys, MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view import View
 from apportion.stores import Item, Scan
 
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 
 
 def driver(*owners, works_on=None, is_current=True, quarantine_after=None, **items):
@@ -20,7 +20,7 @@ def driver(*owners, works_on=None, is_current=True, quarantine_after=None, **ite
     found = [
         Item(
             key=KEYS.own(each),
-            value=encoded(Ownership(owner=owner, session=0 if owner is None else 7, epoch=1)),
+            value=encoded(OwnershipRecord(owner=owner, session=0 if owner is None else 7, epoch=1)),
             revision=9,
         )
         for each, owner in enumerate(owners)
@@ -52,7 +52,7 @@ def test_a_leaver_waits_for_open_work_then_for_a_hand_over_then_for_the_store(se
 def test_a_newcomer_waits_for_a_session_of_its_id_or_for_the_store():
     seen = driver()
     assert "the store to answer" == joins_after(seen)
-    seen.view.members["a"] = Present(session=4, record=MemberRecord(nonce="n"), lease=1, since=0.0)
+    seen.view.members["a"] = LiveMember(session=4, record=MemberRecord(nonce="n"), lease=1, since=0.0)
     assert "session 4 of the same id to end" == joins_after(seen)
 
 
@@ -81,5 +81,5 @@ def test_a_partition_is_not_held_for_one_reason(seen, expected):
 )
 def test_a_partition_under_which_sessions_ended_waits_or_is_in_quarantine(monkeypatch, quarantine_after, now, expected):
     monkeypatch.setattr(reasons, "clock_here", lambda: SimpleNamespace(elapsed=lambda: now))
-    deadly = encoded(Ownership(owner="b", session=7, epoch=3, ended=(4, 5, 6)))
+    deadly = encoded(OwnershipRecord(owner="b", session=7, epoch=3, ended=(4, 5, 6)))
     assert expected == not_owned(driver(p0=deadly, quarantine_after=quarantine_after), 0)

@@ -11,10 +11,10 @@ from apportion.errors import BadSnapshot, InvalidInput
 from apportion.groups.fields import MOST
 from apportion.groups.records import (
     MAX_PARTITIONS,
+    GroupKeys,
     GroupRecord,
-    Keys,
     MemberRecord,
-    Ownership,
+    OwnershipRecord,
     Target,
     checked_group,
     checked_id,
@@ -45,18 +45,20 @@ def test_members_are_read_back(nonce, weight, zone, labels, left):
 
 @given(st.none() | NAMES, st.integers(0, MOST), st.integers(0, MOST), st.lists(st.integers(0, MOST), max_size=9))
 def test_owners_are_read_back(owner, session, epoch, ended):
-    record = Ownership(owner=owner, session=session, epoch=epoch, ended=tuple(ended))
-    assert record == decoded(Ownership, encoded(record))
+    record = OwnershipRecord(owner=owner, session=session, epoch=epoch, ended=tuple(ended))
+    assert record == decoded(OwnershipRecord, encoded(record))
 
 
 def test_numbers_are_those_that_64_bits_with_a_sign_hold():
-    newest = encoded(Ownership(owner="a", session=1, epoch=2**63 - 1))
-    assert 2**63 - 1 == decoded(Ownership, newest).epoch
+    newest = encoded(OwnershipRecord(owner="a", session=1, epoch=2**63 - 1))
+    assert 2**63 - 1 == decoded(OwnershipRecord, newest).epoch
     with pytest.raises(BadSnapshot, match="epoch"):
-        decoded(Ownership, newest.replace(b"%d" % (2**63 - 1), b"%d" % 2**63))
+        decoded(OwnershipRecord, newest.replace(b"%d" % (2**63 - 1), b"%d" % 2**63))
 
 
-@pytest.mark.parametrize("record", [GroupRecord(partitions=4), MemberRecord(nonce="n"), Ownership(owner="a", epoch=3)])
+@pytest.mark.parametrize(
+    "record", [GroupRecord(partitions=4), MemberRecord(nonce="n"), OwnershipRecord(owner="a", epoch=3)]
+)
 def test_a_newer_release_may_say_more_and_an_older_one_less(record):
     said = json.loads(encoded(record)) | {"of the future": [1, {}]}
     assert record == decoded(type(record), json.dumps(said).encode())
@@ -66,7 +68,7 @@ def test_a_newer_release_may_say_more_and_an_older_one_less(record):
 
 @pytest.mark.parametrize("value", [b"", b"\xff", b"[]", b"{}", b'"x"', b"\x00" * 40])
 def test_damage_is_named(value):
-    for kind in (GroupRecord, MemberRecord, Ownership):
+    for kind in (GroupRecord, MemberRecord, OwnershipRecord):
         with pytest.raises(BadSnapshot, match=r"record is|a JSON object|of \w+ is"):
             decoded(kind, value)
     with pytest.raises(BadSnapshot):
@@ -99,8 +101,8 @@ def test_a_newer_release_may_say_more_in_a_target_and_an_older_one_less():
 
 
 def test_keys_of_two_groups_never_meet():
-    assert not Keys(group="mail").target.startswith(Keys(group="mailers").live)
-    assert not Keys(group="mailers").target.startswith(Keys(group="mail").live)
+    assert not GroupKeys(group="mail").target.startswith(GroupKeys(group="mailers").live)
+    assert not GroupKeys(group="mailers").target.startswith(GroupKeys(group="mail").live)
 
 
 @pytest.mark.parametrize("name", ["abc", "-1", "+1", "1.0", "", " 1", "017", "0x1", "\u0663", "32", "9" * 5_000, "1/2"])

@@ -7,10 +7,10 @@ import pytest
 
 from apportion import open_group
 from apportion.errors import InvalidInput, StoreUnavailable, StoreWentBack
-from apportion.groups.intake import Present
+from apportion.groups.intake import LiveMember
 from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
-from apportion.groups.records import LEAVES, GroupRecord, Keys, MemberRecord, partition_of
+from apportion.groups.records import LEAVES, GroupKeys, GroupRecord, MemberRecord, partition_of
 from apportion.groups.session import Sessions, SharedSessions
 from apportion.groups.view import View
 from apportion.runtime.clock import SystemClock
@@ -223,7 +223,7 @@ class Silent:
 async def test_who_may_still_be_written_down_has_not_cleared_its_records(outcomes, shown, is_cleared):
     store = Silent(*outcomes, revision=shown)
     options = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
-    membership = Membership(store, View(Keys(group="g"), 2), options, agreed=1, lease=7)
+    membership = Membership(store, View(GroupKeys(group="g"), 2), options, agreed=1, lease=7)
     for _ in list(outcomes):
         await membership.try_to_join(is_patient=True)
     assert is_cleared is await membership.is_cleared()
@@ -245,11 +245,11 @@ class Refusing(Silent):
 @pytest.mark.parametrize(("stale", "width"), [(0, 4), (1, 2), (3, 3), (4, 1)])
 @runs
 async def test_of_what_a_leaver_frees_together_all_is_freed_but_what_is_refused(stale, width):
-    keys = Keys(group="g")
+    keys = GroupKeys(group="g")
     store, view = Refusing(keys.own(stale)), View(keys, 5)
     options = Options(group="g", record=GroupRecord(partitions=5), member_id="a", member=MemberRecord(nonce=""))
     membership = Membership(store, view, options, agreed=1, lease=7)
-    view.members["a"] = Present(session=1, record=MemberRecord(nonce=membership._nonce), lease=7, since=0.0)
+    view.members["a"] = LiveMember(session=1, record=MemberRecord(nonce=membership._nonce), lease=7, since=0.0)
     async with asyncio.timeout(5):
         await membership.free(range(5), width=width)
     alone = [freed for freed in store.freed if freed == [stale]]
@@ -266,11 +266,11 @@ async def test_who_leaves_takes_the_request_to_leave_away_in_the_same_commit(is_
             self.outcomes.append(([each.key for each in when], list(puts), deletes))
             return Committed(revision=4)
 
-    keys = Keys(group="g")
+    keys = GroupKeys(group="g")
     store, view = Noting(revision=3), View(keys, 2)
     options = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
     membership = Membership(store, view, options, agreed=1, lease=7)
-    view.members["a"] = Present(session=1, record=MemberRecord(nonce=membership._nonce), lease=7, since=0.0)
+    view.members["a"] = LiveMember(session=1, record=MemberRecord(nonce=membership._nonce), lease=7, since=0.0)
     if is_asked:
         view.drains["a"] = Item(key=keys.drain("a"), value=LEAVES, revision=2, lease=7)
     await membership.leave()

@@ -1,13 +1,13 @@
 """What a member counts, each with its seconds, and what it sees of its group."""
 
-from apportion.groups.batches import Move
+from apportion.groups.batches import PendingMove
 from apportion.groups.handover import Act, Known
-from apportion.groups.records import Keys, MemberRecord, Ownership, Target, encoded, encoded_target
-from apportion.groups.statistics import Durations, Sight, Statistics, sight
+from apportion.groups.records import GroupKeys, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.statistics import Durations, GroupSummary, Statistics, sight
 from apportion.groups.view import View
 from apportion.stores.api import Item, Scan
 
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 MEMBERS = {KEYS.member("a"): MemberRecord(nonce="a"), KEYS.member("b"): MemberRecord(nonce="b")}
 A, B = {"owner": "a", "session": 1}, {"owner": "b", "session": 2}
 
@@ -24,12 +24,12 @@ def shown(view, now, records, *, first=1):
 
 
 def owned(*records):
-    return {KEYS.own(partition): Ownership(**each) for partition, each in enumerate(records)}
+    return {KEYS.own(partition): OwnershipRecord(**each) for partition, each in enumerate(records)}
 
 
 def move(act, view, partition):
     known = Known(record=view.owned(partition).ownership, revision=1, session=None, is_wanted=True)
-    return Move(partition=partition, act=act, known=known)
+    return PendingMove(partition=partition, act=act, known=known)
 
 
 def test_an_orphan_lasts_from_the_end_of_its_owners_session_to_our_commit():
@@ -63,9 +63,9 @@ def test_a_member_sees_who_is_there_what_drifts_and_what_has_no_owner():
     mine, theirs = A | {"epoch": 1}, B | {"epoch": 1}
     view = shown(View(KEYS, 3), 1.0, MEMBERS | target | owned(mine, mine, {"epoch": 3}))
     expected = {"members": 2, "owned": 2, "generation": 1, "crash_looping": 0, "quarantined": 0, "is_controller": True}
-    assert Sight(**expected, drifting=2, orphaned=1) == sight(view, owned=2, is_controller=True, now=2.0)
+    assert GroupSummary(**expected, drifting=2, orphaned=1) == sight(view, owned=2, is_controller=True, now=2.0)
     view = shown(View(KEYS, 3), 3.0, MEMBERS | target | owned(mine, theirs, theirs))
-    assert Sight(**expected, drifting=0, orphaned=0) == sight(view, owned=2, is_controller=True, now=4.0)
+    assert GroupSummary(**expected, drifting=0, orphaned=0) == sight(view, owned=2, is_controller=True, now=4.0)
 
 
 def test_of_partitions_that_wait_because_of_deaths_it_sees_those_that_still_do():

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 
 from apportion import sync
 from apportion.errors import StoreUnavailable
-from apportion.groups.records import Keys
+from apportion.groups.records import GroupKeys
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view import View
 from apportion.runtime.clock import SystemClock
@@ -28,7 +28,7 @@ class Crew:
 
     def __init__(self, url, target, errors, *, partitions, **options):
         self.partitions = partitions
-        self.view = View(Keys(group="work"), partitions)
+        self.view = View(GroupKeys(group="work"), partitions)
         self.lines, self.processes = [], {}
         self._said = {"url": url, "log": target, "partitions": partitions, "settle": 0.2} | options
         self._errors = errors

@@ -15,7 +15,7 @@ from itertools import count
 import pytest
 
 from apportion import sync
-from apportion.groups.records import GroupRecord, Keys, encoded
+from apportion.groups.records import GroupKeys, GroupRecord, encoded
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view import View
 from apportion.stores import administration
@@ -335,7 +335,7 @@ def test_when_half_of_all_leave_at_once_moves_are_throttled_and_never_overlap(op
 
 def moves_under_way(store, scan, *, until):
     """Return how many partitions were to be given away by a living owner, at each change until a group is at rest."""
-    view, counts = View(Keys(group="work"), 12), []
+    view, counts = View(GroupKeys(group="work"), 12), []
     view.load(scan, 0.0)
     for change in store.watch(view.keys.live, after=scan.revision):
         view.apply(change, 0.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apportion.groups import handover
-from apportion.groups.handover import Event, Phase
+from apportion.groups.handover import HandOverEvent, Phase
 from models import world
 from models.__main__ import FULL, SMALL, main
 from models.diagram import diagram
@@ -24,10 +24,10 @@ ROOT = Path(__file__).parents[2]
 FAILURES, FLIPS, DEATHS = (Bounds(1, 1, 0), False), (Bounds(2, 0, 0), False), (Bounds(0, 3, 0), True)
 # The bounds within which the loss of a row is told, where it is not those of one failure.
 TOLD_WITHIN = {
-    (Phase.IDLE, Event.WANTED_USED): FLIPS,
-    (Phase.GIVING, Event.DONE): FLIPS,
-    (Phase.GIVING, Event.OVER): (Bounds(2, 1, 0), False),
-    (Phase.SERVING, Event.PROVEN): DEATHS,
+    (Phase.IDLE, HandOverEvent.WANTED_USED): FLIPS,
+    (Phase.GIVING, HandOverEvent.DONE): FLIPS,
+    (Phase.GIVING, HandOverEvent.OVER): (Bounds(2, 1, 0), False),
+    (Phase.SERVING, HandOverEvent.PROVEN): DEATHS,
 }
 
 
@@ -92,7 +92,7 @@ def test_a_store_that_gives_a_session_twice_is_told(monkeypatch):
 
 
 def test_the_story_names_who_did_what(monkeypatch):
-    monkeypatch.delitem(handover.TRANSITIONS, (Phase.SERVING, Event.OVER))
+    monkeypatch.delitem(handover.TRANSITIONS, (Phase.SERVING, HandOverEvent.OVER))
     explorer = Explorer(World(Bounds(0, 1, 0)))
     lines = list(story(explorer.world, explorer.run().trace))
     assert "1  a: sees the store" in lines[0]
@@ -102,7 +102,7 @@ def test_the_story_names_who_did_what(monkeypatch):
 
 
 def test_a_trace_is_among_the_shortest(monkeypatch):
-    monkeypatch.delitem(handover.TRANSITIONS, (Phase.SERVING, Event.OVER))
+    monkeypatch.delitem(handover.TRANSITIONS, (Phase.SERVING, HandOverEvent.OVER))
     report = explored(Bounds(0, 1, 0))
     assert report.depth + 1 == len(report.trace)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion import native
-from apportion.balance.flow import Network, reference_solve, solve
+from apportion.balance.flow import FlowNetwork, reference_solve, solve
 from apportion.balance.leaders import choose_leaders, reference_choose_leaders
 from apportion.balance.quotas import Demand, LoadBounds, load_bounds
 from apportion.errors import InvariantBroken
@@ -39,7 +39,7 @@ def demand_of(zones, weights, *, partitions, replicas):
 
 
 def network_of(demand, before, elsewhere=None):
-    return Network(demand=demand, bounds=load_bounds(demand), before=Rows.of(before), elsewhere=elsewhere)
+    return FlowNetwork(demand=demand, bounds=load_bounds(demand), before=Rows.of(before), elsewhere=elsewhere)
 
 
 @st.composite

@@ -11,7 +11,7 @@ from apportion import native
 from apportion.balance.helix.circle import reference_tokens
 from apportion.balance.helix.crush import reference_lists
 from apportion.balance.helix.drawing import draw, reference_draw
-from apportion.balance.helix.request import Request
+from apportion.balance.helix.request import HelixRequest
 from apportion.balance.helix.straws import Straws
 from apportion.balance.helix.tree import Tree
 from apportion.balance.java.values import reference_hash, string_hash
@@ -31,7 +31,7 @@ def twin_lists(tree, partitions, replicas):
 
 @given(cluster=clusters(most_nodes=30, most_partitions=20))
 def test_lists_are_those_of_the_reference(cluster):
-    request = Request.checked(**cluster.asked())
+    request = HelixRequest.checked(**cluster.asked())
     tree = Tree.of(request, request.nodes, request.live.__contains__)
     expected = reference_lists(tree, request.partitions, request.replicas)
     assert expected == twin_lists(tree, request.partitions, request.replicas)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apportion import __version__, native
-from apportion.native import State
+from apportion.native import TwinState
 from tests.native.comparing import needs_twin
 
 PROBE = Path(sys.prefix) / "native.probe"
@@ -20,7 +20,11 @@ MODULES = "import sys, types; sys.modules['apportion._native'] = "
 
 def fault(state, probe, *, ci):
     """Return what is wrong with a build whose twin is in this state, if anything is."""
-    if not ci or state in {State.IN_USE, State.SWITCHED_OFF} or probe in {"no cargo", "old cargo", "no crates index"}:
+    if (
+        not ci
+        or state in {TwinState.IN_USE, TwinState.SWITCHED_OFF}
+        or probe in {"no cargo", "old cargo", "no crates index"}
+    ):
         return None
     return f"the native twin is {state.value}, and the probe before its build said {probe!r}"
 
@@ -33,17 +37,17 @@ def test_a_build_of_the_ci_has_the_twin_unless_crates_could_not_be_had():
 @pytest.mark.parametrize(
     ("state", "probe", "ci", "is_fault"),
     [
-        (State.IN_USE, CRATES, True, False),
-        (State.SWITCHED_OFF, CRATES, True, False),
-        (State.ABSENT, CRATES, True, True),
-        (State.ABSENT, CRATES, False, False),
-        (State.ABSENT, "no crates index", True, False),
-        (State.ABSENT, "no cargo", True, False),
-        (State.ABSENT, "old cargo", True, False),
-        (State.ABSENT, "broken", True, True),
-        (State.ABSENT, "nothing", True, True),
-        (State.UNLOADABLE, CRATES, True, True),
-        (State.OTHER_VERSION, CRATES, True, True),
+        (TwinState.IN_USE, CRATES, True, False),
+        (TwinState.SWITCHED_OFF, CRATES, True, False),
+        (TwinState.ABSENT, CRATES, True, True),
+        (TwinState.ABSENT, CRATES, False, False),
+        (TwinState.ABSENT, "no crates index", True, False),
+        (TwinState.ABSENT, "no cargo", True, False),
+        (TwinState.ABSENT, "old cargo", True, False),
+        (TwinState.ABSENT, "broken", True, True),
+        (TwinState.ABSENT, "nothing", True, True),
+        (TwinState.UNLOADABLE, CRATES, True, True),
+        (TwinState.OTHER_VERSION, CRATES, True, True),
     ],
 )
 def test_an_absent_twin_is_a_fault_where_it_could_have_been_built(state, probe, ci, is_fault):

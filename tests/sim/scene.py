@@ -3,7 +3,7 @@
 import asyncio
 
 from apportion.groups.opening import Options
-from apportion.groups.records import GroupRecord, Keys, MemberRecord
+from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view import View
 from apportion.sim import World, groups
@@ -12,10 +12,10 @@ from apportion.sim.invariants import ALL
 from apportion.sim.network import STORE
 from apportion.sim.orphans import BoundedOrphan
 from apportion.sim.sink import Sink, SinkToken
-from apportion.sim.worker import Habits, Worker
+from apportion.sim.worker import GroupWorker, Habits
 from apportion.stores import Scan
 
-GROUP, KEYS = "g", Keys(group="g")
+GROUP, KEYS = "g", GroupKeys(group="g")
 TTL_SECONDS, GRACE_SECONDS = 2.0, 3.0
 PATIENCE_SECONDS = 30.0
 HABITS = Habits(most_seconds=0.05, listens=False, is_deaf=False)
@@ -54,7 +54,7 @@ class Scene:
             grace = GRACE_SECONDS if options.get("is_static") else 0.0
             member = MemberRecord(nonce="", weight=weight, grace_seconds=grace)
             given = self._options | {"group": GROUP, "member_id": member_id or process, "member": member} | options
-            worker = Worker(process, self.world, self.sink, Options(**given), habits, spare=False, dies=dies)
+            worker = GroupWorker(process, self.world, self.sink, Options(**given), habits, spare=False, dies=dies)
             self.workers[process] = worker
             self.world.spawn(process, worker.run())
 

@@ -11,14 +11,22 @@ from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
 from apportion.groups.member import Commit, Joined, MemberMachine
 from apportion.groups.membership import Options
-from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.groups.records import (
+    GroupKeys,
+    GroupRecord,
+    MemberRecord,
+    OwnershipRecord,
+    Target,
+    encoded,
+    encoded_target,
+)
 from apportion.groups.session import Sessions
 from apportion.groups.view import View
 from apportion.groups.went_back import lacking_in
 from apportion.sim import World
 from apportion.stores import Item, Scan
 
-KEYS = Keys(group="g")
+KEYS = GroupKeys(group="g")
 
 
 @pytest.fixture
@@ -70,7 +78,7 @@ def scan(*pairs, incarnation=1, first=1):
 
 
 def owns(owner, session, epoch):
-    return encoded(Ownership(owner=owner, session=session, epoch=epoch))
+    return encoded(OwnershipRecord(owner=owner, session=session, epoch=epoch))
 
 
 def test_a_member_comes_back_in_another_life_of_the_store(world):
@@ -302,5 +310,5 @@ def test_a_member_that_ends_while_the_store_refuses_it_leaves_nothing_in_the_ses
     there[0].cancel()
     world.run(until=6.0)
     assert KEYS.member("a") not in items(world)
-    other = items(world)[Keys(group="h").member("a")]
+    other = items(world)[GroupKeys(group="h").member("a")]
     assert lease != other.lease

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from apportion.groups.records import MemberRecord, Ownership, Target, encoded, encoded_target
+from apportion.groups.records import MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.sim import Checker, groups
 from apportion.sim.facts import Asked, Began, Calm, Changed, Entered, Left, Revoked
 from apportion.sim.orphans import ORPHAN_SECONDS, BoundedOrphan
@@ -78,7 +78,7 @@ LEFT = [Left(at=3.5, hold=1)]
 ENDED = [Revoked(at=4.0, incarnation=1, lease=1), *goes("m", 6, at=4.0)]
 
 BOUND = ORPHAN_SECONDS
-OWN, OWNED_BEFORE = key("own", "0"), encoded(Ownership(epoch=1, ended=(7, 8)))
+OWN, OWNED_BEFORE = key("own", "0"), encoded(OwnershipRecord(epoch=1, ended=(7, 8)))
 FORMER = Began(at=0.5, incarnation=1, revision=0, items=(Item(key=OWN, value=OWNED_BEFORE, revision=1),))
 DIED = [FORMER, *THERE, *owned(3, "m", 1, 1, ended=(7, 8)), *goes("m", 9, at=4.0)]
 LIVES = changed(10, key("member", "m"), encoded(MemberRecord(nonce="m", former=(1,))), lease=1, process="m", at=20.1)

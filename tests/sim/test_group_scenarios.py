@@ -14,7 +14,7 @@ import pytest
 from apportion.balance import catalog
 from apportion.groups.controller import Controller
 from apportion.groups.deaths import ended, next_try, wait_seconds
-from apportion.groups.records import Ownership, decoded, decoded_target
+from apportion.groups.records import OwnershipRecord, decoded, decoded_target
 from apportion.groups.settled import is_at_rest
 from apportion.sim.facts import Asked, Changed, Entered, Granted, Left, Wrote
 from apportion.sim.groups import GroupInvariant
@@ -95,7 +95,7 @@ def test_02_a_gift_that_comes_late_takes_nothing_from_an_owner_that_resumed(open
     kept = [put.key for put in gift.asked.puts]
     if late > 2:  # its owner had long resumed, under the next epoch
         assert [] == gift.applied
-    assert all(decoded(Ownership, scene.world.checker.history.items[key].value).epoch >= 2 for key in kept)
+    assert all(decoded(OwnershipRecord, scene.world.checker.history.items[key].value).epoch >= 2 for key in kept)
 
 
 def gives(asked, member_id):

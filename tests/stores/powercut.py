@@ -34,7 +34,7 @@ class Recording:
     """All that reached the files in order, with marks where a request was acknowledged."""
 
     operations: list[Operation] = field(default_factory=list)
-    acknowledged: dict[int, ledger.State] = field(default_factory=dict)
+    acknowledged: dict[int, ledger.LedgerState] = field(default_factory=dict)
     states: dict[int, dict[bytes, bytes]] = field(default_factory=lambda: {0: {}})
     leases: dict[int, frozenset[int]] = field(default_factory=dict)
 

@@ -12,7 +12,7 @@ from apportion.errors import StoreClosed, StoreDenied, StoreUnavailable
 from apportion.stores.catalog import parsed_url
 from apportion.stores.etcd import gateway as gateways
 from apportion.stores.etcd.gateway import Gateway
-from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
+from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
 from tests.stores.net import Net, failing, refused, silence
 
 ALONE = "etcd://s0?namespace=crawl"
@@ -132,7 +132,7 @@ def test_servers_that_never_answer_are_given_up_after_the_budget(net, monkeypatc
     played(story, THREE)
 
 
-@pytest.mark.parametrize(("answer", "error"), [(LOST, NoReply), (AWAY, Unreached)])
+@pytest.mark.parametrize(("answer", "error"), [(LOST, EtcdNoReply), (AWAY, Unreached)])
 def test_a_commit_is_told_once_and_never_over_a_connection_that_was_opened_for_it(net, answer, error):
     async def story(gateway):
         net.answer = answer
@@ -223,7 +223,7 @@ def test_a_visit_asks_one_server_once_as_the_user_of_the_url(net):
         script(net, given(token="t1"), given(a=1), LOST)
         assert {"a": 1} == await gateway.visit("/version", None, 0)
         assert ("GET", "t1") == (net.asked[1].method, net.asked[1].headers["Authorization"])
-        with pytest.raises(NoReply):
+        with pytest.raises(EtcdNoReply):
             await gateway.visit("/b", {}, 0)
         assert 3 == len(net.asked)
         await gateway.close()
@@ -267,7 +267,7 @@ def test_the_lines_of_a_stream_come_whole_however_they_are_cut(net):
             for chunk in (b'{"a": ', b"1}", b'\n{"a": 2}\n\n{"a"', b": 3}\n"):
                 send(chunk)
             assert [1, 2] == [(await stream.next(timeout_seconds=5))["a"] for _ in range(2)]
-            with pytest.raises(NoReply, match="no JSON"):
+            with pytest.raises(EtcdNoReply, match="no JSON"):
                 await stream.next(timeout_seconds=5)
             assert {"a": 3} == await stream.next(timeout_seconds=5)
 
@@ -282,11 +282,11 @@ def test_a_pause_in_a_stream_is_told_apart_from_its_end(net):
             send(b'{"a": 1}\n')
             assert {"a": 1} == await stream.next(timeout_seconds=5)
             send(None)
-            with pytest.raises(NoReply, match="has ended"):
+            with pytest.raises(EtcdNoReply, match="has ended"):
                 await stream.next(timeout_seconds=5)
         async with streaming(net, gateway) as (stream, send):
             send(httpx.ReadError("reset"))
-            with pytest.raises(NoReply, match="reset"):
+            with pytest.raises(EtcdNoReply, match="reset"):
                 await stream.next(timeout_seconds=5)
 
     played(story)
@@ -300,7 +300,7 @@ def test_a_stream_in_doubt_ends_and_one_that_nobody_waits_for_does_not(net):
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             gateway.wire.doubt()
-            with pytest.raises(NoReply, match="was closed"):
+            with pytest.raises(EtcdNoReply, match="was closed"):
                 await waiting
         assert (set(), set()) == (gateway.streams, gateway.wire.streams)
 
@@ -311,7 +311,7 @@ def test_a_stream_in_doubt_ends_and_one_that_nobody_waits_for_does_not(net):
 def test_a_stream_that_is_refused_is_told_and_its_token_expires(net, user):
     async def story(gateway):
         script(net, *([given(token="t1")] if user == NAMED else []), refused(403, code=7, message="denied"))
-        with pytest.raises(NoReply, match="denied"):
+        with pytest.raises(EtcdNoReply, match="denied"):
             await gateway.open("/v3/watch", b"{}")
         assert ("", set()) == (gateway.wire.token, gateway.streams)
 
@@ -330,7 +330,7 @@ def test_a_refusal_of_a_stream_that_does_not_come_is_told(net, broken, monkeypat
 
     async def story(gateway):
         net.answer = lambda request: httpx.Response(503, content=content())
-        with pytest.raises(NoReply):
+        with pytest.raises(EtcdNoReply):
             await gateway.open("/v3/watch", b"{}")
 
     played(story)
@@ -344,7 +344,7 @@ def test_a_handle_that_is_closed_ends_its_streams_and_asks_nothing_more(net):
             await asyncio.sleep(0)
             await gateway.close()
             await gateway.close()
-            with pytest.raises(NoReply):
+            with pytest.raises(EtcdNoReply):
                 await waiting
             assert {left} == other.streams
             assert not net.clients[0][0].is_closed

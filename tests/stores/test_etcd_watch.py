@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.stores import Change, Event
+from apportion.stores import Event, StoreChange
 from apportion.stores.etcd import watch as watches
 from apportion.stores.etcd.messages import text_of
 from apportion.stores.etcd.watch import Feed
-from apportion.stores.etcd.wire import NoReply, Unreached
+from apportion.stores.etcd.wire import EtcdNoReply, Unreached
 from apportion.stores.requests import Space
 from tests.stores.test_etcd import event
 
@@ -38,7 +38,7 @@ class Stream:
     async def next(self, *, timeout_seconds):
         self.waited.append(timeout_seconds)
         if not self._messages:
-            raise NoReply("the stream has ended")
+            raise EtcdNoReply("the stream has ended")
         message = self._messages.pop(0)
         message = message() if callable(message) else message
         if isinstance(message, Exception):
@@ -155,7 +155,7 @@ def test_what_was_deleted_has_neither_value_nor_lease_and_a_key_that_is_no_text_
 
     async def story(scene):
         events = (Event(key="a", value=None), Event(key="b", value=b"b", lease=3))
-        assert Change(revision=6, events=events) == await scene.feed.next()
+        assert StoreChange(revision=6, events=events) == await scene.feed.next()
         assert [(8, "c")] == await scene.changes(1)
 
     played(story, [said(kept, gone, event(b"\xff", 6)), said(event(b"\xff", 7)), said(event(b"c", 8))])
@@ -185,7 +185,7 @@ def test_a_stream_that_ends_is_opened_again_after_pauses_that_grow_until_somethi
         assert [0, 1, 2, 3, 0] == slept
         assert [] == scene.left
 
-    errors = [NoReply("lost"), Unreached("refused"), StoreUnavailable("s", "away")]
+    errors = [EtcdNoReply("lost"), Unreached("refused"), StoreUnavailable("s", "away")]
     played(story, *errors, [], [said(event(b"a", 6))], [said(event(b"b", 7))])
 
 

@@ -14,7 +14,7 @@ from apportion.stores.etcd import wire as wires
 from apportion.stores.etcd.address import tls
 from apportion.stores.etcd.gateway import message_of, pause_seconds
 from apportion.stores.etcd.messages import Life, json_of, problem_of, text_of
-from apportion.stores.etcd.wire import Distrusted, NoReply, Rejected, Unreached, Wire
+from apportion.stores.etcd.wire import Distrusted, EtcdNoReply, Rejected, Unreached, Wire
 from tests.stores.net import Net, failing, refused, silence
 
 URL = "etcd://u:p@s0:1,s1:2,s2?namespace=crawl"
@@ -114,9 +114,9 @@ def test_a_lane_carries_one_request_at_a_time(net):
         (UnicodeError("no name"), Unreached, 0),
         (httpx.ConnectError("[SSL] certificate verify failed: self-signed"), Distrusted, 0),
         (ssl.SSLError("alert: bad certificate"), Distrusted, 0),
-        (httpx.ReadError("reset"), NoReply, 0),
-        (ConnectionResetError("reset"), NoReply, 0),
-        (httpx.ReadTimeout("silent"), NoReply, 1),
+        (httpx.ReadError("reset"), EtcdNoReply, 0),
+        (ConnectionResetError("reset"), EtcdNoReply, 0),
+        (httpx.ReadTimeout("silent"), EtcdNoReply, 1),
     ],
 )
 def test_a_request_without_an_answer_is_told_by_whether_it_was_sent_and_its_server_is_left(net, error, kind, doubts):
@@ -124,7 +124,7 @@ def test_a_request_without_an_answer_is_told_by_whether_it_was_sent_and_its_serv
         doubted = []
         wire.streams.add(lambda: doubted.append(1))
         net.answer = failing(error)
-        with pytest.raises((Unreached, NoReply)) as caught:
+        with pytest.raises((Unreached, EtcdNoReply)) as caught:
             await wire.commits.send("/a", b"", 0)
         assert (kind, 1, doubts) == (type(caught.value), wire.current, len(doubted))
         assert str(error) in str(caught.value)
@@ -135,7 +135,7 @@ def test_a_request_without_an_answer_is_told_by_whether_it_was_sent_and_its_serv
 def test_an_error_of_tls_on_a_connection_that_was_open_may_have_come_after_the_commit(net):
     async def story(wire):
         net.answer, net.opens = failing(ssl.SSLError("bad record")), False
-        with pytest.raises(NoReply):
+        with pytest.raises(EtcdNoReply):
             await wire.commits.send("/a", b"", 0, on=0)
 
     played(story)
@@ -149,7 +149,7 @@ def test_a_request_that_takes_too_long_is_ended_and_puts_streams_in_doubt_and_it
         wire.streams.add(lambda: doubted.append(1))
         net.answer = silence
         first = wire.commits._client
-        with pytest.raises(NoReply, match="no answer in time"):
+        with pytest.raises(EtcdNoReply, match="no answer in time"):
             await wire.commits.send("/a", b"", 0)
         assert ([1], True) == (doubted, first.is_closed)
         net.answer = lambda request: httpx.Response(200, content=b"there")
@@ -162,15 +162,15 @@ def test_a_request_that_takes_too_long_is_ended_and_puts_streams_in_doubt_and_it
     ("answer", "kind", "current"),
     [
         (refused(400, code=9, message="not as it must be"), Rejected, 0),
-        (refused(500, code=2, message="unknown"), NoReply, 1),
+        (refused(500, code=2, message="unknown"), EtcdNoReply, 1),
         (refused(503, code=14, message="etcdserver: no leader"), Unreached, 1),
-        (refused(503, code=14, message="etcdserver: request timed out"), NoReply, 1),
-        (refused(502), NoReply, 1),
+        (refused(503, code=14, message="etcdserver: request timed out"), EtcdNoReply, 1),
+        (refused(502), EtcdNoReply, 1),
         (refused(404), StoreUnavailable, 0),
         (refused(499), StoreUnavailable, 0),
         (refused(200), None, 0),
         *((refused(400, code=code, message="no"), Rejected, 0) for code in (3, 5, 7, 8, 11, 12, 16)),
-        *((refused(400, code=code, message="perhaps"), NoReply, 1) for code in (1, 4, 6, 10, 13, 15)),
+        *((refused(400, code=code, message="perhaps"), EtcdNoReply, 1) for code in (1, 4, 6, 10, 13, 15)),
     ],
 )
 def test_an_answer_is_told_by_its_code_and_status(net, answer, kind, current):
@@ -178,7 +178,7 @@ def test_an_answer_is_told_by_its_code_and_status(net, answer, kind, current):
         net.answer = answer
         try:
             await wire.commits.send("/a", b"", 0)
-        except (Rejected, NoReply, Unreached, StoreUnavailable) as error:
+        except (Rejected, EtcdNoReply, Unreached, StoreUnavailable) as error:
             found = type(error)
         else:
             found = None
@@ -200,10 +200,10 @@ def test_a_stream_that_does_not_open_in_time_or_breaks_is_told_and_its_server_le
     async def story(wire):
         wire.granted(0.04)
         net.answer = silence
-        with pytest.raises(NoReply, match="no answer in time"):
+        with pytest.raises(EtcdNoReply, match="no answer in time"):
             await wire.stream("/v3/watch", b"", 0)
         net.answer = failing(httpx.ConnectError("refused"))
-        with pytest.raises(NoReply, match="refused"):
+        with pytest.raises(EtcdNoReply, match="refused"):
             await wire.stream("/v3/watch", b"", 1)
         assert 2 == wire.current
         net.answer = refused(200)
@@ -275,7 +275,7 @@ def test_a_problem_is_read_from_an_answer_or_from_a_line_of_a_stream(content, ex
 @pytest.mark.parametrize("content", [b"[]", b"7", b"", b"<html>", b"\xff"])
 def test_what_is_no_object_is_an_empty_answer_and_no_line_of_a_stream(content):
     assert {} == json_of(content)
-    with pytest.raises(NoReply):
+    with pytest.raises(EtcdNoReply):
         message_of(content)
 
 

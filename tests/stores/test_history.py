@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from apportion.errors import LeaseLost
 from apportion.sim.facts import Answered, Asked, Began, Changed, Fact, Granted, Renewed, Revoked
 from apportion.sim.invariants import Checker
-from apportion.stores import Absent, Change, Committed, Event, Item, Put, Refused, Unchanged
+from apportion.stores import Absent, Committed, Event, Item, Put, Refused, StoreChange, Unchanged
 from apportion.stores.ledger import Ledger
 from apportion.stores.memory import CAPABILITIES, Memory, MemoryStore
 from apportion.stores.requests import Space
@@ -57,7 +57,7 @@ class LedgerStore:
 
     def changes(self):
         return [
-            Change(
+            StoreChange(
                 revision=entry.revision,
                 events=tuple(
                     Event(key=self._space.text(key), value=record and record.value, lease=record and record.lease)

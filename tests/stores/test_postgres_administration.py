@@ -12,7 +12,7 @@ from apportion.stores.postgres import administration as administrations
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.administration import PostgresAdministration
 from apportion.stores.postgres.schema import Schema
-from apportion.stores.postgres.wire import NoReply
+from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.reaper import Counter
 from tests.stores.test_postgres_door import SERVER
 from tests.stores.test_postgres_link import Connection
@@ -169,7 +169,11 @@ def test_rights_that_are_lacking_are_named(store, door):
 
 @pytest.mark.parametrize(
     ("error", "says"),
-    [(NoReply("it broke"), "it broke"), (psycopg.errors.DiskFull(), "disk is full"), (StoreUnavailable("s", "r"), "r")],
+    [
+        (PostgresNoReply("it broke"), "it broke"),
+        (psycopg.errors.DiskFull(), "disk is full"),
+        (StoreUnavailable("s", "r"), "r"),
+    ],
 )
 def test_a_server_that_fails_meanwhile_is_one_finding(store, door, error, says):
     door.rows[sql.HAS_SCHEMA] = error
@@ -179,7 +183,7 @@ def test_a_server_that_fails_meanwhile_is_one_finding(store, door, error, says):
 
 @pytest.mark.parametrize(
     ("error", "raised"),
-    [(NoReply("broke"), StoreUnavailable), (psycopg.errors.InsufficientPrivilege(), StoreDenied)],
+    [(PostgresNoReply("broke"), StoreUnavailable), (psycopg.errors.InsufficientPrivilege(), StoreDenied)],
 )
 def test_an_act_that_fails_is_told_in_our_words(store, door, error, raised):
     door.rows[sql.RESTORED] = error

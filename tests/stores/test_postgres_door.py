@@ -11,7 +11,7 @@ from apportion.stores.catalog import parsed_url
 from apportion.stores.postgres import door as doors
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import Door, Server
-from apportion.stores.postgres.wire import NoReply
+from apportion.stores.postgres.wire import PostgresNoReply
 
 ONE = "postgresql://u:p@h/d"
 MANY = "postgresql://u:p@h1,h2,h3/d"
@@ -200,8 +200,8 @@ def test_what_the_server_asks_to_be_done_again_is_done_three_times_at_most(answe
 @pytest.mark.parametrize(
     ("error", "closed", "raised"),
     [
-        (psycopg.OperationalError(), True, NoReply),
-        (psycopg.errors.StatementCompletionUnknown(), False, NoReply),
+        (psycopg.OperationalError(), True, PostgresNoReply),
+        (psycopg.errors.StatementCompletionUnknown(), False, PostgresNoReply),
         (psycopg.errors.DiskFull(), False, StoreUnavailable),
         (psycopg.errors.InsufficientPrivilege(), False, StoreDenied),
     ],
@@ -226,7 +226,7 @@ def test_a_connection_that_takes_longer_than_the_caller_gives_it_is_cut(monkeypa
 
     monkeypatch.setattr(doors, "rows_of", rows_of)
     connection = Connection()
-    with pytest.raises(NoReply, match=r"within 0\.01 s"):
+    with pytest.raises(PostgresNoReply, match=r"within 0\.01 s"):
         asyncio.run(door_of().run(connection, "SELECT", seconds=0.01))
     assert [connection] == cut
 

@@ -12,8 +12,8 @@ import pytest
 from apportion.errors import StoreClosed, StoreUnavailable
 from apportion.stores.postgres import link as links
 from apportion.stores.postgres.door import Server
-from apportion.stores.postgres.link import Link
-from apportion.stores.postgres.wire import NoReply
+from apportion.stores.postgres.link import PostgresLink
+from apportion.stores.postgres.wire import PostgresNoReply
 
 SERVER = Server(
     version=16,
@@ -106,7 +106,7 @@ def played(story, **options):
 
     async def main():
         door = Door()
-        link = Link(door, **options)
+        link = PostgresLink(door, **options)
         async with asyncio.timeout(10):
             await story(door, link)
             await link.close()
@@ -219,13 +219,13 @@ def test_a_server_without_a_pooler_is_not_looked_at_again(monkeypatch):
 
 def test_a_statement_that_may_be_done_twice_is_sent_once_more_and_then_given_up():
     async def story(door, link):
-        door.fails = {"a": [NoReply("broke")], "b": [NoReply("broke"), NoReply("broke again")]}
+        door.fails = {"a": [PostgresNoReply("broke")], "b": [PostgresNoReply("broke"), PostgresNoReply("broke again")]}
         assert [("a",)] == await link.ask("a")
         with pytest.raises(StoreUnavailable, match="broke again"):
             await link.ask("b")
         assert ["a", "a", "b", "b"] == door.told[3:]
-        door.fails = {"c": [NoReply("broke")]}
-        with pytest.raises(NoReply):
+        door.fails = {"c": [PostgresNoReply("broke")]}
+        with pytest.raises(PostgresNoReply):
             await link.send("c")
 
     played(story)
@@ -233,7 +233,7 @@ def test_a_statement_that_may_be_done_twice_is_sent_once_more_and_then_given_up(
 
 def test_no_reply_while_connecting_means_that_no_statement_was_sent():
     async def story(door, link):
-        door.fails = {"admit": [NoReply("broke")]}
+        door.fails = {"admit": [PostgresNoReply("broke")]}
         with pytest.raises(StoreUnavailable, match="broke"):
             await link.send("a")
 
@@ -271,7 +271,7 @@ def test_a_statement_that_waits_too_long_for_its_turn_is_surely_not_sent(monkeyp
 
 def test_a_caller_that_is_cancelled_leaves_its_statement_running_and_nothing_is_said_of_its_error(caplog):
     async def story(door, link):
-        door.fails = {"a": [NoReply("broke")]}
+        door.fails = {"a": [PostgresNoReply("broke")]}
         async with busy(door, link, "a") as asked:
             asked[0].cancel()
         await link.send("b")

@@ -8,10 +8,10 @@ import pytest
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable
 from apportion.stores.postgres import lookout as lookouts
 from apportion.stores.postgres import statements as sql
-from apportion.stores.postgres.lookout import Lookout, State
+from apportion.stores.postgres.lookout import PostgresLookout, SeenState
 
 TTL_SECONDS = 4.0
-BEGUN = State(1, 5)
+BEGUN = SeenState(1, 5)
 AWAY = StoreUnavailable("postgresql://h/d", "nobody listens")
 
 
@@ -64,7 +64,7 @@ class Scene:
         self.watching, self.committing, self.ear, self.clock = Link(), Link(), Ear(), Clock()
         self.leases = Leases(*own)
         parts = (self.watching, self.committing, self.ear, self.leases, self.clock)
-        self.lookout = Lookout(*parts, is_polled=is_polled)
+        self.lookout = PostgresLookout(*parts, is_polled=is_polled)
         self.polling = []  # a look is made by hand
         for name in ("join", "leave", "nudge", "noticed"):
             setattr(self.lookout._polling, name, partial(self.polling.append, name))
@@ -138,7 +138,7 @@ def test_the_error_that_ended_the_task_is_raised_where_a_watch_asks_for_it():
 def test_a_look_wakes_the_watches_of_the_keys_that_have_changed_since_the_last():
     async def story(scene):
         await begun(scene)
-        scene.touched(b"a/7", b"c", at=State(1, 7))
+        scene.touched(b"a/7", b"c", at=SeenState(1, 7))
         assert {b"a/"} == await scene.woken(after=10.0)
         assert [(sql.TOUCHED, {"after": 5, "most": 1000})] == scene.asked(sql.TOUCHED)
         assert set() == await scene.woken(after=0.001)
@@ -150,12 +150,12 @@ def test_a_look_wakes_the_watches_of_the_keys_that_have_changed_since_the_last()
 @pytest.mark.parametrize(
     ("at", "compacted", "woken"),
     [
-        (State(1, 7), 5, {b"a/"}),
-        (State(1, 7), 6, BOTH),
-        (State(2, 7), 0, BOTH),
-        (State(1, 4), 0, BOTH),
-        (State(1, 5), 0, set()),
-        (State(1, 5), 9, set()),
+        (SeenState(1, 7), 5, {b"a/"}),
+        (SeenState(1, 7), 6, BOTH),
+        (SeenState(2, 7), 0, BOTH),
+        (SeenState(1, 4), 0, BOTH),
+        (SeenState(1, 5), 0, set()),
+        (SeenState(1, 5), 9, set()),
     ],
     ids=["whole", "compacted", "another life", "went back", "nothing new", "nothing new, compacted"],
 )
@@ -174,7 +174,7 @@ def test_a_look_that_is_full_may_have_missed_keys_and_wakes_every_watch(count, w
 
     async def story(scene):
         await begun(scene)
-        scene.touched(*[b"a/7"] * count, at=State(1, 9))
+        scene.touched(*[b"a/7"] * count, at=SeenState(1, 9))
         assert woken == await scene.woken(after=10.0)
 
     played(story)
@@ -183,7 +183,7 @@ def test_a_look_that_is_full_may_have_missed_keys_and_wakes_every_watch(count, w
 def test_a_revision_without_keys_wakes_nobody():
     async def story(scene):
         await begun(scene)
-        scene.touched(at=State(1, 7))
+        scene.touched(at=SeenState(1, 7))
         assert set() == await scene.woken(after=10.0)
 
     played(story)
@@ -193,13 +193,13 @@ def test_a_write_of_this_process_wakes_its_watches_and_is_not_looked_up_where_it
     async def story(scene):
         await begun(scene)
         event = scene.watches[b"a/"].next_change()
-        scene.lookout.wrote([b"a/1"], at=State(1, 6))
+        scene.lookout.wrote([b"a/1"], at=SeenState(1, 6))
         assert event.is_set()
-        scene.touched(b"a/1", at=State(1, 6))
+        scene.touched(b"a/1", at=SeenState(1, 6))
         assert set() == await scene.woken(after=10.0)
         assert [] == scene.asked(sql.TOUCHED)
-        scene.lookout.wrote([b"a/1"], at=State(1, 8))  # 7 is of somebody else
-        scene.touched(b"a/1", b"b/1", at=State(1, 8))
+        scene.lookout.wrote([b"a/1"], at=SeenState(1, 8))  # 7 is of somebody else
+        scene.touched(b"a/1", b"b/1", at=SeenState(1, 8))
         assert BOTH == await scene.woken(after=10.0)
         assert [(sql.TOUCHED, {"after": 6, "most": 1000})] == scene.asked(sql.TOUCHED)
 
@@ -210,14 +210,14 @@ def test_news_without_a_hint_take_the_trust_in_hints_away_and_news_with_one_do_n
     async def story(scene):
         await begun(scene)
         scene.ear.is_trusted = True
-        scene.touched(b"a/7", at=State(1, 6))
+        scene.touched(b"a/7", at=SeenState(1, 6))
         scene.ear.heard()
         await scene.woken(after=10.0)
         assert scene.ear.is_trusted
-        scene.touched(at=State(1, 6))
+        scene.touched(at=SeenState(1, 6))
         await scene.woken(after=10.0)
         assert scene.ear.is_trusted, "there were no news"
-        scene.touched(b"a/7", at=State(1, 7))
+        scene.touched(b"a/7", at=SeenState(1, 7))
         await scene.woken(after=10.0)
         assert not scene.ear.is_trusted
 
@@ -229,7 +229,7 @@ def test_a_lease_that_nobody_renews_is_ended_by_what_was_met_and_another_is_not(
         await begun(scene)
         for after, renewals in ((0.0, 1), (3.9, 2), (0.1, 3)):
             assert [] == scene.committing.asked
-            scene.counts((7, 3, TTL_SECONDS), (8, renewals, TTL_SECONDS), at=State(1, 6))
+            scene.counts((7, 3, TTL_SECONDS), (8, renewals, TTL_SECONDS), at=SeenState(1, 6))
             scene.lookout._reap_at = 0.0
             await scene.woken(after=after)
         assert [(sql.END, [1, 6, 7, 3, 700])] == scene.committing.asked
@@ -245,12 +245,12 @@ def test_after_a_time_in_which_nobody_could_renew_every_lease_has_its_time_once_
         await scene.woken(after=1.0)
         scene.lookout._reap_at = 0.0
         if forgets == "a life":
-            scene.touched(at=State(2, 6))
-            scene.counts((7, 3, TTL_SECONDS), at=State(2, 6))
+            scene.touched(at=SeenState(2, 6))
+            scene.counts((7, 3, TTL_SECONDS), at=SeenState(2, 6))
             await scene.woken()
         elif forgets == "an outage":
             scene.watching.rows[sql.TOUCHED] = AWAY
-            scene.counts((7, 3, TTL_SECONDS), at=State(1, 6))
+            scene.counts((7, 3, TTL_SECONDS), at=SeenState(1, 6))
             await scene.woken()
             scene.counts((7, 3, TTL_SECONDS))
         else:

@@ -6,8 +6,8 @@ import pytest
 
 from apportion.stores import Item
 from apportion.stores.postgres import scan
-from apportion.stores.postgres.lookout import State
-from apportion.stores.postgres.scan import Scanning
+from apportion.stores.postgres.lookout import SeenState
+from apportion.stores.postgres.scan import PostgresScan
 
 
 def item_of(row):
@@ -21,13 +21,13 @@ class Table:
     """The items and the history of a store, which answers as the statement `SCAN` does."""
 
     def __init__(self, *keys):
-        self.items, self.events, self.at, self.compacted = {}, [], State(1, 0), 0
+        self.items, self.events, self.at, self.compacted = {}, [], SeenState(1, 0), 0
         for key in keys:
             self.write(key)
 
     def write(self, key, value=b"x", lease=None):
         """Put a key, or delete it with None for a value."""
-        self.at = State(self.at.incarnation, self.at.revision + 1)
+        self.at = SeenState(self.at.incarnation, self.at.revision + 1)
         self.items.pop(key, None) if value is None else self.items.update({key: (value, self.at.revision, lease)})
         self.events.append((key, value, self.at.revision, lease))
 
@@ -57,7 +57,7 @@ def small_portions(monkeypatch):
 
 
 def begun(table, *, portions=1):
-    scanning = Scanning(b"b", b"c", item_of)
+    scanning = PostgresScan(b"b", b"c", item_of)
     for _ in range(portions):
         scanning.take(table.portion(scanning.wanted()))
     return scanning
@@ -114,13 +114,13 @@ def test_a_scan_goes_on_where_the_history_that_it_needs_is_just_kept():
     assert table.shown() == scanning.items()
 
 
-@pytest.mark.parametrize("now", [State(2, 9), State(1, 3)], ids=["another life", "an older revision"])
+@pytest.mark.parametrize("now", [SeenState(2, 9), SeenState(1, 3)], ids=["another life", "an older revision"])
 def test_a_scan_into_which_another_life_falls_begins_anew(now):
     table = Table(b"b1", b"b2", b"b3", b"b4")
     scanning = begun(table)
-    assert State(1, 4) == scanning.at
+    assert SeenState(1, 4) == scanning.at
     table.items, table.at = {b"b4": (b"other", 3, None)}, now
-    assert State(1, 4) == scanning.take(table.portion(scanning.wanted()))
+    assert SeenState(1, 4) == scanning.take(table.portion(scanning.wanted()))
     assert (None, False) == (scanning.at, scanning.is_complete)
     assert table.shown() == finished(scanning, table)
     assert now == scanning.at

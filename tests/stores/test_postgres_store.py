@@ -10,9 +10,9 @@ from apportion.stores import Absent, Committed, Put, Refused, Unchanged, Unknown
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres import store as postgres_stores
 from apportion.stores.postgres.leases import Leases
-from apportion.stores.postgres.lookout import State
+from apportion.stores.postgres.lookout import SeenState
 from apportion.stores.postgres.store import CAPABILITIES, PostgresStore
-from apportion.stores.postgres.wire import NoReply
+from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.watchers import Watchers
 from tests.stores.test_postgres_door import SERVER
 
@@ -80,7 +80,7 @@ def played(story, server=SERVER, **links):
         made = Links()
         for name, value in links.items():
             setattr(made.committing, name, value)
-        store = PostgresStore(made, server, State(1, 5), "crawl", Clock())
+        store = PostgresStore(made, server, SeenState(1, 5), "crawl", Clock())
         async with asyncio.timeout(10):
             await story(made, store)
 
@@ -106,7 +106,7 @@ def test_a_commit_sends_what_the_handle_knows_and_wakes_the_watches_of_its_keys(
         assert (sql.COMMIT, [1, 5, keys, *values]) == links.committing.asked[0]
         assert Committed(revision=9) == await store.commit(**BOTH)
         assert [1, 6] == links.committing.asked[1][1][:2]
-        written = [([b"crawl/b", b"crawl/a"], State(1, 6)), ([b"crawl/b"], State(1, 9))]
+        written = [([b"crawl/b", b"crawl/a"], SeenState(1, 6)), ([b"crawl/b"], SeenState(1, 9))]
         assert written == links.lookout.written
 
     played(story)
@@ -114,7 +114,7 @@ def test_a_commit_sends_what_the_handle_knows_and_wakes_the_watches_of_its_keys(
 
 def test_a_commit_that_was_refused_or_lost_its_lease_wakes_nobody_and_one_without_a_reply_everybody():
     async def story(links, store):
-        links.committing.given = [[("refused", 1, 8, None)], [("lease lost", 1, 9, 7)], NoReply("it broke")]
+        links.committing.given = [[("refused", 1, 8, None)], [("lease lost", 1, 9, 7)], PostgresNoReply("it broke")]
         assert Refused(revision=8) == await store.commit(**BOTH)
         with pytest.raises(LeaseLost) as caught:
             await store.commit(**BOTH)

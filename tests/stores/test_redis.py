@@ -10,7 +10,7 @@ from apportion import stores
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.stores.redis.link import parsed_info, refusals
 from apportion.stores.redis.store import _unpacked, _words
-from apportion.stores.requests import Request
+from apportion.stores.requests import CommitRequest
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_server_that_evicts_only_what_expires_is_none_to_refuse():
 
 def test_a_commit_is_sent_sorted_by_key_with_what_it_compares():
     compares = ((b"n/a", None), (b"n/b", 7))
-    request = Request(compares, ((b"n/b", b"value", 3),), (b"n/a",))
+    request = CommitRequest(compares, ((b"n/b", b"value", 3),), (b"n/a",))
     expected = [2, b"n/a", b"", b"n/b", b"7", b"n/a", b"delete", b"", b"", b"n/b", b"put", b"3", b"value"]
     assert expected == _words(request)
 

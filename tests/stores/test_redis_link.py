@@ -20,7 +20,7 @@ from apportion.stores.redis import link as links
 from apportion.stores.redis import scripts
 from apportion.stores.redis import store as redis_stores
 from apportion.stores.redis.administration import RedisAdministration
-from apportion.stores.redis.link import Link, Unanswered, _reason, _where
+from apportion.stores.redis.link import RedisLink, Unanswered, _reason, _where
 from apportion.stores.redis.store import RedisStore
 
 INFO = b"redis_version:7.2.4\r\nrun_id:r1\r\nmaster_replid:m1\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n"
@@ -94,7 +94,7 @@ def played(story, *, greets=True, **answers):
 
     async def main():
         async with asyncio.timeout(10), serving(**answers) as (server, url):
-            link = Link(url, greets=greets)
+            link = RedisLink(url, greets=greets)
             try:
                 await story(server, link)
             finally:
@@ -283,7 +283,7 @@ def test_a_request_whose_link_is_closed_meanwhile_ends_as_one_of_a_closed_link()
 
 def test_nobody_listens_is_said_as_the_system_says_it():
     async def main():
-        link = Link(parsed_url("redis://127.0.0.1:1/0"))
+        link = RedisLink(parsed_url("redis://127.0.0.1:1/0"))
         with pytest.raises(StoreUnavailable, match="connection refused"):
             await link.ask("PING")
 

@@ -23,13 +23,13 @@ from apportion.errors import (
     UnknownOption,
 )
 from apportion.runtime.clock import SystemClock
-from apportion.stores import Absent, Change, Committed, Event, Put, Unchanged, Unknown, administration, connect
+from apportion.stores import Absent, Committed, Event, Put, StoreChange, Unchanged, Unknown, administration, connect
 from apportion.stores.reaper import Counter
-from apportion.stores.requests import Request
+from apportion.stores.requests import CommitRequest
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import open_sqlite
 from apportion.stores.sqlite.file import SqliteFile, _files
-from apportion.stores.sqlite.scan import Scanning
+from apportion.stores.sqlite.scan import SqliteScan
 from apportion.stores.sqlite.schema import make_schema, version_of
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import connected
@@ -652,7 +652,7 @@ def test_a_watch_sees_what_another_handle_did_and_ends_when_its_own_is_closed(ur
         watch = ours.watch("", after=0)
         waiting = asyncio.ensure_future(anext(watch))
         await put(theirs, "a", b"1")
-        expected = Change(revision=1, events=(Event(key="a", value=b"1"),))
+        expected = StoreChange(revision=1, events=(Event(key="a", value=b"1"),))
         assert expected == await asyncio.wait_for(waiting, DEADLINE_SECONDS)
         waiting = asyncio.ensure_future(anext(watch, "ended"))
         await asyncio.sleep(0)
@@ -731,7 +731,9 @@ def test_a_scan_in_portions_shows_one_revision_whatever_is_written_meanwhile(pat
                 held = models[max(models)].get(name)
                 key = b"apportion/" + name.encode()
                 puts, deletes = (((key, value, None),), ()) if value else ((), (key,))
-                revision = ledger.commit(other, ledger.state(other), Request(((key, held and held[1]),), puts, deletes))
+                revision = ledger.commit(
+                    other, ledger.state(other), CommitRequest(((key, held and held[1]),), puts, deletes)
+                )
                 other.execute("COMMIT")
             model = {**models[revision - 1], name: (value, revision)}
             models[revision] = {name: each for name, each in model.items() if each[0]}
@@ -739,14 +741,14 @@ def test_a_scan_in_portions_shows_one_revision_whatever_is_written_meanwhile(pat
         writes = iter(
             [("own/0", b"w"), ("own/1", b""), ("own/00", b"n"), ("own/9", b"n"), ("own/7", b""), ("own/0", b"x")]
         )
-        step = Scanning.step
+        step = SqliteScan.step
 
         def interrupted(self, connection):
             state = step(self, connection)
             asyncio.get_running_loop().call_soon(lambda: [write(*each) for each in islice(writes, 2)])
             return state
 
-        monkeypatch.setattr(Scanning, "step", interrupted)
+        monkeypatch.setattr(SqliteScan, "step", interrupted)
         scan = await store.scan("own/")
         assert scan.revision > 8
         assert models[scan.revision] == {item.key: (item.value, item.revision) for item in scan.items}
@@ -769,7 +771,7 @@ def test_a_lease_that_nobody_renews_is_ended_by_whoever_watches(url):
         watch = other.watch("member/", after=1)
         change = await asyncio.wait_for(anext(watch), DEADLINE_SECONDS)
         assert time.monotonic() - granted_at >= 0.5
-        assert Change(revision=2, events=(Event(key="member/a", value=None),)) == change
+        assert StoreChange(revision=2, events=(Event(key="member/a", value=None),)) == change
         assert frozenset() == await other.renew([lease.id])
         assert lease.id != (await other.grant(ttl_seconds=0.5)).id
         await other.close()

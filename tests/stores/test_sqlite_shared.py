@@ -12,11 +12,11 @@ import pytest
 from apportion.errors import Compacted, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put, Unchanged, connect
-from apportion.stores.requests import Request
+from apportion.stores.requests import CommitRequest
 from apportion.stores.sqlite import ledger, shared_file
 from apportion.stores.sqlite.connection import open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
-from apportion.stores.sqlite.lookout import Lookout
+from apportion.stores.sqlite.lookout import SqliteLookout
 from apportion.stores.sqlite.schema import make_schema
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import connected
@@ -111,7 +111,7 @@ def test_while_the_store_is_away_no_lease_comes_nearer_to_its_end_and_no_watch_w
         file = SqliteFile(path, "sqlite", SystemClock())
         await file.open()
         lease = await file.write(lambda connection: ledger.grant(connection, 2.0))
-        lookout, version = Lookout(file, clock), file.data_version
+        lookout, version = SqliteLookout(file, clock), file.data_version
         await lookout._look()  # all that it sees is news
         event = lookout._watchers.join(b"a", b"b").next_change()
 
@@ -287,7 +287,7 @@ def test_history_is_forgotten_in_portions_down_to_the_bytes_that_are_kept_exactl
         make_schema(connection)
         for number in range(16):
             key = b"%010d" % number
-            request = Request(((key, None),), ((key, bytes(90), None),), ())  # 100 bytes of history
+            request = CommitRequest(((key, None),), ((key, bytes(90), None),), ())  # 100 bytes of history
             ledger.commit(connection, ledger.state(connection), request)
             oldest.append(connection.execute("SELECT min(revision) FROM event").fetchone()[0])
     assert [1] * 12 + [4] * 3 + [7] == oldest

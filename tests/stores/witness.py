@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from apportion.runtime.clock import SystemClock
 from apportion.sim.facts import Answered, Asked, Began, Changed, Delivered, Fact, Watching
-from apportion.stores import Absent, Change, Committed, Item, Put, Refused, Scan, Unchanged, Unknown, connect
+from apportion.stores import Absent, Committed, Item, Put, Refused, Scan, StoreChange, Unchanged, Unknown, connect
 
 KEYS = ("a", "b", "c", "d")
 _RANKS = {Began: 0, Watching: 1, Asked: 2, Changed: 3, Answered: 4, Delivered: 5}
@@ -42,7 +42,7 @@ async def main(url: str, name: str) -> None:
         print(json.dumps({"at": clock.elapsed(), **answer}), flush=True)
 
 
-def facts_of(began: float, scan: Scan, lines: Iterable[str], seen: Iterable[tuple[float, Change]]) -> list[Fact]:
+def facts_of(began: float, scan: Scan, lines: Iterable[str], seen: Iterable[tuple[float, StoreChange]]) -> list[Fact]:
     """Put what members said and a watch saw into the order of time."""
     said = [json.loads(line) for line in lines if line.endswith("\n")]  # a killed member's last line may be cut
     numbers = {each["call"]: index for index, each in enumerate(each for each in said if "call" in each)}
@@ -93,11 +93,11 @@ def _wrote(asked: Asked) -> set[tuple[str, "bytes | None"]]:
     return {(put.key, put.value) for put in asked.puts} | {(key, None) for key in asked.deletes}
 
 
-def _happened(change: Change) -> set[tuple[str, "bytes | None"]]:
+def _happened(change: StoreChange) -> set[tuple[str, "bytes | None"]]:
     return {(event.key, event.value) for event in change.events}
 
 
-def _changed(at: float, incarnation: int, change: Change) -> Changed:
+def _changed(at: float, incarnation: int, change: StoreChange) -> Changed:
     items = tuple(
         (event.key, None if event.value is None else Item(key=event.key, value=event.value, revision=change.revision))
         for event in change.events

@@ -10,11 +10,11 @@ from apportion.errors import StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Refused, Unknown
 from apportion.stores.memory import Memory, MemoryStore
-from apportion.tables.layout import Keys, decode_head, resolved
+from apportion.tables.layout import TableKeys, decode_head, resolved
 from tests.worlds import tables, topologies
 
 NAME = "orders"
-KEYS = Keys(NAME)
+KEYS = TableKeys(NAME)
 
 numbers = st.integers(1, 2**40)
 

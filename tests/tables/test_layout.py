@@ -13,9 +13,9 @@ from apportion.tables.deltas import applied, delta, of_snapshot, snapshot
 from apportion.tables.layout import (
     MAX_DELTAS,
     Head,
-    Keys,
-    Link,
+    TableKeys,
     Version,
+    VersionLink,
     decode_head,
     encode_head,
     follow_up,
@@ -127,7 +127,7 @@ def test_a_reader_of_any_link_comes_to_the_newest_value():
         heads.append(head)
         values.append(_changed(values[-1], 7 * place))
     assert 6 == len(heads[-1].links)
-    strange = (Link(version=5, nonce="other", parts=1, size_bytes=1), many(2))
+    strange = (VersionLink(version=5, nonce="other", parts=1, size_bytes=1), many(2))
     for at in (None, strange, *zip(heads[-1].links, values, strict=False)):
         assert same(values[5], resolved(heads[-1], KEYS, kept, at=at))
 
@@ -176,8 +176,8 @@ def test_small_deltas_are_followed_by_a_snapshot_after_thirty_two():
 
 def test_a_head_comes_back_and_a_later_format_is_refused_with_what_to_do():
     links = (
-        Link(version=7, nonce="5bb0ed416ab1", parts=2, size_bytes=9),
-        Link(version=8, nonce="7a", parts=1, size_bytes=1),
+        VersionLink(version=7, nonce="5bb0ed416ab1", parts=2, size_bytes=9),
+        VersionLink(version=8, nonce="7a", parts=1, size_bytes=1),
     )
     head = Head(incarnation=1, kind="assignment", epoch=many(1).epoch, links=links)
     assert head == decode_head(encode_head(head))
@@ -192,7 +192,7 @@ def test_a_head_comes_back_and_a_later_format_is_refused_with_what_to_do():
 
 
 def test_a_head_that_names_more_chunks_than_there_are_costs_nothing():
-    link = Link(version=1, nonce="n", parts=2**60, size_bytes=2**60)
+    link = VersionLink(version=1, nonce="n", parts=2**60, size_bytes=2**60)
     with pytest.raises(BadSnapshot, match="chunks of version 1"):
         resolved(Head(incarnation=1, kind="table", epoch=many(1).epoch, links=(link,)), KEYS, {})
 
@@ -200,11 +200,11 @@ def test_a_head_that_names_more_chunks_than_there_are_costs_nothing():
 @pytest.mark.parametrize("name", ["", "a/b", "a\nb", "a\x00b", " a", "x" * 201, "é" * 101, 7, None, "\ud800"])
 def test_a_name_that_is_none_is_refused(name):
     with pytest.raises(InvalidInput):
-        Keys(name)
+        TableKeys(name)
 
 
 def test_the_keys_of_one_name_are_never_those_of_another():
-    assert not Keys("a-b").head.startswith(Keys("a").prefix)
+    assert not TableKeys("a-b").head.startswith(TableKeys("a").prefix)
 
 
 def test_what_is_no_table_is_refused_with_what_to_pass():

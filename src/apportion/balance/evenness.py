@@ -31,7 +31,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Zone:
+class ZoneLimits:
     """The nodes of a zone, and how many replicas of all partitions it must and may hold."""
 
     members: Sequence[str]
@@ -63,7 +63,9 @@ Span = tuple[Fraction | None, Fraction | None, int]
 """Of a zone: the dearest last replica, the cheapest next one, and how many it holds."""
 
 
-def box_of(loads: Mapping[str, int], weights: Mapping[str, int], zones: Sequence[Zone], *, partitions: int) -> Box:
+def box_of(
+    loads: Mapping[str, int], weights: Mapping[str, int], zones: Sequence[ZoneLimits], *, partitions: int
+) -> Box:
     """Return all loads that are as even as these; `InvalidInput` if these are not as even as can be."""
     shares = fair_shares(weights, partitions=partitions, total=sum(loads.values()))
     floors = {node_id: share.numerator // share.denominator for node_id, share in shares.items()}
@@ -91,7 +93,7 @@ def fair_shares(weights: Mapping[str, int], *, partitions: int, total: int) -> d
 
 
 def _least_squares_box(
-    loads: Mapping[str, int], shares: Mapping[str, Fraction], zones: Sequence[Zone], partitions: int
+    loads: Mapping[str, int], shares: Mapping[str, Fraction], zones: Sequence[ZoneLimits], partitions: int
 ) -> Box:
     """Return the loads of the same sum of squares, having checked that no single exchange makes it smaller.
 
@@ -120,7 +122,7 @@ def _least_squares_box(
 
 
 def _pools(
-    loads: Mapping[str, int], zones: Sequence[Zone], spans: Sequence[Span], level: Fraction | None, costs: Costs
+    loads: Mapping[str, int], zones: Sequence[ZoneLimits], spans: Sequence[Span], level: Fraction | None, costs: Costs
 ) -> Box:
     """Return which replicas could be exchanged for others of the same cost: within a zone, or at the common level."""
     least, most, common = dict(loads), dict(loads), list[str]()

@@ -19,7 +19,7 @@ from apportion.model.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class FlowNetwork:
     """What is asked of the flow: the demand, the loads that are even, and who held each partition before.
 
     `before[p]` lists node indexes, in the order in which they should be kept if not all can; those whose node cannot
@@ -41,7 +41,7 @@ class Flow:
     prices: tuple[int, ...]
 
 
-def solve(network: Network) -> Flow:
+def solve(network: FlowNetwork) -> Flow:
     """Return an assignment with the fewest moves, and the prices that prove it. See `Augmenting` for the cost."""
     if not native.IN_USE:
         return reference_solve(network)
@@ -49,7 +49,7 @@ def solve(network: Network) -> Flow:
     return Flow(rows=Rows(array("I", rows), width=network.demand.replicas), prices=tuple(prices))
 
 
-def reference_solve(network: Network) -> Flow:
+def reference_solve(network: FlowNetwork) -> Flow:
     """Return what `solve` does, found in Python."""
     solver = _Replicas(network)
     solver.finish()
@@ -67,7 +67,7 @@ def _ordered(row: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
 class _Replicas(Augmenting):
     """Replicas of partitions on nodes: an item is a partition of which the node holds a replica."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: FlowNetwork) -> None:
         self.demand, self.before = network.demand, tuple(network.before)
         self.zone_least, self.zone_most = network.demand.zone_least, network.demand.zone_most
         self.rows = list(_kept(network))
@@ -123,7 +123,7 @@ def _in_turns(led: list[int], followed: list[int], *, followers: int) -> list[in
     return given[::-1]
 
 
-def _kept(network: Network) -> Iterator[list[int]]:
+def _kept(network: FlowNetwork) -> Iterator[list[int]]:
     """Yield what each partition keeps while nodes cost nothing: all that its zones and the number of replicas allow."""
     demand = network.demand
     optional = demand.replicas - sum(demand.zone_least)
@@ -140,7 +140,7 @@ def _kept(network: Network) -> Iterator[list[int]]:
         yield kept + surplus[:left]
 
 
-def _fill(network: Network, rows: Sequence[list[int]]) -> None:
+def _fill(network: FlowNetwork, rows: Sequence[list[int]]) -> None:
     """Complete every partition, each time on the node with most room of those it may have."""
     demand, most = network.demand, network.bounds.most
     room = list(most)

@@ -17,7 +17,7 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import islice, repeat
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.repair import Before, Elsewhere, Step, demand_on, repair
+from apportion.balance.repair import Before, Elsewhere, RepairStep, demand_on, repair
 from apportion.errors import InvalidInput
 from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread, check_each_once, check_sizes
 from apportion.model.certificate import Certificate
@@ -60,13 +60,13 @@ def optimal(
     >>> after.loads, len(after.moves_from(before))
     ({'a': 3, 'b': 3, 'c': 3, 'd': 3}, 3)
     """
-    request = Request.checked(partitions, topology, previous, live, sizes)
+    request = OptimalRequest.checked(partitions, topology, previous, live, sizes)
     rule = Rule(replicas=replicas, spread_level=spread_level, spread=spread)
     return place(request, rule)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OptimalRequest:
     """Checked input: partition ids in their own order (None for those of a count), and where to start from."""
 
     topology: Topology
@@ -85,7 +85,7 @@ class Request:
         previous: Assignment | None,
         live: Iterable[str] | None,
         sizes: Sizes | None,
-    ) -> "Request":
+    ) -> "OptimalRequest":
         """Return the request if it can be one; raise `InvalidInput` or `UnknownNode` for the first thing wrong."""
         if not isinstance(topology, Topology):
             raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
@@ -119,7 +119,7 @@ class Request:
     def _down(self) -> tuple[str, ...]:
         return tuple(node_id for node_id, is_up in zip(self.topology.ids, self.up, strict=True) if not is_up)
 
-    def assignment(self, rule: Rule, home: Step, current: Step | None) -> Assignment:
+    def assignment(self, rule: Rule, home: RepairStep, current: RepairStep | None) -> Assignment:
         """Return the assignment that two steps came to."""
         return Assignment(
             topology=self.topology,
@@ -139,7 +139,7 @@ class Request:
         )
 
 
-def place(request: Request, rule: Rule, elsewhere: Elsewhere | None = None) -> Assignment:
+def place(request: OptimalRequest, rule: Rule, elsewhere: Elsewhere | None = None) -> Assignment:
     """Return the assignment that a checked request asks for."""
     topology = request.topology
     demand = demand_on(topology, [True] * len(topology), partitions=request.count, rule=rule)
@@ -150,7 +150,7 @@ def place(request: Request, rule: Rule, elsewhere: Elsewhere | None = None) -> A
     return request.assignment(rule, home, repair(Before.of(home.rows), demand, elsewhere))
 
 
-def start(request: Request, rule: Rule) -> Before:
+def start(request: OptimalRequest, rule: Rule) -> Before:
     """Return the lists that home is a repair of."""
     if request.previous is None:
         return Before.first(first_lists(request.topology, request.ids, rule))

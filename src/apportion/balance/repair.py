@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from operator import ne
 
-from apportion.balance.flow import Network, solve
+from apportion.balance.flow import FlowNetwork, solve
 from apportion.balance.leaders import choose_leaders
 from apportion.balance.quotas import Demand, load_bounds, settled
 from apportion.errors import NoNodes, NotEnoughNodes
@@ -28,7 +28,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RepairStep:
     """The lists after a step, the leader first, and why none smaller would do."""
 
     rows: Rows
@@ -116,7 +116,7 @@ def _mapped(buffer: "array[int]", to: Sequence[int]) -> "array[int]":
     return array("I", map(to.__getitem__, buffer))
 
 
-def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -> Step:
+def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -> RepairStep:
     """Return the smallest repair of the lists there were. O(size) for each of a few rounds; see `flow`."""
     stays = [index if weight else NOBODY for index, weight in enumerate(demand.weights)]
     kept = before.rows if NOBODY not in stays else Before.translated(before.rows, stays).rows
@@ -125,12 +125,12 @@ def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -
     if before.is_first and elsewhere is not None:
         bounds = settled(bounds, demand, elsewhere.held)
     held, led = (None, None) if elsewhere is None else (elsewhere.held, elsewhere.led)
-    flow = solve(Network(demand=demand, bounds=bounds, before=kept, elsewhere=held))
+    flow = solve(FlowNetwork(demand=demand, bounds=bounds, before=kept, elsewhere=held))
     leaders, leader_prices = choose_leaders(
         flow.rows, [-1 if leader == NOBODY else leader for leader in led_before], len(demand.weights), led
     )
     rows = _led(flow.rows, leaders)
-    return Step(
+    return RepairStep(
         rows=rows,
         proof=Proof(
             moves=_moves(before, flow.rows),

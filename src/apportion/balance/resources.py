@@ -9,7 +9,7 @@ matter. Refuses: to move a replica for the sake of another resource; the sums of
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from apportion.balance.optimal import Partitions, Request, Sizes, place
+from apportion.balance.optimal import OptimalRequest, Partitions, Sizes, place
 from apportion.balance.quotas import quotas
 from apportion.balance.repair import Elsewhere, demand_on
 from apportion.errors import InvalidInput
@@ -63,7 +63,7 @@ def optimal_resources(
     up = tuple(live) if isinstance(live, Iterable) and not isinstance(live, (str, bytes)) else live
     asked = {
         name: (
-            Request.checked(each.partitions, topology, before.get(name), up, each.sizes),
+            OptimalRequest.checked(each.partitions, topology, before.get(name), up, each.sizes),
             Rule(replicas=each.replicas, spread_level=spread_level, spread=spread),
         )
         for name, each in sorted(resources.items())
@@ -78,7 +78,7 @@ def optimal_resources(
     return placed
 
 
-def _excess(assignment: Assignment, request: Request, rule: Rule) -> Elsewhere:
+def _excess(assignment: Assignment, request: OptimalRequest, rule: Rule) -> Elsewhere:
     """Return what each node holds and leads beyond the whole part of its share."""
     demand = demand_on(request.topology, request.up, partitions=request.count, rule=rule)
     shares, denominator = quotas(demand)

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from apportion.balance.flow import Network, solve
+from apportion.balance.flow import FlowNetwork, solve
 from apportion.balance.quotas import Demand, LoadBounds
 from apportion.errors import InvalidInput, NoNodes
 from apportion.model.assignment import MAX_PARTITIONS, Assignment
@@ -132,7 +132,7 @@ def _assigned(topology: Topology, owners: Sequence[int | None], loads: Sequence[
     exact = tuple(loads)
     bounds = LoadBounds(least=exact, most=exact, pools=(0,) * len(exact), totals=(len(owners),))
     kept = [() if owner is None or demand.weights[owner] == 0 else (owner,) for owner in owners]
-    return [row[0] for row in solve(Network(demand=demand, bounds=bounds, before=Rows.of(kept))).rows]
+    return [row[0] for row in solve(FlowNetwork(demand=demand, bounds=bounds, before=Rows.of(kept))).rows]
 
 
 def _paired(before: Sequence[int | None], after: Sequence[int], gains: Sequence[float]) -> Iterator[int]:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import NoReturn
 
 from apportion.balance.cheapest import CheapestLists
-from apportion.balance.evenness import Box, Zone, box_of
+from apportion.balance.evenness import Box, ZoneLimits, box_of
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, PreferenceList, Rule
 from apportion.model.certificate import Certificate, Proof
@@ -169,7 +169,7 @@ class _Step:
     def _box(self, after: Lists) -> Box:
         loads = Counter(owner for owners in after.values() for owner in owners)
         zones = [
-            Zone(members=members, must=self.least[zone] * len(after), may=self.most[zone] * len(after))
+            ZoneLimits(members=members, must=self.least[zone] * len(after), may=self.most[zone] * len(after))
             for zone, members in self.zones.items()
         ]
         weights = {node_id: node.millionths for node_id, node in self.nodes.items()}

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.assignment_report import Step, print_step, print_step_json
+from apportion.console.assignment_report import AssignmentStep, print_step, print_step_json
 from apportion.console.following import keep
 from apportion.console.outage import Outage
 from apportion.console.saving import read
 from apportion.console.source import NodesSource
-from apportion.console.wanted import Wanted
+from apportion.console.wanted import PartitionOptions
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
@@ -19,7 +19,7 @@ from apportion.model.topology import Topology
 def assign(
     *,
     source: NodesSource = NodesSource(),  # noqa: B008 - a frozen value
-    wanted: Wanted = Wanted(),  # noqa: B008
+    wanted: PartitionOptions = PartitionOptions(),  # noqa: B008
     outage: Outage = Outage(),  # noqa: B008
     previous: Path | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
@@ -37,7 +37,7 @@ def assign(
         Print one JSON object instead, with the owners of every partition.
     """
     before = None if previous is None else read(previous, Assignment)
-    step = Step(before=before, after=wanted.assigned(_topology(source, before), outage, before))
+    step = AssignmentStep(before=before, after=wanted.assigned(_topology(source, before), outage, before))
     keep(step, output, is_plan=False)
     if json:
         print_step_json("assign", step, with_owners=True)

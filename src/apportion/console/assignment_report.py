@@ -21,7 +21,7 @@ MAX_DEGRADED_SHOWN = 20
 
 # Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class AssignmentStep:
     """From one assignment to the next, or to the first."""
 
     before: Assignment | None
@@ -67,7 +67,7 @@ class Step:
         return (side for side in (self.before, self.after) if side is not None)
 
 
-def print_step(command: str, step: Step) -> None:
+def print_step(command: str, step: AssignmentStep) -> None:
     """Print what a step means for each node, and its summary."""
     verdict = step.verdict
     rows = [(f"{mark_of(step.change, node_id)} {node_id}", *cells) for node_id, cells in _cells(step).items()]
@@ -80,7 +80,7 @@ def print_step(command: str, step: Step) -> None:
     print(f"{command}: {summary(step, verdict)}")
 
 
-def summary(step: Step, verdict: Verdict | None) -> str:
+def summary(step: AssignmentStep, verdict: Verdict | None) -> str:
     """Return the one line that says what was done, and what is proven of it."""
     after, change = step.after, step.change
     replicas = sum(after.loads.values())
@@ -95,7 +95,7 @@ def summary(step: Step, verdict: Verdict | None) -> str:
     return ", ".join((moved, leaders, *tail, change.from_to))
 
 
-def _proof(step: Step, verdict: Verdict | None) -> str:
+def _proof(step: AssignmentStep, verdict: Verdict | None) -> str:
     if verdict is None:
         return "not proven: no certificate of this step"
     if step.before is None:
@@ -114,7 +114,7 @@ def _farthest(assignment: Assignment) -> float:
     return float(max((abs(loads[node_id] - share) for node_id, share in shares.items()), default=0))
 
 
-def _cells(step: Step) -> dict[str, tuple[str, ...]]:
+def _cells(step: AssignmentStep) -> dict[str, tuple[str, ...]]:
     """Return what is printed of each node; a figure that differs, before and after."""
     cells: dict[str, tuple[str, ...]] = {}
     for node_id in sorted({*step.change.old.ids, *step.change.new.ids}):
@@ -145,7 +145,7 @@ def _print_degraded(degraded: Mapping[str, str]) -> None:
         print(f"  and {len(degraded) - len(shown)} more partitions")
 
 
-def print_step_json(command: str, step: Step, *, with_owners: bool) -> None:
+def print_step_json(command: str, step: AssignmentStep, *, with_owners: bool) -> None:
     """Print a step as JSON, with every single move, and where asked for with the owners of every partition."""
     verdict, change, after = step.verdict, step.change, step.after
     print_json(
@@ -169,7 +169,7 @@ def print_step_json(command: str, step: Step, *, with_owners: bool) -> None:
     )
 
 
-def _node_member(step: Step, node_id: str) -> Mapping[str, object]:
+def _node_member(step: AssignmentStep, node_id: str) -> Mapping[str, object]:
     names = ("after",) if step.before is None else ("before", "after")
     return {
         "node": node_id,

@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from apportion.console.baselines import baselines as all_baselines
 from apportion.console.compare_page import page_of
-from apportion.console.comparison import Row, Trial, measured, measured_baseline, refusals
+from apportion.console.comparison import KeyTrial, Row, measured, measured_baseline, refusals
 from apportion.console.files import check_target, write_whole
 from apportion.console.key_stream import KeysFile, keys_of
 from apportion.console.output import print_columns, print_json
@@ -58,7 +58,7 @@ def compare(
     listed = [b"key-%d" % number for number in range(MADE_KEYS)] if keys is None else list(keys_of((), keys, column))
     if not listed:
         raise InvalidInput("--keys", keys, "a file with at least one key", "Check the file.")
-    trial = Trial.of(topology, listed, hasher)
+    trial = KeyTrial.of(topology, listed, hasher)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         rows = [measured(name, trial) for name in progress.track(catalog.names(), description="Comparing")]
     # The choices are to be the same next time, not secret.
@@ -94,7 +94,7 @@ def _command(nodes: NodesSource, hashing: Hashing, keys: str | None, column: str
     return shlex.join(["apportion", "compare", *words])
 
 
-def _print_json(trial: Trial, rows: Sequence[Row], baselines: Sequence[Row], html: Path | None) -> None:
+def _print_json(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], html: Path | None) -> None:
     print_json(
         "compare",
         keys=len(trial.keys),
@@ -113,7 +113,7 @@ def _members(row: Row, *, without: Sequence[str]) -> dict[str, object]:
     return {name: value for name, value in asdict(row).items() if name not in without}
 
 
-def _print(trial: Trial, rows: Sequence[Row]) -> None:
+def _print(trial: KeyTrial, rows: Sequence[Row]) -> None:
     headings = ("placement", "max/mean", "variation", "moved on add", "on remove", "stray", "ns/key", "bytes")
     bounds = ("exact shares", "1.000", "0.0%", f"{trial.add_bound:.2%}", f"{trial.remove_bound:.2%}", "0.00%", "", "")
     cells = [(*_cells(row), f"{row.ns_per_key:.0f}", f"{row.size_bytes}") for row in rows if not row.refused]

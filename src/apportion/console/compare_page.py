@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from apportion.console.charts import Bar, bars, columns
-from apportion.console.comparison import Row, Trial, refusals
+from apportion.console.comparison import KeyTrial, Row, refusals
 from apportion.console.page_parts import (
     document,
     figure,
@@ -40,7 +40,7 @@ _READING = (
 )
 
 
-def page_of(trial: Trial, rows: Sequence[Row], baselines: Sequence[Row], *, source: str, command: str) -> bytes:
+def page_of(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], *, source: str, command: str) -> bytes:
     """Return the page, in UTF-8. `source` says where the keys are from, `command` makes the page again."""
     measured = [row for row in rows if not row.refused]
     sections = (
@@ -55,7 +55,7 @@ def page_of(trial: Trial, rows: Sequence[Row], baselines: Sequence[Row], *, sour
     return document(f"Placements compared on {len(trial.topology)} nodes", sections)
 
 
-def _head(trial: Trial, placements: int, source: str, command: str) -> str:
+def _head(trial: KeyTrial, placements: int, source: str, command: str) -> str:
     joining, leaving = trial.joining, trial.leaving
     facts = (
         ("Nodes", escape(repr(trial.topology)) + _cluster(trial)),
@@ -68,7 +68,7 @@ def _head(trial: Trial, placements: int, source: str, command: str) -> str:
     return header(f"{placements} placements compared on {len(trial.topology)} nodes", facts, command)
 
 
-def _figures(trial: Trial, rows: Sequence[Row]) -> str:
+def _figures(trial: KeyTrial, rows: Sequence[Row]) -> str:
     bounds = f"{trial.add_bound:.2%}", f"{trial.remove_bound:.2%}"
     exact = ("exact shares", "", "1.000", "0.0%", *bounds, "0.00%", "", "")
     cells = [
@@ -88,7 +88,7 @@ def _figures(trial: Trial, rows: Sequence[Row]) -> str:
     return section("Figures", table + left_out)
 
 
-def _movement(trial: Trial, rows: Sequence[Row]) -> str:
+def _movement(trial: KeyTrial, rows: Sequence[Row]) -> str:
     legend = legend_of(
         ("plain", "moved with a cause"),
         ("striped", "stray: moved without a cause"),
@@ -102,7 +102,7 @@ def _movement(trial: Trial, rows: Sequence[Row]) -> str:
     return section("What moves when a node joins or leaves", words + legend + _movement_figure(trial, rows))
 
 
-def _movement_figure(trial: Trial, rows: Sequence[Row]) -> str:
+def _movement_figure(trial: KeyTrial, rows: Sequence[Row]) -> str:
     listed = [bar for row in rows for bar in _moved(trial, row)]
     most = max([bar.plain + bar.striped for bar in listed] + [trial.add_bound, trial.remove_bound])
     name = "Keys moved: " + "; ".join(
@@ -119,7 +119,7 @@ def _movement_figure(trial: Trial, rows: Sequence[Row]) -> str:
     return figure(bars(listed, most=most, name=name), table_of("Keys that move", headings, [*cells, bound]))
 
 
-def _moved(trial: Trial, row: Row) -> Iterable[Bar]:
+def _moved(trial: KeyTrial, row: Row) -> Iterable[Bar]:
     changes = (
         ("+", row.placement, row.moved_on_add, row.stray_on_add, trial.add_bound),
         (_LESS, "", row.moved_on_remove, row.stray_on_remove, trial.remove_bound),
@@ -135,7 +135,7 @@ def _moved(trial: Trial, row: Row) -> Iterable[Bar]:
         )
 
 
-def _evenness(trial: Trial, rows: Sequence[Row]) -> str:
+def _evenness(trial: KeyTrial, rows: Sequence[Row]) -> str:
     above = [
         Bar(label=row.placement, value=f"+{row.max_over_mean - 1:.1%}", plain=row.max_over_mean - 1) for row in rows
     ]
@@ -157,13 +157,13 @@ def _plain_bars(listed: Sequence[Bar], title: str) -> str:
     return bars(listed, most=most, name=f"{title}: " + ", ".join(f"{bar.label} {bar.value}" for bar in listed))
 
 
-def _shares(trial: Trial, rows: Sequence[Row]) -> str:
+def _shares(trial: KeyTrial, rows: Sequence[Row]) -> str:
     if (len(rows) + 1) * len(trial.fair_shares) <= MOST_BARS:
         return section("Share of each node", _shares_by_node(trial, rows))
     return section("How full nodes are", _shares_by_fullness(trial, rows))
 
 
-def _shares_by_node(trial: Trial, rows: Sequence[Row]) -> str:
+def _shares_by_node(trial: KeyTrial, rows: Sequence[Row]) -> str:
     fair, total = trial.fair_shares, len(trial.keys)
     shares = {row.placement: {node_id: row.loads.get(node_id, 0) / total for node_id in fair} for row in rows}
     most = max(share for each in (fair, *shares.values()) for share in each.values())
@@ -178,7 +178,7 @@ def _shares_by_node(trial: Trial, rows: Sequence[Row]) -> str:
     return legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
 
 
-def _shares_by_fullness(trial: Trial, rows: Sequence[Row]) -> str:
+def _shares_by_fullness(trial: KeyTrial, rows: Sequence[Row]) -> str:
     full = {row.placement: _fullness(trial, row) for row in rows}
     counts = {placement: _counts(ratios.values()) for placement, ratios in full.items()}
     most = max((max(each) for each in counts.values()), default=0)
@@ -198,7 +198,7 @@ def _shares_by_fullness(trial: Trial, rows: Sequence[Row]) -> str:
     return words + legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
 
 
-def _fullness(trial: Trial, row: Row) -> dict[str, float]:
+def _fullness(trial: KeyTrial, row: Row) -> dict[str, float]:
     total = len(trial.keys)
     return {node_id: row.loads.get(node_id, 0) / (fair * total) for node_id, fair in trial.fair_shares.items()}
 
@@ -210,7 +210,7 @@ def _counts(ratios: Iterable[float]) -> list[int]:
     return counts
 
 
-def _baselines(trial: Trial, rows: Sequence[Row]) -> str:
+def _baselines(trial: KeyTrial, rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     words = "<p>Where the literature starts from. They are measured here only; nothing routes by them.</p>"
@@ -229,7 +229,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (f"{row.max_over_mean:.3f}", f"{row.variation:.1%}", *moved)
 
 
-def _cluster(trial: Trial) -> str:
+def _cluster(trial: KeyTrial) -> str:
     return f" of {name_of(trial.topology.cluster)}" if trial.topology.cluster else ""
 
 

@@ -49,7 +49,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class KeyTrial:
     """What all are measured on: keys, nodes, the nodes with one more, and the nodes with one less."""
 
     keys: Sequence[bytes]
@@ -102,7 +102,7 @@ class Trial:
         return sqrt(fmean((1 - share) / (share * len(self.keys)) for share in self.fair_shares.values()))
 
 
-def measured(name: str, trial: Trial) -> Row:
+def measured(name: str, trial: KeyTrial) -> Row:
     """Measure a placement of the catalog, or say why it cannot be."""
     spec = catalog.get(name)
     if spec.takes == "explicit":
@@ -117,7 +117,7 @@ def measured(name: str, trial: Trial) -> Row:
     return _counted(timed, trial, before, *after)
 
 
-def measured_baseline(baseline: Baseline, trial: Trial) -> Row:
+def measured_baseline(baseline: Baseline, trial: KeyTrial) -> Row:
     """Measure a baseline; its time and memory would say nothing."""
     owners = [baseline.owners(topology, trial.keys) for topology in (trial.topology, trial.added, trial.removed)]
     return _counted(Row(placement=baseline.name, why_not=baseline.why_not), trial, *owners)
@@ -132,7 +132,7 @@ def refusals(rows: Iterable[Row]) -> dict[str, list[str]]:
     return reasons
 
 
-def _counted(row: Row, trial: Trial, before: list[str], on_add: list[str], on_remove: list[str]) -> Row:
+def _counted(row: Row, trial: KeyTrial, before: list[str], on_add: list[str], on_remove: list[str]) -> Row:
     """Return the row with all that can be counted about any method."""
     even = evenness(before, trial.topology)
     add = movement(before, on_add, trial.topology, trial.added)

@@ -80,7 +80,7 @@ def _platform() -> Check:
 
 def _implementation() -> Check:
     found = f"{'native' if native.IN_USE else 'reference'} ({native.DETAIL})"
-    ill = native.STATE in {native.State.UNLOADABLE, native.State.OTHER_VERSION}
+    ill = native.STATE in {native.TwinState.UNLOADABLE, native.TwinState.OTHER_VERSION}
     return Check("implementation", found, "it is not used; install apportion again" if ill else "")
 
 

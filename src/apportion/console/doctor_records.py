@@ -10,7 +10,7 @@ from apportion.errors import InvalidInput
 from apportion.stores.administration import Finding
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect
-from apportion.tables.layout import Keys, decode_head, resolved
+from apportion.tables.layout import TableKeys, decode_head, resolved
 
 _TABLES = "table/"
 _MOST_NAMED = 4
@@ -42,7 +42,7 @@ def _of_groups(groups: list[Found]) -> Iterator[Finding]:
 def _of_tables(tables: dict[str, dict[str, bytes]]) -> Iterator[Finding]:
     for name, chunks in tables.items():
         try:
-            keys = Keys(name)
+            keys = TableKeys(name)
             resolved(decode_head(chunks.get(keys.head, b"")), keys, chunks)
         except InvalidInput as error:
             advice = "Publish it again: that mends it. Until then followers go on by what they have."

@@ -3,11 +3,11 @@
 import os
 
 from apportion.console.output import key_member, print_json
-from apportion.console.source import Source
+from apportion.console.source import PlacementOptions
 from apportion.model.token import position_text
 
 
-def explain(key: str, /, *, source: Source = Source(), json: bool = False) -> None:  # noqa: B008 - a frozen value
+def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json: bool = False) -> None:  # noqa: B008 - a frozen value
     """Say why a node handles a key, who comes next, and who would take over.
 
     Parameters

@@ -7,12 +7,12 @@ proves that no other moves fewer replicas. Promises: it takes the place of exact
 from pathlib import Path
 
 from apportion.balance.verify import verify
-from apportion.console.assignment_report import Step, print_step, print_step_json
+from apportion.console.assignment_report import AssignmentStep, print_step, print_step_json
 from apportion.console.edits import Edits
 from apportion.console.files import alone_with, read_bounded, write_whole
 from apportion.console.outage import Outage
 from apportion.console.saving import read, save_assignment
-from apportion.console.wanted import Wanted
+from apportion.console.wanted import PartitionOptions
 from apportion.errors import InvalidInput, PlanRefused, StaleEpoch
 from apportion.model import codec
 from apportion.model.assignment import Assignment, Spread
@@ -35,8 +35,8 @@ def plan_assignment(
     else:
         outage.check_beside(edits)
         topology = edits.applied_to(before.topology)
-        after = Wanted(spread=spread).assigned(topology, outage, before)
-    step = Step(before=before, after=after)
+        after = PartitionOptions(spread=spread).assigned(topology, outage, before)
+    step = AssignmentStep(before=before, after=after)
     keep(step, output, is_plan=True)
     if json:
         print_step_json("plan", step, with_owners=False)
@@ -45,7 +45,7 @@ def plan_assignment(
     return step.change.is_pending
 
 
-def keep(step: Step, output: Path | None, *, is_plan: bool) -> None:
+def keep(step: AssignmentStep, output: Path | None, *, is_plan: bool) -> None:
     """Save what a step leads to where a file is named; its certificate is verified before."""
     if output is not None and step.verdict is not None:
         save_assignment(step.after, output, before=step.before, is_plan=is_plan)

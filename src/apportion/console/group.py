@@ -13,13 +13,13 @@ from apportion.console import group_report as report
 from apportion.console.edits import Edits
 from apportion.console.group_alive import looked_at
 from apportion.console.group_apply import Applied, acts_of, carry_out, told
-from apportion.console.group_plan import Change, change_of, print_change, print_change_json
+from apportion.console.group_plan import TargetChange, change_of, print_change, print_change_json
 from apportion.console.group_repair import print_repairs, repair
 from apportion.console.group_run import Joining, run
 from apportion.console.group_saving import MemberPlan, read_plan, save_plan
 from apportion.console.group_state import Found, opened, read, read_all, shown_url
 from apportion.console.group_steps import remarks, standing
-from apportion.console.group_story import Line
+from apportion.console.group_story import HistoryLine
 from apportion.console.output import print_json
 from apportion.console.plan import PENDING
 from apportion.errors import InvalidInput
@@ -324,7 +324,7 @@ async def _applied(
     return applied, {each: await _left(store, applied.found, each, wait=wait, json=json) for each in drains}
 
 
-def _unshown(_: Change) -> None:
+def _unshown(_: TargetChange) -> None:
     """Show nothing: one JSON object is all."""
 
 
@@ -341,6 +341,6 @@ async def _left(store: CoordinationStore, found: Found, member: str, *, wait: bo
     return left
 
 
-async def _explained(store: CoordinationStore, name: str, partition: int) -> tuple[Found, tuple[Line, ...]]:
+async def _explained(store: CoordinationStore, name: str, partition: int) -> tuple[Found, tuple[HistoryLine, ...]]:
     found = await read(store, name)
     return found, await acts.history(store, found, found.checked_partition(partition))

@@ -11,11 +11,19 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from apportion.console.group_state import Found, happened, read
-from apportion.console.group_story import Line, Story
+from apportion.console.group_story import HistoryLine, Story
 from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
 from apportion.groups.deaths import ended
 from apportion.groups.membership import ask_to_leave, request_to_leave
-from apportion.groups.records import DRAINED, Keys, Ownership, Target, checked_partitions, encoded, encoded_target
+from apportion.groups.records import (
+    DRAINED,
+    GroupKeys,
+    OwnershipRecord,
+    Target,
+    checked_partitions,
+    encoded,
+    encoded_target,
+)
 from apportion.groups.view import View
 from apportion.stores.api import Absent, Committed, Compare, CoordinationStore, Put, Unchanged
 
@@ -98,7 +106,7 @@ async def release(store: CoordinationStore, name: str, partition: int, shown: st
             return deaths
 
 
-def _released(found: Found, partition: int) -> tuple[list[Compare], Ownership]:
+def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRecord]:
     """Return the compares and the record of a partition without deaths, and without an owner that is gone."""
     view, owned = found.view, found.view.owned(partition)
     record = owned.ownership
@@ -107,7 +115,7 @@ def _released(found: Found, partition: int) -> tuple[list[Compare], Ownership]:
         return when, replace(record, ended=())
     session, member = view.session(record.owner), view.keys.member(record.owner)
     when.append(Absent(key=member) if session is None else Unchanged(key=member, revision=session))
-    return when, Ownership(epoch=record.epoch + 1)
+    return when, OwnershipRecord(epoch=record.epoch + 1)
 
 
 async def resize(store: CoordinationStore, name: str, partitions: int, shown: str) -> Found:
@@ -160,7 +168,7 @@ def _in_use(found: Found, members: list[str]) -> Unsafe:
     return Unsafe(f"group {found.name} is in use by {some}.", hint)
 
 
-async def told(store: CoordinationStore, name: str) -> AsyncIterator[Line]:
+async def told(store: CoordinationStore, name: str) -> AsyncIterator[HistoryLine]:
     """Yield what happens in a group from now on, without end."""
     keys = (await read(store, name)).view.keys
     while True:
@@ -168,20 +176,22 @@ async def told(store: CoordinationStore, name: str) -> AsyncIterator[Line]:
         view = View(keys)
         view.load(scan, 0.0)
         story = Story.begin(view, scan.items)
-        yield Line(revision=scan.revision, kind="begin", text=f"watching {name} from here; Ctrl-C ends it")
+        yield HistoryLine(revision=scan.revision, kind="begin", text=f"watching {name} from here; Ctrl-C ends it")
         try:
             async with aclosing(store.watch(keys.live, after=scan.revision)) as changes:
                 async for change in changes:
                     for line in story.tell(change):
                         yield line
         except Compacted:
-            yield Line(revision=scan.revision, kind="gap", text="changes were missed: the store keeps them no longer")
+            yield HistoryLine(
+                revision=scan.revision, kind="gap", text="changes were missed: the store keeps them no longer"
+            )
 
 
-async def history(store: CoordinationStore, found: Found, partition: int) -> tuple[Line, ...]:
+async def history(store: CoordinationStore, found: Found, partition: int) -> tuple[HistoryLine, ...]:
     """Return what the store still knows of how a partition came to where it is, oldest first."""
     last, after = found.view.owned(partition).revision, 0
-    lines: list[Line] = []
+    lines: list[HistoryLine] = []
     try:
         async with asyncio.timeout(_HISTORY_SECONDS):
             while after < last:
@@ -196,7 +206,7 @@ async def history(store: CoordinationStore, found: Found, partition: int) -> tup
     return tuple(lines)
 
 
-async def _replayed(store: CoordinationStore, keys: Keys, *, after: int, last: int) -> AsyncIterator[Line]:
+async def _replayed(store: CoordinationStore, keys: GroupKeys, *, after: int, last: int) -> AsyncIterator[HistoryLine]:
     story = Story(View(keys), unknown_until=after)
     async with aclosing(store.watch(keys.live, after=after)) as changes:
         async for change in changes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from apportion.console.group_acts import drain_and_forget
-from apportion.console.group_plan import Change, change_to
+from apportion.console.group_plan import TargetChange, change_to
 from apportion.console.group_saving import Basis, MemberPlan, basis_of
 from apportion.console.group_state import Found, read
 from apportion.errors import PlanRefused, StaleEpoch
@@ -56,7 +56,9 @@ def acts_of(plan: MemberPlan) -> Acts:
     )
 
 
-async def carry_out(store: CoordinationStore, plan: MemberPlan, shown: str, show: Callable[[Change], None]) -> Applied:
+async def carry_out(
+    store: CoordinationStore, plan: MemberPlan, shown: str, show: Callable[[TargetChange], None]
+) -> Applied:
     """Show what a plan moves, and do it; `StaleEpoch` when the group is not the one that it was made from."""
     acts = acts_of(plan)
     while True:

@@ -38,7 +38,7 @@ class Command:
         self._order("kill", self._number)
 
 
-class Commands:
+class RunnerCommands:
     """The commands of one runner: all are the same one, with other variables."""
 
     def __init__(self, command: Sequence[str], *, seconds_left: Callable[[], float], ttl_seconds: float) -> None:

@@ -24,7 +24,7 @@ Owners = tuple[str | None, ...]
 
 # Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class TargetChange:
     """From the target of a group to the one that its controller would write."""
 
     group: str
@@ -77,15 +77,15 @@ class Change:
         return "; ".join(parts)
 
 
-def change_of(found: Found, edits: Edits) -> Change:
+def change_of(found: Found, edits: Edits) -> TargetChange:
     """Return what edits of the members would change; `InvalidInput` when no target was written yet."""
     return change_to(found, edits.applied_to(members_of(found)), _words(edits))
 
 
-def change_to(found: Found, after: Topology, words: str) -> Change:
+def change_to(found: Found, after: Topology, words: str) -> TargetChange:
     """Return what would change if the members were `after`."""
     target = target_of(found)
-    return Change(
+    return TargetChange(
         group=found.name,
         words=words,
         is_eager=found.record.mode == "eager",
@@ -112,7 +112,7 @@ def members_of(found: Found) -> Topology:
     return Topology((away | nodes).values())
 
 
-def print_change(change: Change) -> None:
+def print_change(change: TargetChange) -> None:
     """Print what a change means for each member, the largest transfers, and last its summary."""
     held, holds = Counter(change.before), Counter(change.after)
     ids = sorted({*change.nodes_before.ids, *change.nodes_after.ids, *filter(None, change.before)})
@@ -125,7 +125,7 @@ def print_change(change: Change) -> None:
     print(f"group plan: {change.summary}")
 
 
-def print_change_json(change: Change) -> None:
+def print_change_json(change: TargetChange) -> None:
     """Print a change as JSON, with every single move."""
     held, holds = Counter(change.before), Counter(change.after)
     ids = sorted({*change.nodes_before.ids, *change.nodes_after.ids, *filter(None, change.before)})
@@ -155,7 +155,7 @@ def _words(edits: Edits) -> str:
     return " and ".join(words) or "no change of members"
 
 
-def _mark(change: Change, member_id: str) -> str:
+def _mark(change: TargetChange, member_id: str) -> str:
     if member_id not in change.nodes_before:
         return "+" if member_id in change.nodes_after else "-"
     if member_id not in change.nodes_after:
@@ -163,6 +163,6 @@ def _mark(change: Change, member_id: str) -> str:
     return " " if change.nodes_before[member_id] == change.nodes_after[member_id] else "~"
 
 
-def _weight(change: Change, member_id: str) -> str:
+def _weight(change: TargetChange, member_id: str) -> str:
     sides = (side for side in (change.nodes_before, change.nodes_after) if member_id in side)
     return " -> ".join(dict.fromkeys(f"{side[member_id].weight:g}" for side in sides))

@@ -16,7 +16,7 @@ from apportion.console.output import print_json
 from apportion.errors import BadSnapshot
 from apportion.groups.damage import Damage
 from apportion.groups.fields import parsed
-from apportion.groups.records import GroupRecord, Ownership, Target, decoded, encoded, encoded_target
+from apportion.groups.records import GroupRecord, OwnershipRecord, Target, decoded, encoded, encoded_target
 from apportion.stores.api import CoordinationStore, Put, Unchanged
 
 
@@ -70,7 +70,7 @@ async def _mended(store: CoordinationStore, found: Found, damage: Damage) -> tup
         target = Target(generation=view.revision, digest="", owners=owners)
         return Put(key=key, value=encoded_target(target)), "written anew: each keeps what it owns"
     if key.startswith(keys.own(0)[:-1]):
-        nobody = Ownership(epoch=view.revision)
+        nobody = OwnershipRecord(epoch=view.revision)
         return Put(key=key, value=encoded(nobody)), f"written anew: nobody owns it, epoch {view.revision}"
     return None, "taken away"
 

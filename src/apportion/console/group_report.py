@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from apportion.console.group_state import Found
 from apportion.console.group_steps import Standing, remarks, standing, state_of
-from apportion.console.group_story import Line
+from apportion.console.group_story import HistoryLine
 from apportion.console.output import FORMAT_VERSION, print_columns, print_json
 from apportion.groups.deaths import ended
 
@@ -113,7 +113,7 @@ def partition_member(found: Found, partition: int) -> dict[str, object]:
     }
 
 
-def print_explanation(found: Found, stands: Standing, history: Sequence[Line]) -> None:
+def print_explanation(found: Found, stands: Standing, history: Sequence[HistoryLine]) -> None:
     """Print how a partition stands, the step that it waits for, and how it came there."""
     ownership, target, leading = found.view.owned(stands.partition).ownership, found.view.target, found.view.leading
     deaths = len(ended(found.view, stands.partition))
@@ -136,7 +136,7 @@ def print_explanation(found: Found, stands: Standing, history: Sequence[Line]) -
         print(f"  revision {line.revision}: {line.source or 'nobody'} -> {line.target or 'nobody'}: {line.why}")
 
 
-def explanation_json(found: Found, stands: Standing, history: Sequence[Line]) -> None:
+def explanation_json(found: Found, stands: Standing, history: Sequence[HistoryLine]) -> None:
     """Print the same as JSON."""
     lines = [
         {"revision": each.revision, "source": each.source, "target": each.target, "why": each.why} for each in history
@@ -145,7 +145,7 @@ def explanation_json(found: Found, stands: Standing, history: Sequence[Line]) ->
     print_json("group explain", group=found.name, **one, advice=stands.advice, history=lines)
 
 
-def print_line(name: str, line: Line, *, json: bool) -> None:
+def print_line(name: str, line: HistoryLine, *, json: bool) -> None:
     """Print one change of a group, at once; as JSON it is one object a line."""
     if not json:
         print(f"{line.revision:>6}  {line.text}", flush=True)

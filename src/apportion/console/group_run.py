@@ -21,7 +21,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.group_commands import Command, Commands
+from apportion.console.group_commands import Command, RunnerCommands
 from apportion.console.group_reports import Reports
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.facade import AsyncGroup, AsyncOpening
@@ -114,7 +114,9 @@ class _Runner:
                 async with opening as group:
                     requests.group = group
                     ttl = self._ttl_seconds
-                    self._commands = Commands(self._command, seconds_left=lambda: group.seconds_left, ttl_seconds=ttl)
+                    self._commands = RunnerCommands(
+                        self._command, seconds_left=lambda: group.seconds_left, ttl_seconds=ttl
+                    )
                     self._say(None, "joined", f"{group.member_id} joined {self._name}")
                     await self._follow(group)
             except asyncio.CancelledError:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.console.files import read_bounded, write_whole
-from apportion.console.group_plan import Change, members_of, target_of
+from apportion.console.group_plan import TargetChange, members_of, target_of
 from apportion.console.group_state import Found
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.groups.records import checked_id
@@ -91,7 +91,7 @@ def basis_of(found: Found) -> Basis:
     )
 
 
-def save_plan(found: Found, change: Change, output: Path) -> None:
+def save_plan(found: Found, change: TargetChange, output: Path) -> None:
     """Write a plan for `apportion group apply`."""
     plan = MemberPlan(basis=basis_of(found), after=change.nodes_after, words=change.words, summary=change.summary)
     write_whole(output, encoded_plan(plan), what="--output")

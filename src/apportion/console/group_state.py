@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
 from apportion.groups.damage import Damage
 from apportion.groups.deaths import next_try
-from apportion.groups.records import GroupRecord, Keys, checked_group, decoded
+from apportion.groups.records import GroupKeys, GroupRecord, checked_group, decoded
 from apportion.groups.settled import is_at_rest, is_settled
 from apportion.groups.view import View
 from apportion.runtime.clock import SystemClock
@@ -118,7 +118,7 @@ async def opened(url: str, *, needs: tuple[Need, ...] = _NEEDS) -> AsyncIterator
 
 async def read(store: CoordinationStore, name: str) -> Found:
     """Read a group whole, as its members see it; `UnknownOption` names the nearest one."""
-    keys = Keys(group=checked_group(name))
+    keys = GroupKeys(group=checked_group(name))
     items = (await store.scan(keys.record)).items
     item = next((each for each in items if each.key == keys.record), None)
     if item is None:
@@ -139,7 +139,7 @@ async def read(store: CoordinationStore, name: str) -> Found:
     return Found(name=name, record=record, record_revision=item.revision, view=view)
 
 
-def _partitions(keys: Keys, scan: Scan) -> int:
+def _partitions(keys: GroupKeys, scan: Scan) -> int:
     """Return how many partitions a group has whose own record is damaged: as many as its target names owners for."""
     view = View(keys)
     view.load(scan, 0.0)

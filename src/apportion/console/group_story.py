@@ -12,14 +12,14 @@ from apportion.groups.records import (
     DRAINED,
     LEAVES,
     REPLACED,
-    Ownership,
+    OwnershipRecord,
     checked_controller,
     decoded,
     decoded_target,
     partition_of,
 )
 from apportion.groups.view import View
-from apportion.stores.api import Change, Event, Item
+from apportion.stores.api import Event, Item, StoreChange
 
 _ASKED = {
     LEAVES: "it leaves",
@@ -30,7 +30,7 @@ MAX_LISTED = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class HistoryLine:
     """One thing that changed: a member, a drain, a static, the controller, the target, a move; or a damage.
 
     Of a move: which partitions, from whom to whom (None: nobody), and why.
@@ -73,28 +73,28 @@ class Story:
         asked = {each.key.removeprefix(prefix): each.value for each in items if each.key.startswith(prefix)}
         return cls(view, asked)
 
-    def tell(self, change: Change) -> list[Line]:
+    def tell(self, change: StoreChange) -> list[HistoryLine]:
         """Return the lines of one change, and take it into the view."""
-        lines: dict[str, Line] = {}
+        lines: dict[str, HistoryLine] = {}
         ways: dict[str, _Way] = {}
         for event in change.events:
             kind, _, name = event.key.removeprefix(self.view.keys.live).partition("/")
             partition = partition_of(name, self.view.partitions) if kind == "own" else None
             with suppress(BadSnapshot):  # told below
                 if partition is not None and event.value is not None:
-                    ways[event.key] = self._way(partition, decoded(Ownership, event.value))
+                    ways[event.key] = self._way(partition, decoded(OwnershipRecord, event.value))
                 elif text := self._text(kind, name, event, change):
-                    lines[event.key] = Line(revision=change.revision, kind=kind, text=text)
+                    lines[event.key] = HistoryLine(revision=change.revision, kind=kind, text=text)
         for each in self.view.apply(change, 0.0).damaged:
             text = f"{each.key.removeprefix(self.view.keys.live)} is damaged: {each.problem}"
-            lines[each.key] = Line(revision=change.revision, kind="damage", text=text)
+            lines[each.key] = HistoryLine(revision=change.revision, kind="damage", text=text)
             ways.pop(each.key, None)
         together: dict[_Way, list[int]] = {}
         for key, way in ways.items():
             together.setdefault(way, []).append(int(key.rpartition("/")[2]))
         return [*lines.values(), *(_moved(change.revision, way, partitions) for way, partitions in together.items())]
 
-    def _text(self, kind: str, name: str, event: Event, change: Change) -> str:
+    def _text(self, kind: str, name: str, event: Event, change: StoreChange) -> str:
         if kind == "member":
             return self._member(name, event, change)
         if kind == "drain":
@@ -107,7 +107,7 @@ class Story:
             return self._target(event.value)
         return ""
 
-    def _member(self, name: str, event: Event, change: Change) -> str:
+    def _member(self, name: str, event: Event, change: StoreChange) -> str:
         if event.value is not None:
             self._endings.pop(name, None)
             return f"{name} joined (session {change.revision})"
@@ -116,7 +116,7 @@ class Story:
         session = "" if there is None else f" (session {there.session})"
         return f"{name} is gone{session}: {self._endings[name]}"
 
-    def _has_left(self, name: str, change: Change) -> bool:
+    def _has_left(self, name: str, change: StoreChange) -> bool:
         """Whether a member took its record away itself: a lease that ends takes the request to leave with it."""
         keys, touched = self.view.keys, {each.key for each in change.events}
         return keys.static(name) in touched or (name in self.asked and keys.drain(name) not in touched)
@@ -144,7 +144,7 @@ class Story:
         step = "" if target.digest else ", a step to the next one"
         return f"target {target.generation}: {moves} of {len(target.owners)} partitions change owner{step}"
 
-    def _way(self, partition: int, new: Ownership) -> _Way:
+    def _way(self, partition: int, new: OwnershipRecord) -> _Way:
         owned = self.view.owned(partition)
         old = owned.ownership
         if self.view.is_damaged(partition):
@@ -153,7 +153,7 @@ class Story:
             return _Way(source=None, target=new.owner, why="who owned it before is not kept")
         return _Way(source=old.owner, target=new.owner, why=self._why(old, new))
 
-    def _why(self, old: Ownership, new: Ownership) -> str:
+    def _why(self, old: OwnershipRecord, new: OwnershipRecord) -> str:
         if new.epoch == old.epoch:
             return "its deaths are forgiven: it was served for 60 s, or released"
         if old.owner is None:
@@ -167,7 +167,7 @@ class Story:
             return f"drain: {_ASKED.get(how, 'somebody asked it')}"
         return "target" if self.view.target is None else f"target {self.view.target.generation}"
 
-    def _takeover(self, owner: str, session: int, new: Ownership) -> str:
+    def _takeover(self, owner: str, session: int, new: OwnershipRecord) -> str:
         if new.owner is None:
             return "released: its next owner does not wait"
         if session <= self.unknown_until:
@@ -184,9 +184,11 @@ def listed(partitions: tuple[int, ...]) -> str:
     return some if more <= 0 else f"{some}, ... {more} more"
 
 
-def _moved(revision: int, way: _Way, partitions: list[int]) -> Line:
+def _moved(revision: int, way: _Way, partitions: list[int]) -> HistoryLine:
     several = tuple(sorted(partitions))
     noun = "partition" if len(several) == 1 else f"{len(several)} partitions"
     text = f"{way.source or 'nobody'} -> {way.target or 'nobody'}: {noun} {listed(several)} ({way.why})"
     source, target, why = way.source, way.target, way.why
-    return Line(revision=revision, kind="move", text=text, partitions=several, source=source, target=target, why=why)
+    return HistoryLine(
+        revision=revision, kind="move", text=text, partitions=several, source=source, target=target, why=why
+    )

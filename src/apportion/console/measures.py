@@ -9,7 +9,7 @@ from apportion.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evenness:
+class KeyEvenness:
     """How loads compare with shares proportional to weight: 1.0 is exact, for the mean over nodes by definition."""
 
     max_over_mean: float
@@ -17,22 +17,22 @@ class Evenness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Movement:
+class KeyMovement:
     """Ratios of keys that changed nodes, and that changed nodes without a cause."""
 
     moved_ratio: float
     stray_ratio: float
 
 
-def evenness(owners: Sequence[str], topology: Topology) -> Evenness:
+def evenness(owners: Sequence[str], topology: Topology) -> KeyEvenness:
     """Return how evenly keys lie on the nodes that should own some, each load over its fair share. O(keys)."""
     loads = Counter(owners)
     total = sum(node.weight for node in topology)
     relative = [loads[node.id] * total / (node.weight * len(owners)) for node in topology if node.weight > 0]
-    return Evenness(max_over_mean=max(relative), variation=pstdev(relative) / fmean(relative))
+    return KeyEvenness(max_over_mean=max(relative), variation=pstdev(relative) / fmean(relative))
 
 
-def movement(before: Sequence[str], after: Sequence[str], old: Topology, new: Topology) -> Movement:
+def movement(before: Sequence[str], after: Sequence[str], old: Topology, new: Topology) -> KeyMovement:
     """Return which keys moved between two routings of the same keys. O(keys)."""
     moves = Counter(pair for pair in zip(before, after, strict=True) if pair[0] != pair[1])
     stray = sum(
@@ -44,7 +44,7 @@ def movement(before: Sequence[str], after: Sequence[str], old: Topology, new: To
         and new[source].weight >= old[source].weight
         and new[target].weight <= old[target].weight
     )
-    return Movement(moved_ratio=moves.total() / len(before), stray_ratio=stray / len(before))
+    return KeyMovement(moved_ratio=moves.total() / len(before), stray_ratio=stray / len(before))
 
 
 def fair_bound(old: Topology, new: Topology) -> float:

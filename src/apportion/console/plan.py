@@ -12,7 +12,7 @@ from apportion.console.following import plan_assignment
 from apportion.console.key_stream import KeysFile, keys_of
 from apportion.console.outage import Outage
 from apportion.console.plan_report import print_plan, print_plan_json
-from apportion.console.source import Source
+from apportion.console.source import PlacementOptions
 from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.assignment import Spread
@@ -23,7 +23,7 @@ PENDING = 2
 
 def plan(
     *,
-    source: Source = Source(),  # noqa: B008 - a frozen value
+    source: PlacementOptions = PlacementOptions(),  # noqa: B008 - a frozen value
     assignment: Path | None = None,
     edits: Edits = Edits(),  # noqa: B008
     outage: Outage = Outage(),  # noqa: B008
@@ -51,7 +51,7 @@ def plan(
         Print one JSON object instead.
     """
     if assignment is not None:
-        if source != Source() or keys is not None or column is not None:
+        if source != PlacementOptions() or keys is not None or column is not None:
             hint = "It says nodes, partitions and replicas; leave the options of placements and keys out."
             raise InvalidInput("--assignment", str(assignment), "no nodes, placement or keys beside it", hint)
         is_pending = plan_assignment(assignment, edits, outage, output, spread=spread, json=json)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from apportion.console.key_stream import KeysFile, batches_of
 from apportion.console.output import FORMAT_VERSION, key_member
-from apportion.console.source import Source
+from apportion.console.source import PlacementOptions
 from apportion.errors import InvalidInput
 from apportion.placement.api import Placement
 from apportion.placement.change import epoch_of
@@ -19,7 +19,7 @@ from apportion.placement.frozen import Frozen
 
 def route(
     *arguments: Annotated[str, Parameter(name="KEY")],
-    source: Source = Source(),  # noqa: B008 - a frozen value
+    source: PlacementOptions = PlacementOptions(),  # noqa: B008 - a frozen value
     keys: KeysFile = None,
     column: str | None = None,
     json: bool = False,

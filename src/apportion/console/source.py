@@ -77,7 +77,7 @@ class Hashing:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Source(NodesSource, Hashing):
+class PlacementOptions(NodesSource, Hashing):
     """A placement: on nodes named here or in a file, or the one a saved table was made by."""
 
     table: Annotated[Path | None, Parameter(help="Table saved by `table export`, `table import` or `apply`.")] = None

@@ -14,7 +14,7 @@ from apportion.console.output import print_json
 from apportion.console.plan_report import print_plan, print_plan_json
 from apportion.console.ranges_csv import write_ranges
 from apportion.console.saving import read, save
-from apportion.console.source import Hashing, NodesSource, Source
+from apportion.console.source import Hashing, NodesSource, PlacementOptions
 from apportion.errors import InvalidInput
 from apportion.model.table import Table
 from apportion.placement.change import plan as plan_of
@@ -25,7 +25,7 @@ Output = Annotated[Path, Parameter(name=("--output", "-o"))]
 
 def export_table(
     *,
-    source: Source = Source(),  # noqa: B008 - a frozen value
+    source: PlacementOptions = PlacementOptions(),  # noqa: B008 - a frozen value
     output: Output = Path("table.json"),
     replicas: int | None = None,
     csv: bool = False,
@@ -118,7 +118,7 @@ async def _renewed(url: str, name: str) -> Published:
         return await Publisher(store, name).renew()
 
 
-def _exported(source: Source, replicas: int | None) -> Table:
+def _exported(source: PlacementOptions, replicas: int | None) -> Table:
     if source.table is not None:
         if replicas is not None:
             raise InvalidInput("--replicas", replicas, "nothing beside --table", "A table holds the owners it holds.")

@@ -15,7 +15,7 @@ from apportion.model.topology import Topology
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class PartitionOptions:
     """Which partitions, and how many replicas of each in which zones."""
 
     # A lone hyphen, standard input, is a value and no option.

@@ -12,7 +12,7 @@ from apportion.groups.handover import Act, Known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class PendingMove:
     """One act on one partition, and what it rests upon."""
 
     partition: int
@@ -24,23 +24,23 @@ class Move:
 class Batches:
     """Moves that wait, halves of what was refused, and what is under way; `busy` is what they are about."""
 
-    fresh: deque[Move] = field(default_factory=deque)
-    halves: deque[tuple[Move, ...]] = field(default_factory=deque)
-    sent: dict[int, tuple[Move, ...]] = field(default_factory=dict)
+    fresh: deque[PendingMove] = field(default_factory=deque)
+    halves: deque[tuple[PendingMove, ...]] = field(default_factory=deque)
+    sent: dict[int, tuple[PendingMove, ...]] = field(default_factory=dict)
     busy: set[int] = field(default_factory=set)
     last: int = 0
 
-    def moves(self) -> Iterator[Move]:
+    def moves(self) -> Iterator[PendingMove]:
         """Iterate over all moves."""
         return chain(self.fresh, *self.halves, *self.sent.values())
 
-    def next(self, width: int) -> tuple[Move, ...]:
+    def next(self, width: int) -> tuple[PendingMove, ...]:
         """Take what goes into the next commit; nothing, when nothing waits."""
         if self.halves:
             return self.halves.popleft()
         return tuple(self.fresh.popleft() for _ in range(min(width, len(self.fresh))))
 
-    def put_back(self, moves: tuple[Move, ...]) -> None:
+    def put_back(self, moves: tuple[PendingMove, ...]) -> None:
         """Let some wait for the commit after this one."""
         if moves:
             self.halves.appendleft(moves)

@@ -14,7 +14,7 @@ from apportion.errors import BadSnapshot
 from apportion.groups.fields import HINT
 from apportion.groups.records import (
     MemberRecord,
-    Ownership,
+    OwnershipRecord,
     Target,
     checked_controller,
     checked_drain,
@@ -24,7 +24,7 @@ from apportion.groups.records import (
 from apportion.stores.api import Item
 
 logger = logging.getLogger("apportion.group")
-NOBODY_OWNS = Ownership()
+NOBODY_OWNS = OwnershipRecord()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Damage:
     revision: int
     problem: str
     is_deleted: bool = False
-    good: Ownership = NOBODY_OWNS
+    good: OwnershipRecord = NOBODY_OWNS
 
 
 def log_damage(group: str, found: Iterable[Damage]) -> None:
@@ -85,11 +85,11 @@ def target_of(item: Item | None, partitions: int | None) -> Target:
     return target
 
 
-def ownership_of(item: Item | None, before: Ownership) -> Ownership:
+def ownership_of(item: Item | None, before: OwnershipRecord) -> OwnershipRecord:
     """Return an ownership record that follows the last good one; None for an item stands for one that was deleted."""
     if item is None:
         raise BadSnapshot("ownership record", None, f"one at epoch {before.epoch} or above: it was deleted", HINT)
-    after = decoded(Ownership, item.value)
+    after = decoded(OwnershipRecord, item.value)
     if max(after.epoch, after.session) > item.revision:
         expected = f"an epoch and a session of at most {item.revision}, the revision that wrote them"
         raise BadSnapshot("ownership record", max(after.epoch, after.session), expected, HINT)

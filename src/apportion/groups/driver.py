@@ -30,17 +30,17 @@ from apportion.groups.departure import AGAIN_SECONDS, Departure
 from apportion.groups.effects import Effects
 from apportion.groups.feed import GroupFeed
 from apportion.groups.holdings import Holdings
-from apportion.groups.member import Answered, Commit, Ended, Joined, MemberMachine, Quiet, Seen, Tick
+from apportion.groups.member import Commit, CommitAnswered, Ended, Joined, MemberMachine, Quiet, Seen, Tick
 from apportion.groups.membership import Membership, agree
 from apportion.groups.opening import Options
 from apportion.groups.publish_owners import publish_owners
-from apportion.groups.records import KEPT_SESSIONS, Keys
+from apportion.groups.records import KEPT_SESSIONS, GroupKeys
 from apportion.groups.session import GroupLease, Sessions
-from apportion.groups.statistics import Sight, Statistics, sight
+from apportion.groups.statistics import GroupSummary, Statistics, sight
 from apportion.groups.view import View
 from apportion.runtime.clock import Clock
 from apportion.runtime.endings import to_its_end
-from apportion.stores.api import Change, Committed, CoordinationStore, Outcome, Refused, Scan, Unknown
+from apportion.stores.api import Committed, CoordinationStore, Outcome, Refused, Scan, StoreChange, Unknown
 
 logger = logging.getLogger("apportion.group")
 _AWAY = (StoreUnavailable, StoreDenied)
@@ -48,7 +48,7 @@ _MISUSE = (DuplicateMember, InvalidInput, NotPromised, StoreClosed)
 _PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 2.0
 _LOOKS_PER_TTL = 20
-News = Change | Scan | Answered | Quiet | BaseException | None
+News = StoreChange | Scan | CommitAnswered | Quiet | BaseException | None
 
 
 class Driver:
@@ -57,7 +57,7 @@ class Driver:
     def __init__(self, store: CoordinationStore, sessions: Sessions, clock: Clock, options: Options) -> None:
         self.options = options
         record = options.record
-        self.view = View(Keys(group=options.group), record.partitions, quarantine_after=record.quarantine_after)
+        self.view = View(GroupKeys(group=options.group), record.partitions, quarantine_after=record.quarantine_after)
         # A move compares three keys at most, and all moves of a commit compare our own record.
         self._width = max(1, (store.capabilities().max_operations - 1) // 3)
         self.member = MemberMachine(self.view, options.member_id, width=self._width)
@@ -112,7 +112,7 @@ class Driver:
         self._is_leaving = True
         self._tell(None)
 
-    def sight(self) -> Sight:
+    def sight(self) -> GroupSummary:
         """Return what this member sees of its group. O(partitions)."""
         is_controller = self.controller.term is not None
         return sight(self.view, owned=len(self.holdings), is_controller=is_controller, now=self._clock.elapsed())
@@ -228,16 +228,16 @@ class Driver:
 
     def _take(self, news: News) -> None:
         """Take one piece of news; an error that nobody awaited ends the session."""
-        if isinstance(news, Change):
+        if isinstance(news, StoreChange):
             self._step(Seen(touched=self.view.apply(news, self._clock.elapsed())))
         elif isinstance(news, Scan):
             self._step(Seen(touched=self.view.load(news, self._clock.elapsed())))
-        elif isinstance(news, Answered):
+        elif isinstance(news, CommitAnswered):
             self._step(news)
         elif isinstance(news, BaseException):
             raise news
 
-    def _step(self, event: Joined | Seen | Answered | Quiet | Ended | Tick) -> None:
+    def _step(self, event: Joined | Seen | CommitAnswered | Quiet | Ended | Tick) -> None:
         """Ask the machine, and do what it says."""
         if isinstance(event, Seen):
             log_damage(self.options.group, event.touched.damaged)
@@ -289,7 +289,7 @@ class Driver:
         revision = outcome.revision if isinstance(outcome, Committed) else None
         if revision is not None:
             self.statistics.moved(commit.moves, self.view, self._clock.elapsed())
-        self._hear(Answered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))
+        self._hear(CommitAnswered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))
 
     async def _write(self, write: Write) -> None:
         outcome = await self._committed(write)

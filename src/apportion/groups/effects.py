@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from apportion.groups.deadlines import Deadlines
-from apportion.groups.handover import Me
+from apportion.groups.handover import OwnSession
 from apportion.groups.holdings import Holdings
 from apportion.groups.member import Action, Drain, Serve, Stop, Wait
 from apportion.groups.opening import Options
@@ -27,7 +27,7 @@ class Effects:
         self._view, self._options = view, options
         self._holdings, self._statistics, self._deadlines = holdings, statistics, deadlines
 
-    def act(self, actions: Sequence[Action], me: Me, now: float) -> None:
+    def act(self, actions: Sequence[Action], me: OwnSession, now: float) -> None:
         """Carry out all that is no commit: first every gain, then every loss."""
         gained: dict[int, FencingToken] = {}
         lost: list[Drain | Stop] = []
@@ -71,7 +71,7 @@ class Effects:
             then = f"it is in quarantine until: apportion group release URL {group} {partition}"
         logger.warning("%s: %d sessions ended under partition %d; %s", group, wait.deaths, partition, then)
 
-    def _token(self, action: Serve, me: Me) -> FencingToken:
+    def _token(self, action: Serve, me: OwnSession) -> FencingToken:
         resource = f"{self._options.group}/{action.partition}"
         holder = f"{me.id} {me.session}"
         return FencingToken(resource=resource, holder=holder, incarnation=self._view.incarnation, epoch=action.epoch)

@@ -20,10 +20,10 @@ from apportion.errors import StoreClosed
 from apportion.groups.handlers import Handlers
 from apportion.groups.holdings import GroupChange, Holding
 from apportion.groups.holds import block
-from apportion.groups.intake import Present
+from apportion.groups.intake import LiveMember
 from apportion.groups.opening import Opening
 from apportion.groups.participation import ANOTHER, FORKED, OPEN, OVER, Participation
-from apportion.groups.statistics import Sight, Statistics
+from apportion.groups.statistics import GroupSummary, Statistics
 from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import AsyncBlock, OnlyAsync, OnlySync, SyncBlock
 from apportion.runtime.handle import Handle
@@ -63,7 +63,7 @@ class Group(Handle):
         """How long until this member must stop, if its session is not renewed; below 0 once it had to. No I/O."""
         return self._participation.holdings.seconds_left
 
-    def sight(self) -> Sight:
+    def sight(self) -> GroupSummary:
         """Return what this member sees of its group. No I/O; O(partitions)."""
         return self._participation.driver.sight()
 
@@ -163,7 +163,7 @@ class AsyncGroup(Group):
         self._require_open()
         await self._thread.hop(self._participation.until_settled())
 
-    async def members(self) -> dict[str, Present]:
+    async def members(self) -> dict[str, LiveMember]:
         """Return who is there, by id."""
         self._require_open()
         return await self._thread.hop(self._participation.members())
@@ -215,7 +215,7 @@ class SyncGroup(Group):
         self._require_open()
         self._thread.wait(self._participation.until_settled())
 
-    def members(self) -> dict[str, Present]:
+    def members(self) -> dict[str, LiveMember]:
         """See `AsyncGroup`."""
         self._require_open()
         return self._thread.wait(self._participation.members())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from apportion.errors import ApportionError, Compacted, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.view import View
 from apportion.groups.went_back import known, lacking_in
-from apportion.stores.api import Change, CoordinationStore, Scan
+from apportion.stores.api import CoordinationStore, Scan, StoreChange
 
 AGAIN_SECONDS = 0.25
 
@@ -23,7 +23,7 @@ class GroupFeed:
         store: CoordinationStore,
         view: View,
         *,
-        heard: Callable[[Change | Scan], None],
+        heard: Callable[[StoreChange | Scan], None],
         troubled: Callable[[ApportionError], None],
     ) -> None:
         self._store, self._view, self._heard, self._troubled = store, view, heard, troubled

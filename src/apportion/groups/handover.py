@@ -11,7 +11,7 @@ Source: the transitions were explored exhaustively before (see `models/`), after
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from apportion.groups.records import Keys, Ownership, encoded
+from apportion.groups.records import GroupKeys, OwnershipRecord, encoded
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
 
@@ -25,7 +25,7 @@ class Phase(Enum):
     GIVING = auto()  # a commit that makes another the owner is under way
 
 
-class Event(Enum):
+class HandOverEvent(Enum):
     """What became known: how the record stands and whether the target names us, or what came of our own doing."""
 
     WANTED_FREE = auto()
@@ -55,29 +55,29 @@ class Act(Enum):
     ABSOLVE = auto()
 
 
-TRANSITIONS: dict[tuple[Phase, Event], tuple[Act | None, Phase]] = {
-    (Phase.IDLE, Event.WANTED_FREE): (Act.CLAIM, Phase.ASKING),
-    (Phase.IDLE, Event.WANTED_ORPHANED): (Act.TAKE_OVER, Phase.ASKING),
-    (Phase.IDLE, Event.WANTED_GRANTED): (Act.SERVE, Phase.SERVING),
-    (Phase.IDLE, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING),
-    (Phase.IDLE, Event.UNWANTED_GRANTED): (Act.GIVE, Phase.GIVING),
-    (Phase.IDLE, Event.UNWANTED_USED): (Act.GIVE, Phase.GIVING),
-    (Phase.ASKING, Event.DONE): (Act.SERVE, Phase.SERVING),
-    (Phase.ASKING, Event.FAILED): (None, Phase.IDLE),
-    (Phase.GIVING, Event.DONE): (None, Phase.IDLE),
-    (Phase.GIVING, Event.FAILED): (None, Phase.IDLE),
-    (Phase.SERVING, Event.UNWANTED_USED): (Act.DRAIN, Phase.DRAINING),
-    (Phase.SERVING, Event.PROVEN): (Act.ABSOLVE, Phase.SERVING),
-    (Phase.SERVING, Event.TAKEN): (Act.STOP, Phase.DRAINING),
-    (Phase.SERVING, Event.OVER): (Act.STOP, Phase.DRAINING),
-    (Phase.DRAINING, Event.QUIET): (None, Phase.IDLE),
-    (Phase.ASKING, Event.OVER): (None, Phase.IDLE),
-    (Phase.GIVING, Event.OVER): (None, Phase.IDLE),
+TRANSITIONS: dict[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]] = {
+    (Phase.IDLE, HandOverEvent.WANTED_FREE): (Act.CLAIM, Phase.ASKING),
+    (Phase.IDLE, HandOverEvent.WANTED_ORPHANED): (Act.TAKE_OVER, Phase.ASKING),
+    (Phase.IDLE, HandOverEvent.WANTED_GRANTED): (Act.SERVE, Phase.SERVING),
+    (Phase.IDLE, HandOverEvent.WANTED_USED): (Act.RENUMBER, Phase.ASKING),
+    (Phase.IDLE, HandOverEvent.UNWANTED_GRANTED): (Act.GIVE, Phase.GIVING),
+    (Phase.IDLE, HandOverEvent.UNWANTED_USED): (Act.GIVE, Phase.GIVING),
+    (Phase.ASKING, HandOverEvent.DONE): (Act.SERVE, Phase.SERVING),
+    (Phase.ASKING, HandOverEvent.FAILED): (None, Phase.IDLE),
+    (Phase.GIVING, HandOverEvent.DONE): (None, Phase.IDLE),
+    (Phase.GIVING, HandOverEvent.FAILED): (None, Phase.IDLE),
+    (Phase.SERVING, HandOverEvent.UNWANTED_USED): (Act.DRAIN, Phase.DRAINING),
+    (Phase.SERVING, HandOverEvent.PROVEN): (Act.ABSOLVE, Phase.SERVING),
+    (Phase.SERVING, HandOverEvent.TAKEN): (Act.STOP, Phase.DRAINING),
+    (Phase.SERVING, HandOverEvent.OVER): (Act.STOP, Phase.DRAINING),
+    (Phase.DRAINING, HandOverEvent.QUIET): (None, Phase.IDLE),
+    (Phase.ASKING, HandOverEvent.OVER): (None, Phase.IDLE),
+    (Phase.GIVING, HandOverEvent.OVER): (None, Phase.IDLE),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
+class OwnSession:
     """A member in one session, which is the revision of its member record."""
 
     id: str
@@ -94,11 +94,11 @@ class Known:
     `is_proven` that we have served for a minute since.
     """
 
-    record: Ownership
+    record: OwnershipRecord
     revision: int
     session: int | None
     is_wanted: bool
-    receiver: Me | None = None
+    receiver: OwnSession | None = None
     stays: Compare | None = None
     ended: tuple[int, ...] = ()
     waits: bool = False
@@ -120,44 +120,44 @@ class HandOver:
     phase: Phase = Phase.IDLE
     served: int = 0
 
-    def look(self, known: Known, me: Me) -> "tuple[HandOver, Act | None]":
+    def look(self, known: Known, me: OwnSession) -> "tuple[HandOver, Act | None]":
         """Take what is known now; return what becomes of it, and what to do."""
         event = standing(known, me, self)
         return (self, None) if event is None else self.step(event, epoch=known.record.epoch)
 
-    def step(self, event: Event, *, epoch: int = 0) -> "tuple[HandOver, Act | None]":
+    def step(self, event: HandOverEvent, *, epoch: int = 0) -> "tuple[HandOver, Act | None]":
         """Take one event; return what becomes of it, and what to do. `epoch` is what would be served or given.
 
         >>> HandOver().step(Event.WANTED_FREE)[1]
         <Act.CLAIM: 1>
         """
         act, phase = TRANSITIONS.get((self.phase, event), (None, self.phase))
-        served = epoch if act in (Act.SERVE, Act.GIVE) else 0 if event is Event.OVER else self.served
+        served = epoch if act in (Act.SERVE, Act.GIVE) else 0 if event is HandOverEvent.OVER else self.served
         return HandOver(phase=phase, served=served), act
 
 
-def standing(known: Known, me: Me, now: HandOver) -> Event | None:
+def standing(known: Known, me: OwnSession, now: HandOver) -> HandOverEvent | None:
     """Say how a record stands; None when it is nothing to us."""
     record = known.record
     if (record.owner, record.session) != (me.id, me.session):
         return _foreign(known, now)
     if record.epoch > now.served:
-        return Event.WANTED_GRANTED if known.is_wanted else Event.UNWANTED_GRANTED
+        return HandOverEvent.WANTED_GRANTED if known.is_wanted else HandOverEvent.UNWANTED_GRANTED
     if known.is_wanted:
-        return Event.PROVEN if known.is_proven and now.phase is Phase.SERVING else Event.WANTED_USED
-    return Event.UNWANTED_USED
+        return HandOverEvent.PROVEN if known.is_proven and now.phase is Phase.SERVING else HandOverEvent.WANTED_USED
+    return HandOverEvent.UNWANTED_USED
 
 
-def _foreign(known: Known, now: HandOver) -> Event | None:
+def _foreign(known: Known, now: HandOver) -> HandOverEvent | None:
     record = known.record
     if now.phase is Phase.SERVING:
-        return Event.TAKEN
+        return HandOverEvent.TAKEN
     if not known.is_wanted or not known.is_free or known.waits:
         return None
-    return Event.WANTED_FREE if record.owner is None else Event.WANTED_ORPHANED
+    return HandOverEvent.WANTED_FREE if record.owner is None else HandOverEvent.WANTED_ORPHANED
 
 
-def outcome(act: Act, known: Known, me: Me) -> Ownership:
+def outcome(act: Act, known: Known, me: OwnSession) -> OwnershipRecord:
     """Return the record that an act writes. The epoch grows with each, but where the owner stays."""
     record = known.record
     if act is Act.ABSOLVE:
@@ -169,7 +169,7 @@ def outcome(act: Act, known: Known, me: Me) -> Ownership:
     return replace(after, owner=None, session=0) if to is None else replace(after, owner=to.id, session=to.session)
 
 
-def request(act: Act, partition: int, known: Known, me: Me, keys: Keys) -> tuple[tuple[Compare, ...], Put]:
+def request(act: Act, partition: int, known: Known, me: OwnSession, keys: GroupKeys) -> tuple[tuple[Compare, ...], Put]:
     """Return what an act's commit compares, and what it writes."""
     own = keys.own(partition)
     when: dict[str, Compare] = {

@@ -23,18 +23,18 @@ from apportion.groups.damage import (
 )
 from apportion.groups.records import (
     MAX_PARTITIONS,
-    Keys,
+    GroupKeys,
     MemberRecord,
-    Ownership,
+    OwnershipRecord,
     Target,
     is_id,
     partition_of,
 )
-from apportion.stores.api import Absent, Change, Compare, Item, Put, Scan, Unchanged
+from apportion.stores.api import Absent, Compare, Item, Put, Scan, StoreChange, Unchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class LiveMember:
     """A member that is there: its session, its record, the lease that keeps it there, and since when we see it."""
 
     session: int
@@ -44,10 +44,10 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owned:
+class SeenOwnership:
     """An ownership record, the revision that wrote it, and since when we see this owner at this epoch."""
 
-    ownership: Ownership
+    ownership: OwnershipRecord
     revision: int
     since: float
 
@@ -61,7 +61,7 @@ class Leading:
 
 
 @dataclass(slots=True, kw_only=True)
-class Touched:
+class IntakeChanges:
     """What was new: some partitions, who is there, what should be; and which records are damaged."""
 
     partitions: set[int] = field(default_factory=set)
@@ -73,7 +73,7 @@ class Touched:
 Value = TypeVar("Value")
 _KEPT_SESSIONS = 4_096
 _NOTHING = MemberRecord(nonce="", weight=0.0)  # what a damaged record of a member says
-_UNSEEN = Owned(ownership=NOBODY_OWNS, revision=0, since=0.0)
+_UNSEEN = SeenOwnership(ownership=NOBODY_OWNS, revision=0, since=0.0)
 
 
 class Intake:
@@ -84,20 +84,20 @@ class Intake:
     process lives on, or that left, `damaged` has records by key.
     """
 
-    def __init__(self, keys: Keys, partitions: int | None = None, *, quarantine_after: int | None = None) -> None:
+    def __init__(self, keys: GroupKeys, partitions: int | None = None, *, quarantine_after: int | None = None) -> None:
         self.keys = keys
         self.partitions = MAX_PARTITIONS if partitions is None else partitions
         self.quarantine_after = quarantine_after
         self._count = partitions
         self.revision = 0
         self.incarnation = 0
-        self.members: dict[str, Present] = {}
+        self.members: dict[str, LiveMember] = {}
         self.drains: dict[str, Item] = {}
         self.statics: dict[str, tuple[MemberRecord, int]] = {}
         self.leading: Leading | None = None
         self.target: Target | None = None
         self.target_revision = 0
-        self.own: dict[int, Owned] = {}
+        self.own: dict[int, SeenOwnership] = {}
         self.moves = 0
         self.gone: dict[int, float] = {}
         self.lived: dict[int, None] = {}  # in the order in which they were named
@@ -105,9 +105,9 @@ class Intake:
         self._written: dict[str, int] = {}  # which revision wrote what is about members
         self._wanted: dict[str, frozenset[int]] = {}
 
-    def load(self, scan: Scan, now: float) -> Touched:
+    def load(self, scan: Scan, now: float) -> IntakeChanges:
         """Take all that is there in the place of what was; what is not new keeps its time, our newer commits stay."""
-        touched = Touched()
+        touched = IntakeChanges()
         if scan.incarnation != self.incarnation:  # revisions of another life say nothing of this one's
             self._forget()
         there = {item.key for item in scan.items}
@@ -119,9 +119,9 @@ class Intake:
         self.revision, self.incarnation = max(self.revision, scan.revision), scan.incarnation
         return touched
 
-    def apply(self, change: Change, now: float) -> Touched:
+    def apply(self, change: StoreChange, now: float) -> IntakeChanges:
         """Take what one commit changed; what our own later commits changed is newer, and stays."""
-        touched = Touched()
+        touched = IntakeChanges()
         for event in change.events:
             item = None
             if event.value is not None:
@@ -130,15 +130,15 @@ class Intake:
         self.revision = max(self.revision, change.revision)
         return touched
 
-    def wrote(self, puts: Iterable[Put], revision: int, now: float) -> Touched:
+    def wrote(self, puts: Iterable[Put], revision: int, now: float) -> IntakeChanges:
         """Take what a commit of our own wrote, before any watch shows it."""
-        touched = Touched()
+        touched = IntakeChanges()
         for put in puts:
             item = Item(key=put.key, value=put.value, revision=revision, lease=put.lease)
             self._take(put.key, item, revision, now, touched)
         return touched
 
-    def owned(self, partition: int) -> Owned:
+    def owned(self, partition: int) -> SeenOwnership:
         """Return who owns a partition."""
         return self.own.get(partition, _UNSEEN)
 
@@ -183,7 +183,7 @@ class Intake:
             return self.owned(int(name)).revision
         return self.target_revision if kind == "target" else 0
 
-    def _take(self, key: str, item: Item | None, revision: int, now: float, touched: Touched) -> None:
+    def _take(self, key: str, item: Item | None, revision: int, now: float, touched: IntakeChanges) -> None:
         """Take what a key became at a revision, if that is news."""
         kind, name = self._place(key)
         if kind == "own":
@@ -193,7 +193,7 @@ class Intake:
         elif kind:
             touched.members |= self._take_member(kind, name, item, now, touched)
 
-    def _take_member(self, kind: str, name: str, item: Item | None, now: float, touched: Touched) -> bool:
+    def _take_member(self, kind: str, name: str, item: Item | None, now: float, touched: IntakeChanges) -> bool:
         """Take what is about members; whether anything is new."""
         before = self._about(name)
         key = self.keys.controller if kind == "controller" else f"{self.keys.live}{kind}/{name}"
@@ -209,7 +209,7 @@ class Intake:
             self._set_member(kind, name, None, now)
             self._note(key, item.revision if item else 0, error, touched)
             if kind == "member" and item is not None:
-                self.members[name] = Present(session=item.revision, record=_NOTHING, lease=item.lease, since=now)
+                self.members[name] = LiveMember(session=item.revision, record=_NOTHING, lease=item.lease, since=now)
         return before != self._about(name)
 
     def _note_gone(self, name: str, now: float) -> None:
@@ -234,7 +234,7 @@ class Intake:
     def _about(self, name: str) -> tuple[object, ...]:
         return self.members.get(name), self.drains.get(name), self.statics.get(name), self.leading
 
-    def _take_own(self, partition: int, item: Item | None, revision: int, now: float, touched: Touched) -> None:
+    def _take_own(self, partition: int, item: Item | None, revision: int, now: float, touched: IntakeChanges) -> None:
         old, key = self.owned(partition), self.keys.own(partition)
         damage = self.damaged.get(key)
         is_known = not old.revision if damage is None else damage.is_deleted
@@ -245,15 +245,15 @@ class Intake:
             ownership = ownership_of(item, good)
             self.damaged.pop(key, None)
         except BadSnapshot as error:
-            ownership = Ownership(epoch=good.epoch)
+            ownership = OwnershipRecord(epoch=good.epoch)
             self._note(key, revision, error, touched, is_deleted=item is None, good=good)
         is_same = (ownership.owner, ownership.session) == (old.ownership.owner, old.ownership.session)
         since = old.since if is_same and old.revision else now
-        self.own[partition] = Owned(ownership=ownership, revision=revision, since=since)
+        self.own[partition] = SeenOwnership(ownership=ownership, revision=revision, since=since)
         self.moves += 1
         touched.partitions.add(partition)
 
-    def _take_target(self, item: Item | None, revision: int, touched: Touched) -> None:
+    def _take_target(self, item: Item | None, revision: int, touched: IntakeChanges) -> None:
         """Take a target; in the place of one that is damaged, or was deleted, the one before stays."""
         if revision <= self.target_revision or (item is None and not self.target_revision):
             return
@@ -271,10 +271,10 @@ class Intake:
         key: str,
         revision: int,
         error: BadSnapshot,
-        touched: Touched,
+        touched: IntakeChanges,
         *,
         is_deleted: bool = False,
-        good: Ownership = NOBODY_OWNS,
+        good: OwnershipRecord = NOBODY_OWNS,
     ) -> None:
         """Keep that a record is damaged, and say so once."""
         self.damaged[key] = Damage(key=key, revision=revision, problem=error.problem, is_deleted=is_deleted, good=good)
@@ -295,7 +295,7 @@ def _keep(sessions: dict[int, Value], new: dict[int, Value]) -> None:
         del sessions[next(iter(sessions))]
 
 
-def _present(item: Item, old: Present | None, now: float) -> Present:
+def _present(item: Item, old: LiveMember | None, now: float) -> LiveMember:
     if old is not None and old.session == item.revision:
         return old
-    return Present(session=item.revision, record=member_of(item), lease=item.lease, since=now)
+    return LiveMember(session=item.revision, record=member_of(item), lease=item.lease, since=now)

@@ -9,10 +9,10 @@ comes is the driver's to bound, and counts as a failure: `handover` makes that s
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from apportion.groups.batches import Batches, Move
+from apportion.groups.batches import Batches, PendingMove
 from apportion.groups.deaths import HEALTHY_SECONDS, ended, next_try
-from apportion.groups.handover import Act, Event, HandOver, Known, Me, Phase, outcome, request
-from apportion.groups.intake import Touched
+from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, outcome, request
+from apportion.groups.intake import IntakeChanges
 from apportion.groups.view import View
 from apportion.stores.api import Compare, Put
 
@@ -37,11 +37,11 @@ class Joined:
 class Seen:
     """The view has taken what the store showed."""
 
-    touched: Touched
+    touched: IntakeChanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class CommitAnswered:
     """A batch happened at a revision, or did not (None): refused (so it may do in halves), or nobody knows."""
 
     batch: int
@@ -71,7 +71,7 @@ class Commit:
     """To be committed whole: several moves."""
 
     batch: int
-    moves: tuple[Move, ...]
+    moves: tuple[PendingMove, ...]
     when: tuple[Compare, ...]
     puts: tuple[Put, ...]
 
@@ -117,7 +117,7 @@ class MemberMachine:
     """
 
     def __init__(self, view: View, member_id: str, *, width: int, ways: int = 4) -> None:
-        self.me = Me(id=member_id, session=0)
+        self.me = OwnSession(id=member_id, session=0)
         self._view = view
         self._width, self._ways = width, ways
         self._hands: dict[int, HandOver] = {}
@@ -143,22 +143,22 @@ class MemberMachine:
         """Return when a `Tick` is due, None if none is."""
         return min(self._again.values(), default=None)
 
-    def step(self, event: "Joined | Seen | Answered | Quiet | Ended | Tick", now: float) -> tuple[Action, ...]:
+    def step(self, event: "Joined | Seen | CommitAnswered | Quiet | Ended | Tick", now: float) -> tuple[Action, ...]:
         """Take one event; return what must be done, in order."""
         actions: list[Action] = []
         match event:
             case Joined(session=session):
-                self.me = Me(id=self.me.id, session=session)
+                self.me = OwnSession(id=self.me.id, session=session)
                 ours = {each for each, owned in self._view.own.items() if owned.ownership.owner == self.me.id}
                 self._look(self._near() | ours, now, actions)  # others may have given us some before we knew
             case Seen(touched=touched):
                 everything = touched.members or touched.target
                 self._look(self._near() | touched.partitions if everything else touched.partitions, now, actions)
-            case Answered():
+            case CommitAnswered():
                 self._answered(event, now, actions)
             case Quiet(partitions=partitions):
                 for partition in sorted(partitions):
-                    self._advance(partition, Event.QUIET, actions)
+                    self._advance(partition, HandOverEvent.QUIET, actions)
                 self._look(partitions, now, actions)
             case Ended():
                 self._end(actions)
@@ -189,7 +189,7 @@ class MemberMachine:
                 self._become(partition, after, known.record.epoch, act, actions)
                 if act is not None and act not in _AT_HOME:
                     self._batches.busy.add(partition)
-                    self._batches.fresh.append(Move(partition=partition, act=act, known=known))
+                    self._batches.fresh.append(PendingMove(partition=partition, act=act, known=known))
 
     def _known(self, partition: int, now: float) -> Known:
         view, owned = self._view, self._view.owned(partition)
@@ -207,7 +207,7 @@ class MemberMachine:
             revision=owned.revision,
             session=view.session(record.owner),
             is_wanted=wanted == self.me.id and not view.is_damaged(partition),
-            receiver=None if wanted is None or session is None else Me(id=wanted, session=session),
+            receiver=None if wanted is None or session is None else OwnSession(id=wanted, session=session),
             stays=None
             if wanted is None or session is None or wanted in leave
             else view.as_seen(view.keys.drain(wanted)),
@@ -223,7 +223,7 @@ class MemberMachine:
             actions.append(Wait(partition=partition, deaths=len(known.ended), until=until))
 
     def _advance(
-        self, partition: int, event: Event, actions: list[Action], *, epoch: int = 0, after: Act = Act.SERVE
+        self, partition: int, event: HandOverEvent, actions: list[Action], *, epoch: int = 0, after: Act = Act.SERVE
     ) -> None:
         hand, act = self._hand(partition).step(event, epoch=epoch)
         self._become(partition, hand, epoch, act, actions, after=after)
@@ -249,7 +249,7 @@ class MemberMachine:
         elif act is Act.STOP:
             actions.append(Stop(partition=partition))
 
-    def _answered(self, answer: Answered, now: float, actions: list[Action]) -> None:
+    def _answered(self, answer: CommitAnswered, now: float, actions: list[Action]) -> None:
         moves = self._batches.sent.pop(answer.batch, None)
         if moves is None:
             return  # of a session that is over
@@ -260,7 +260,7 @@ class MemberMachine:
                 self._batches.busy.discard(move.partition)
                 epoch = outcome(move.act, move.known, self.me).epoch
                 if move.act is not Act.ABSOLVE:
-                    self._advance(move.partition, Event.DONE, actions, epoch=epoch, after=move.act)
+                    self._advance(move.partition, HandOverEvent.DONE, actions, epoch=epoch, after=move.act)
             self._look([move.partition for move in moves], now, actions)
             return
         fresh = tuple(move for move in moves if self._rests(move))
@@ -278,7 +278,7 @@ class MemberMachine:
         self._fail(stale, now, actions)
         self._look([move.partition for move in stale], now, actions)
 
-    def _rests(self, move: Move) -> bool:
+    def _rests(self, move: PendingMove) -> bool:
         """Whether what a move rests upon is still all that is known."""
         view, known = self._view, move.known
         receiver = known.receiver
@@ -289,21 +289,21 @@ class MemberMachine:
             and (known.stays is None or view.as_seen(known.stays.key) == known.stays)
         )
 
-    def _fail(self, moves: Sequence[Move], now: float, actions: list[Action]) -> None:
+    def _fail(self, moves: Sequence[PendingMove], now: float, actions: list[Action]) -> None:
         for move in moves:
             self._batches.busy.discard(move.partition)
-            self._advance(move.partition, Event.FAILED, actions)
+            self._advance(move.partition, HandOverEvent.FAILED, actions)
             self._again[move.partition] = now + AGAIN_SECONDS
 
     def _end(self, actions: list[Action]) -> None:
         for partition in sorted(self._hands):
-            self._advance(partition, Event.OVER, actions)
+            self._advance(partition, HandOverEvent.OVER, actions)
         self._batches = Batches(last=self._batches.last)
         self._again.clear()
         self._in_doubt.clear()
-        self.me = Me(id=self.me.id, session=0)
+        self.me = OwnSession(id=self.me.id, session=0)
 
-    def _request(self, move: Move) -> tuple[tuple[Compare, ...], Put]:
+    def _request(self, move: PendingMove) -> tuple[tuple[Compare, ...], Put]:
         return request(move.act, move.partition, move.known, self.me, self._view.keys)
 
     def _commits(self) -> Iterator[Commit]:

@@ -21,13 +21,13 @@ from apportion.errors import (
     shown,
 )
 from apportion.groups.deaths import ended
-from apportion.groups.handover import Act, Known, Me, request
+from apportion.groups.handover import Act, Known, OwnSession, request
 from apportion.groups.opening import Options
 from apportion.groups.records import (
     LEAVES,
     REPLACED,
+    GroupKeys,
     GroupRecord,
-    Keys,
     MemberRecord,
     decoded,
     encoded,
@@ -141,7 +141,7 @@ class Membership:
     def _freed(self, partitions: Iterable[int]) -> tuple[list[Compare], list[Put]]:
         """Return the compares and puts that let nobody own some partitions."""
         view, when, puts = self._view, dict[str, Compare](), list[Put]()
-        me = Me(id=self._options.member_id, session=self.session or 0)
+        me = OwnSession(id=self._options.member_id, session=self.session or 0)
         for partition in partitions:
             owned = view.owned(partition)
             known = Known(
@@ -245,7 +245,7 @@ async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> in
     A record that is damaged is made anew; then the target says how many partitions there are. A record that differs
     from ours in that number alone is damaged too if the target agrees with us: a resize changes both in one commit.
     """
-    keys = Keys(group=group)
+    keys = GroupKeys(group=group)
     while True:
         found = {item.key: item for item in (await store.scan(keys.record)).items}.get(keys.record)
         there = None if found is None else _agreed(found.value)
@@ -285,7 +285,7 @@ def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
             raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
 
 
-async def _owners_in_target(store: CoordinationStore, keys: Keys) -> int | None:
+async def _owners_in_target(store: CoordinationStore, keys: GroupKeys) -> int | None:
     """Return for how many partitions the target names owners, None without one."""
     view = View(keys)
     view.load(await store.scan(keys.target), 0.0)

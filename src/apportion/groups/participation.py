@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
-from apportion.groups.intake import Present
+from apportion.groups.intake import LiveMember
 from apportion.groups.opening import Options
 from apportion.groups.reasons import joins_after, leaves_after, not_owned
 from apportion.groups.session import SharedSessions
@@ -118,7 +118,7 @@ class Participation:
             await self.driver.turn()
         self._tell()
 
-    async def members(self) -> dict[str, Present]:
+    async def members(self) -> dict[str, LiveMember]:
         """Return who is there, as this process sees it."""
         return dict(sorted(self.driver.view.members.items()))
 

@@ -39,12 +39,12 @@ KEPT_SESSIONS = 16
 NOBODY = 0xFFFF
 MAX_MEMBERS = NOBODY
 LEAVES, REPLACED, DRAINED = REQUESTS = (b"leaves", b"replaced", b"drained")
-Value = TypeVar("Value", "GroupRecord", "MemberRecord", "Ownership")
+Value = TypeVar("Value", "GroupRecord", "MemberRecord", "OwnershipRecord")
 Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
+class GroupKeys:
     """The keys of one group."""
 
     group: str
@@ -122,7 +122,7 @@ class MemberRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
+class OwnershipRecord:
     """Who owns a partition (None: nobody), in which session, since which epoch.
 
     `ended` lists the last sessions in a row that ended under it, each soon after it took the partition; see `deaths`.
@@ -153,7 +153,7 @@ class Target:
         return None if self.is_paused else self.owners[partition]
 
 
-def encoded(value: GroupRecord | MemberRecord | Ownership) -> bytes:
+def encoded(value: GroupRecord | MemberRecord | OwnershipRecord) -> bytes:
     """Return the bytes of a record."""
     return json.dumps(asdict(value), separators=(",", ":"), sort_keys=True).encode()
 
@@ -327,7 +327,7 @@ _READERS: dict[type, tuple[Mapping[str, Reader[object]], frozenset[str]]] = {
         },
         frozenset({"nonce"}),
     ),
-    Ownership: (
+    OwnershipRecord: (
         {
             "owner": fields.optional(fields.member_id),
             "session": _EPOCH,

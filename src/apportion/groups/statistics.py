@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from apportion.groups.batches import Move
+from apportion.groups.batches import PendingMove
 from apportion.groups.deaths import next_try
 from apportion.groups.handover import Act
 from apportion.groups.settled import is_settled
@@ -43,7 +43,7 @@ class Statistics:
         self.lost += len(partitions)
         self._lost_at.update((partition, now) for partition in partitions)
 
-    def moved(self, moves: tuple[Move, ...], view: View, now: float) -> None:
+    def moved(self, moves: tuple[PendingMove, ...], view: View, now: float) -> None:
         """Count moves that happened."""
         for move in moves:
             if move.act is Act.GIVE and move.partition in self._lost_at:
@@ -53,7 +53,7 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class GroupSummary:
     """A member's view of its group: drifting are the partitions that do not belong to whom the target names.
 
     Crash-looping are those without an owner because of deaths: their next owner waits. Quarantined ones wait for
@@ -70,13 +70,13 @@ class Sight:
     is_controller: bool
 
 
-def sight(view: View, *, owned: int, is_controller: bool, now: float) -> Sight:
+def sight(view: View, *, owned: int, is_controller: bool, now: float) -> GroupSummary:
     """Return what a member sees now. O(partitions)."""
     target = view.target
     wanted = (None,) * view.partitions if target is None or target.is_paused else target.owners
     records = [view.owned(partition).ownership for partition in range(view.partitions)]
     waits = [next_try(view, partition) for partition, record in enumerate(records) if record.ended]
-    return Sight(
+    return GroupSummary(
         members=len(view.members),
         owned=owned,
         generation=0 if target is None else target.generation,

@@ -3,8 +3,8 @@
 Refuses: to judge records; `intake` does, and a record that cannot be right says nothing here.
 """
 
-from apportion.groups.intake import Intake, Owned
-from apportion.groups.records import Ownership
+from apportion.groups.intake import Intake, SeenOwnership
+from apportion.groups.records import OwnershipRecord
 
 
 class View(Intake):
@@ -22,11 +22,11 @@ class View(Intake):
         there = self.members.get(member_id) if member_id is not None else None
         return None if there is None else there.session
 
-    def is_live(self, ownership: Ownership) -> bool:
+    def is_live(self, ownership: OwnershipRecord) -> bool:
         """Whether the session that owns something still lives."""
         return ownership.owner is not None and self.session(ownership.owner) == ownership.session
 
-    def gone_at(self, owned: Owned) -> float:
+    def gone_at(self, owned: SeenOwnership) -> float:
         """Return when this process saw the owner's session gone; the first look at the record, if not earlier."""
         return max(owned.since, self.gone.get(owned.ownership.session, owned.since))
 

@@ -25,7 +25,7 @@ class Executes(Protocol):
         ...
 
 
-class Rows(Protocol):
+class SqlRows(Protocol):
     """What a statement returned: a foreign library's values, whose types the statement knows."""
 
     def fetchall(self) -> list[Any]:
@@ -41,9 +41,9 @@ class RunsSync(Protocol):
         ...
 
 
-def run(connection: Executes, statement: str, values: Mapping[str, str]) -> Rows:
+def run(connection: Executes, statement: str, values: Mapping[str, str]) -> SqlRows:
     """Run a statement, whose values are named as in `:name`, whatever rows or cursors the connection makes."""
-    rows: Rows
+    rows: SqlRows
     if _is(connection, "sqlalchemy", "Connection"):
         rows = connection.execute(sys.modules["sqlalchemy"].text(statement), values)
     elif _is(connection, "psycopg", "Connection"):

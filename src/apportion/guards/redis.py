@@ -37,7 +37,7 @@ return {{1, result}}
 _SET = "return redis.call('SET', KEYS[1], ARGV[1])"
 
 
-class Commands(Protocol):
+class RedisCommands(Protocol):
     """The part of a Redis client that is used: `redis.Redis`, `redis.RedisCluster` and their twins for asyncio."""
 
     def execute_command(self, *words: Any) -> Any:  # noqa: ANN401 - a library's types
@@ -64,25 +64,25 @@ class RedisGuard:
         self._fence_key = fence_key
 
     def run(
-        self, client: Commands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
+        self, client: RedisCommands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
         args: Sequence[Argument] = (),
     ) -> Any:  # noqa: ANN401 - what the script returns  # fmt: skip
         """Run a script in Lua under `token`, and return what it returns, or raise `Fenced`."""
         return _result(client.execute_command(*self._call(token, script, keys, args)), token)
 
     async def run_async(
-        self, client: Commands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
+        self, client: RedisCommands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
         args: Sequence[Argument] = (),
     ) -> Any:  # noqa: ANN401 - what the script returns  # fmt: skip
         """Do the same with a client of `redis.asyncio`."""
         reply = client.execute_command(*self._call(token, script, keys, args))
         return _result(await reply if isinstance(reply, Awaitable) else reply, token)
 
-    def set(self, client: Commands, token: FencingToken, key: str | bytes, value: Argument) -> None:
+    def set(self, client: RedisCommands, token: FencingToken, key: str | bytes, value: Argument) -> None:
         """Write one value under `token`, or raise `Fenced`."""
         self.run(client, token, _SET, [key], [value])
 
-    async def set_async(self, client: Commands, token: FencingToken, key: str | bytes, value: Argument) -> None:
+    async def set_async(self, client: RedisCommands, token: FencingToken, key: str | bytes, value: Argument) -> None:
         """Do the same with a client of `redis.asyncio`."""
         await self.run_async(client, token, _SET, [key], [value])
 

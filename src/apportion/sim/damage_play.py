@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from apportion.errors import ApportionError, BadSnapshot
 from apportion.groups.damage import controller_of, drain_of, member_of, ownership_of, static_of
-from apportion.groups.records import Ownership, encoded
+from apportion.groups.records import OwnershipRecord, encoded
 from apportion.sim import living
 from apportion.sim.group_play import GroupPlay
 from apportion.sim.groups import TokensAreUnique
@@ -67,7 +67,7 @@ class DamagePlay(GroupPlay):
         scan = await store.scan("live/")
         when, is_own = [Unchanged(key=item.key, revision=item.revision)], split(item.key)[1] == "own"
         if is_own:
-            mended = Put(key=item.key, value=encoded(Ownership(epoch=scan.revision)))
+            mended = Put(key=item.key, value=encoded(OwnershipRecord(epoch=scan.revision)))
             await store.commit(when=when, puts=[mended])
         else:
             await store.commit(when=when, deletes=[item.key])
@@ -84,7 +84,7 @@ def _is_right(item: Item) -> bool:
 
 
 _READS: dict[str, Callable[[Item], object]] = {
-    "own": lambda item: ownership_of(item, Ownership()),
+    "own": lambda item: ownership_of(item, OwnershipRecord()),
     "drain": drain_of,
     "static": static_of,
     "member": member_of,

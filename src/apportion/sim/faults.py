@@ -21,13 +21,13 @@ from apportion.sim.process import CURRENT, outside
 from apportion.sim.troubles import Troubles
 from apportion.stores import (
     Capabilities,
-    Change,
     Compare,
     CoordinationStore,
     Lease,
     Outcome,
     Put,
     Scan,
+    StoreChange,
     Unknown,
 )
 
@@ -109,7 +109,7 @@ class FaultyStore:
         troubles.record(Answered(at=self._now(), call=call, outcome=outcome))
         return outcome
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """See `CoordinationStore`."""
         troubles = self._troubles
         number = troubles.number()

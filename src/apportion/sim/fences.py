@@ -26,7 +26,7 @@ from apportion.sim.waits import waits
 Fence = tuple[Any, str, Callable[..., Any]]
 
 
-class Source(Protocol):
+class FencedWorld(Protocol):
     """What the fences ask a world for."""
 
     def elapsed(self) -> float:
@@ -71,7 +71,7 @@ def _for_thread(thread: int, replacement: Callable[..., Any], original: Callable
     return _choose
 
 
-def fences_of(source: Source) -> list[Fence]:
+def fences_of(source: FencedWorld) -> list[Fence]:
     """Return what is put in the place of what: an owner, a name of its, and what stands there while a world runs."""
 
     def _clock_gettime(clock: int) -> float:
@@ -123,11 +123,11 @@ def _of_the_network() -> Iterator[Fence]:
         yield socket, name, _refusal(f"socket.{name}", inside)
 
 
-def _at_wall(convert: Callable[[float], object], source: Source) -> Callable[..., object]:
+def _at_wall(convert: Callable[[float], object], source: FencedWorld) -> Callable[..., object]:
     return lambda seconds=None: convert(source.wall() if seconds is None else seconds)
 
 
-def _said(seed: Any, source: Source) -> Any:  # noqa: ANN401 - whatever `random.seed` takes
+def _said(seed: Any, source: FencedWorld) -> Any:  # noqa: ANN401 - whatever `random.seed` takes
     return source.random_bytes(32) if seed is None else seed
 
 

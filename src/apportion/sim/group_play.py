@@ -13,15 +13,15 @@ from typing import Any
 from apportion.groups import handover
 from apportion.groups.deaths import LONGEST_WAIT_SECONDS
 from apportion.groups.driver import logger
-from apportion.groups.handover import Act, Event, Phase
+from apportion.groups.handover import Act, HandOverEvent, Phase
 from apportion.groups.opening import Options
-from apportion.groups.records import GroupRecord, Keys, MemberRecord, Ownership, Target, decoded_target
+from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, Target, decoded_target
 from apportion.sim.nemesis import Mix, Nemesis
 from apportion.sim.ownership import ownership, split
 from apportion.sim.process import outside
 from apportion.sim.sink import Sink
 from apportion.sim.trace import Trace
-from apportion.sim.worker import POISON, Habits, Worker
+from apportion.sim.worker import POISON, GroupWorker, Habits
 from apportion.sim.world import World
 from apportion.stores import Item
 
@@ -44,7 +44,7 @@ class GroupPlay:
         throttle = draw.choice([None, None, 1, 2])
         self.liveness_seconds = 20.0
         self._options = {each: self._drawn(each, throttle) for each in self.ids}
-        self._workers: dict[str, Worker] = {}
+        self._workers: dict[str, GroupWorker] = {}
         self._churn_seconds = draw.choice([0.5, 1.5, 3.0])
         self._poisons = draw.random() < 0.15
         self.liveness_seconds += LONGEST_WAIT_SECONDS if self._poisons else 0.0
@@ -77,17 +77,19 @@ class GroupPlay:
             # Who is slow to let go gives up its session; what moves then asks the next one. That ends by luck.
             self.liveness_seconds = max(self.liveness_seconds, 60.0)
         spare, beside = process not in self.ids, self._other(process) if self.world.seed % 4 == _VISITS else None
-        worker = Worker(process, self.world, self.sink, options, habits, spare=spare, dies=self._die, beside=beside)
+        worker = GroupWorker(
+            process, self.world, self.sink, options, habits, spare=spare, dies=self._die, beside=beside
+        )
         self._workers[process] = worker
         self.world.spawn(process, worker.run())
 
     def unsettled(self, calm: float) -> list[str]:
         """Say what is not as it should be."""
-        items, keys = self.world.checker.history.items, Keys(group=GROUP)
+        items, keys = self.world.checker.history.items, GroupKeys(group=GROUP)
         sessions = {each: items[keys.member(each)].revision for each in self.ids if keys.member(each) in items}
         if sorted(sessions) != self.ids:
             return [f"members are {sorted(sessions)}"]
-        if left := [key for key in items if key.startswith(Keys(group=OTHER).member(""))]:
+        if left := [key for key in items if key.startswith(GroupKeys(group=OTHER).member(""))]:
             return [f"{left} are there, though all have left"]
         able = [each for each in self.ids if keys.drain(each) not in items]
         target = decoded_target(items[keys.target].value) if keys.target in items else None
@@ -111,11 +113,11 @@ class GroupPlay:
         return any(own.owner is not None and own.ended for own in owned)
 
     @staticmethod
-    def _own(item: Item | None) -> Ownership:
-        return Ownership() if item is None else ownership(item.value)
+    def _own(item: Item | None) -> OwnershipRecord:
+        return OwnershipRecord() if item is None else ownership(item.value)
 
     def _wrong(
-        self, partition: int, owned: dict[int, Ownership], target: Target, sessions: dict[str, int], calm: float
+        self, partition: int, owned: dict[int, OwnershipRecord], target: Target, sessions: dict[str, int], calm: float
     ) -> Iterator[str]:
         wanted, own = target.owner(partition), owned[partition]
         if wanted is None:
@@ -188,20 +190,20 @@ def watched(trace: Trace) -> Iterator[None]:
         logger.setLevel(level)
 
 
-class _Rows(dict[tuple[Phase, Event], tuple[Act | None, Phase]]):
+class _Rows(dict[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]]):
     """The transitions of the hand-over, each counted when it is made."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(handover.TRANSITIONS)
         self._cover = trace.cover
 
-    def get(self, row: tuple[Phase, Event], otherwise: Any = None, /) -> Any:  # noqa: ANN401 - as in `dict`
+    def get(self, row: tuple[Phase, HandOverEvent], otherwise: Any = None, /) -> Any:  # noqa: ANN401 - as in `dict`
         """See `dict`."""
         if row in self:
             self._cover(row_name(*row))
         return super().get(row, otherwise)
 
 
-def row_name(phase: Phase, event: Event) -> str:
+def row_name(phase: Phase, event: HandOverEvent) -> str:
     """Return how a row of the hand-over's table is called in what is covered."""
     return f"row {phase.name} {event.name}"

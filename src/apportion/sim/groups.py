@@ -8,7 +8,7 @@ of their effects, are held against the same lines.
 from collections.abc import Callable, Iterator
 
 from apportion.groups.deaths import wait_seconds
-from apportion.groups.records import KEPT_DEATHS, LEAVES, Ownership, Target, decoded_target
+from apportion.groups.records import KEPT_DEATHS, LEAVES, OwnershipRecord, Target, decoded_target
 from apportion.sim import ownership as owners
 from apportion.sim.facts import Asked, Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.history import History
@@ -18,7 +18,7 @@ from apportion.stores import Item, Unchanged
 
 SLOWEST_CLOCK = 0.99
 _LAG_SECONDS = 2.0  # what a member has been given, it has looked at by then
-_NOBODY = Ownership()
+_NOBODY = OwnershipRecord()
 Session = tuple[str, int]
 
 
@@ -54,7 +54,7 @@ class GroupInvariant(Invariant):
         member, _, session = hold.holder.rpartition(" ")
         return f"live/{group}/member/{member}", int(session)
 
-    def owned(self, fact: Changed) -> Iterator[tuple[str, Ownership, Ownership, Session]]:
+    def owned(self, fact: Changed) -> Iterator[tuple[str, OwnershipRecord, OwnershipRecord, Session]]:
         """Yield each ownership record that changed, as it was and is, and the session that owned it."""
         for key, item in fact.items:
             room, kind, _ = split(key)
@@ -215,7 +215,7 @@ class UntouchedStays(GroupInvariant):
             if kind == "target" and item is not None:
                 self._targets.setdefault(room, [(0, None)]).append((fact.revision, decoded_target(item.value)))
 
-    def _leaves(self, fact: Changed, room: str, new: Ownership, session: Session) -> bool:
+    def _leaves(self, fact: Changed, room: str, new: OwnershipRecord, session: Session) -> bool:
         """Whether the owner frees a partition because it leaves."""
         request = (f"{room}drain/{split(session[0])[2]}", self.history.writers.get(session))
         return new.owner is None and (request in self._leaving or (session[0], None) in fact.items)

@@ -15,19 +15,19 @@ from uuid import uuid4
 from zlib import crc32
 
 from apportion.errors import ApportionError, Compacted, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.groups.records import Ownership
+from apportion.groups.records import OwnershipRecord
 from apportion.sim.ownership import ownership
 from apportion.sim.sink import Sink, SinkToken
 from apportion.sim.world import World
 from apportion.stores import (
     Absent,
-    Change,
     Committed,
     Compare,
     CoordinationStore,
     Put,
     Refused,
     Scan,
+    StoreChange,
     Unchanged,
     Unknown,
 )
@@ -49,7 +49,7 @@ def wanted(resource: str, members: Sequence[str]) -> str:
     return max(members, key=lambda member: (crc32(f"{resource}/{member}".encode()), member))
 
 
-class Member:
+class StoreMember:
     """One process of the scenario. `run` goes from session to session for ever."""
 
     def __init__(self, name: str, world: World, sink: Sink, resources: Sequence[str]) -> None:
@@ -62,7 +62,7 @@ class Member:
     async def run(self) -> None:
         """Live."""
         while True:
-            session = Session(self.name, self._world, self._store, self._sink)
+            session = StoreSession(self.name, self._world, self._store, self._sink)
             try:
                 await session.run(self._resources)
             except (SessionOver, *_OUTAGES, StoreWentBack, LeaseLost, Compacted) as error:
@@ -70,7 +70,7 @@ class Member:
                 await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - seeded by the world
 
 
-class Session:
+class StoreSession:
     """One session: a lease, a view of the store that follows it, and what is done about it."""
 
     def __init__(self, name: str, world: World, store: CoordinationStore, sink: Sink) -> None:
@@ -206,7 +206,7 @@ class Session:
         if self._clock.elapsed() >= self._deadline:
             raise SessionOver("not renewed in time")
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: StoreChange) -> None:
         for event in change.events:
             if change.revision > self._view.get(event.key, (b"", 0))[1]:
                 self._set(event.key, event.value, change.revision)
@@ -249,30 +249,30 @@ class Session:
         target = wanted(resource, members) if members else self.name
         value, revision = self._view.get(key, (b"", 0))
         unchanged = self._as_seen(key)
-        own = ownership(value) if revision else Ownership(owner=None, session=0, epoch=0)
+        own = ownership(value) if revision else OwnershipRecord(owner=None, session=0, epoch=0)
         if (own.owner, own.session) == (self.name, self._number):
             await self._own(resource, own, unchanged, target)
         elif target == self.name:
             await self._get(resource, own, unchanged)
 
-    async def _own(self, resource: str, own: Ownership, unchanged: Compare, target: str) -> None:
+    async def _own(self, resource: str, own: OwnershipRecord, unchanged: Compare, target: str) -> None:
         """Serve what is ours, or give it to whom it should belong."""
         drained = (resource, own.epoch) in self._drained
         if target != self.name and self._session_of(target):
             self._drained.add((resource, own.epoch))  # from now on never served again under this epoch
             session = self._session_of(target)
-            new = Ownership(owner=target, session=session, epoch=own.epoch + 1)
+            new = OwnershipRecord(owner=target, session=session, epoch=own.epoch + 1)
             receiver = Unchanged(key=f"member/{target}", revision=session)
             await self._move("transfer", resource, new, when=[unchanged, receiver])
         elif drained:
-            new = Ownership(owner=self.name, session=self._number, epoch=own.epoch + 1)
+            new = OwnershipRecord(owner=self.name, session=self._number, epoch=own.epoch + 1)
             await self._move("rebump", resource, new, when=[unchanged, self._mine()])
         else:
             await self._serve(resource, SinkToken(incarnation=self._incarnation, epoch=own.epoch))
 
-    async def _get(self, resource: str, own: Ownership, unchanged: Compare) -> None:
+    async def _get(self, resource: str, own: OwnershipRecord, unchanged: Compare) -> None:
         """Claim what is free, or take over what belonged to a session that is gone."""
-        new = Ownership(owner=self.name, session=self._number, epoch=own.epoch + 1)
+        new = OwnershipRecord(owner=self.name, session=self._number, epoch=own.epoch + 1)
         if own.owner is None or own.owner == self.name:
             await self._move("claim" if own.owner is None else "rebump", resource, new, when=[unchanged, self._mine()])
             return
@@ -286,7 +286,7 @@ class Session:
     def _mine(self) -> Compare:
         return Unchanged(key=f"member/{self.name}", revision=self._number)
 
-    async def _move(self, how: str, resource: str, new: Ownership, when: list[Compare]) -> None:
+    async def _move(self, how: str, resource: str, new: OwnershipRecord, when: list[Compare]) -> None:
         key, value = f"own/{resource}", _value(new)
         distinct = list({compare.key: compare for compare in when}.values())
         outcome = await self._store.commit(when=distinct, puts=[Put(key=key, value=value)])
@@ -304,7 +304,7 @@ class Session:
             self._drained.add((resource, token.epoch))
 
 
-def _value(own: Ownership | None) -> bytes:
+def _value(own: OwnershipRecord | None) -> bytes:
     """Make a value that is like no other, so that it can be recognised when it is read back."""
     said: dict[str, object] = {"nonce": uuid4().hex[:12]}
     if own is not None:

@@ -6,7 +6,7 @@ This is the one promise of groups that is about time; `sim/groups.py` has those 
 from collections.abc import Callable, Iterable
 
 from apportion.groups.deaths import wait_seconds
-from apportion.groups.records import MemberRecord, Ownership, decoded
+from apportion.groups.records import MemberRecord, OwnershipRecord, decoded
 from apportion.sim.facts import Began, Changed
 from apportion.sim.groups import SLOWEST_CLOCK, GroupInvariant
 from apportion.sim.history import History
@@ -64,7 +64,7 @@ class BoundedOrphan(GroupInvariant):
         if gone:
             self._orphan(gone, fact.at)
 
-    def _bound_seconds(self, key: str, old: Ownership) -> float:
+    def _bound_seconds(self, key: str, old: OwnershipRecord) -> float:
         room, _, _ = split(key)
         items, deaths = self.history.items, {*old.ended, old.session}.difference(self._lived)
         is_static = any(split(each)[:2] == (room, "static") for each in items)

@@ -4,14 +4,14 @@ A record, `own/<resource>`, is never deleted, and its epoch grows whenever its o
 where they are asked for, as the scenarios do: in a world of others such keys may mean anything.
 """
 
-from apportion.groups.records import Ownership, decoded
+from apportion.groups.records import OwnershipRecord, decoded
 from apportion.sim.facts import Changed
 from apportion.sim.invariants import Invariant
 
 
-def ownership(value: bytes) -> Ownership:
+def ownership(value: bytes) -> OwnershipRecord:
     """Read the value of an ownership record."""
-    return decoded(Ownership, value)
+    return decoded(OwnershipRecord, value)
 
 
 def split(key: str) -> tuple[str, str, str]:
@@ -35,7 +35,7 @@ class OwnersKeepTheirEpoch(Invariant):
             elif before is not None:
                 self._compare(key, ownership(before.value), ownership(item.value))
 
-    def _compare(self, key: str, old: Ownership, new: Ownership) -> None:
+    def _compare(self, key: str, old: OwnershipRecord, new: OwnershipRecord) -> None:
         if new.epoch < old.epoch:
             self.broken(f"{key} went back from epoch {old.epoch} to {new.epoch}")
         if new.epoch == old.epoch and (new.owner, new.session) != (old.owner, old.session):

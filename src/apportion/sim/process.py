@@ -25,7 +25,7 @@ _MOST_WAITS = 20
 _SLOWEST, _FASTEST = 0.998, 1.002  # rates of elapsed clocks
 
 
-class State(Enum):
+class ProcessState(Enum):
     """How a process is."""
 
     RUNNING = "running"
@@ -41,7 +41,7 @@ class Process:
         self.wall_offset = draw.uniform(-300, 300)
         self.rate = draw.uniform(_SLOWEST, _FASTEST)
         self.boot_seconds = draw.uniform(0, 1e6)
-        self.state = State.RUNNING
+        self.state = ProcessState.RUNNING
         self.pauses = 0
         self.held: list[asyncio.Handle] = []
         self.mail: asyncio.Queue[object] = asyncio.Queue()
@@ -50,7 +50,7 @@ class Process:
     @property
     def lives(self) -> bool:
         """Whether it was not killed."""
-        return self.state is not State.DEAD
+        return self.state is not ProcessState.DEAD
 
     def context(self) -> Context:
         """Return a context in which this process is the current one."""
@@ -96,7 +96,7 @@ class Processes:
     @property
     def names(self) -> list[str]:
         """The processes that are not dead, sorted."""
-        return sorted(name for name, process in self._of_name.items() if process.state is not State.DEAD)
+        return sorted(name for name, process in self._of_name.items() if process.state is not ProcessState.DEAD)
 
     def ever(self) -> frozenset[str]:
         """Return the names of all processes, also of those that are dead."""
@@ -105,7 +105,7 @@ class Processes:
     def living(self, name: str) -> Process:
         """Return the process of that name, a new one if there is none that lives."""
         process = self._of_name.get(name)
-        if process is None or process.state is State.DEAD:
+        if process is None or process.state is ProcessState.DEAD:
             process = self._of_name[name] = Process(name, draw=self._draw)
         return process
 
@@ -118,22 +118,22 @@ class Processes:
     def pause(self, name: str, seconds: float) -> None:
         """Hold all callbacks of a process for some time."""
         process = self.known(name)
-        if process.state is not State.DEAD:
-            process.state = State.PAUSED
+        if process.state is not ProcessState.DEAD:
+            process.state = ProcessState.PAUSED
             process.pauses += 1
             self._loop.call_later(seconds, self._resume, process, context=outside())
 
     def resume_all(self) -> None:
         """End all pauses."""
         for process in self._of_name.values():
-            while process.state is State.PAUSED:
+            while process.state is ProcessState.PAUSED:
                 self._resume(process)
 
     def kill(self, name: str) -> None:
         """Drop all callbacks of a process for ever, and keep its tasks so that none is collected and runs on."""
         process = self.known(name)
         self._graves.extend(asyncio.all_tasks(self._loop))
-        process.state = State.DEAD
+        process.state = ProcessState.DEAD
         process.held.clear()
 
     def deliver(self, name: str, message: object) -> None:
@@ -156,8 +156,8 @@ class Processes:
 
     def _resume(self, process: Process) -> None:
         process.pauses -= 1
-        if process.pauses <= 0 and process.state is State.PAUSED:
-            process.state, process.pauses = State.RUNNING, 0
+        if process.pauses <= 0 and process.state is ProcessState.PAUSED:
+            process.state, process.pauses = ProcessState.RUNNING, 0
             self._loop.wake(process.held)
             process.held = []
 
@@ -187,9 +187,9 @@ class Senses:
 def gate(handle: asyncio.Handle) -> bool:
     """Return whether a callback may run now; keep it while its process is paused, drop it after its death."""
     process = handle._context.get(CURRENT)  # type: ignore[attr-defined]
-    if process is None or process.state is State.RUNNING:
+    if process is None or process.state is ProcessState.RUNNING:
         return True
-    if process.state is State.PAUSED:
+    if process.state is ProcessState.PAUSED:
         process.held.append(handle)
     return False
 

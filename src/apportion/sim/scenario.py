@@ -19,7 +19,7 @@ from apportion.sim.damage_play import DamagePlay
 from apportion.sim.facts import Calm
 from apportion.sim.group_play import GroupPlay, watched
 from apportion.sim.invariants import ALL, Invariant, Violation
-from apportion.sim.member import Member, wanted
+from apportion.sim.member import StoreMember, wanted
 from apportion.sim.nemesis import Mix, Nemesis
 from apportion.sim.orphans import BoundedOrphan
 from apportion.sim.ownership import INVARIANTS, ownership
@@ -101,7 +101,7 @@ class StorePlay:
         return False
 
     def _start(self, name: str) -> None:
-        member = Member(name, self.world, self.sink, self.resources)
+        member = StoreMember(name, self.world, self.sink, self.resources)
         self.world.spawn(name, member.run())
 
     def unsettled(self, calm: float) -> list[str]:
@@ -126,7 +126,7 @@ class StorePlay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class SeededScenario:
     """What is played, the invariants it is held against, and a bound that is many times what a seed takes."""
 
     make: Callable[[World], Play]
@@ -135,11 +135,11 @@ class Scenario:
 
 
 SCENARIOS = {
-    "damage": Scenario(make=DamagePlay, held=damage_play.HELD, step_limit=120_000),
-    "group": Scenario(
+    "damage": SeededScenario(make=DamagePlay, held=damage_play.HELD, step_limit=120_000),
+    "group": SeededScenario(
         make=GroupPlay, held=(*ALL, *living.INVARIANTS, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
     ),
-    "store": Scenario(make=StorePlay, held=HELD, step_limit=40_000),
+    "store": SeededScenario(make=StorePlay, held=HELD, step_limit=40_000),
 }
 
 

@@ -14,7 +14,7 @@ from apportion.sim.facts import Began, Changed, Fact
 from apportion.stores import CoordinationStore, Item
 from apportion.stores.requests import Space
 from apportion.stores.sqlite import ledger
-from apportion.stores.sqlite.connection import Connection, Rows, Value, open_sqlite
+from apportion.stores.sqlite.connection import Connection, SqliteRows, Value, open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.migrations import statements
 from apportion.stores.sqlite.shared_file import SharedFile
@@ -40,7 +40,7 @@ class Contended:
         """See `Connection`."""
         return self._connection.in_transaction
 
-    def execute(self, statement: str, values: Sequence[Value] = (), /) -> Rows:
+    def execute(self, statement: str, values: Sequence[Value] = (), /) -> SqliteRows:
         """See `Connection`."""
         if statement == "BEGIN IMMEDIATE" and self._is_busy():
             error = sqlite3.OperationalError("database is locked")

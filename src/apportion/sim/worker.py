@@ -39,7 +39,7 @@ class Habits:
     is_deaf: bool
 
 
-class Worker:
+class GroupWorker:
     """One process. `run` takes part again and again; one that is `spare` does so until nothing fails any more."""
 
     def __init__(

@@ -3,7 +3,6 @@
 from apportion.stores.api import (
     Absent,
     Capabilities,
-    Change,
     Committed,
     Compare,
     CoordinationStore,
@@ -15,9 +14,11 @@ from apportion.stores.api import (
     Put,
     Refused,
     Scan,
+    StoreChange,
     Unchanged,
     Unknown,
 )
+from apportion.stores.api import StoreChange as Change
 from apportion.stores.catalog import administration, connect, schemes
 from apportion.stores.spec import StoreSpec
 
@@ -36,6 +37,7 @@ __all__ = [
     "Put",
     "Refused",
     "Scan",
+    "StoreChange",
     "StoreSpec",
     "Unchanged",
     "Unknown",

@@ -103,7 +103,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StoreChange:
     """All that one commit (or the end of one lease) did under a watched prefix, sorted by key.
 
     Keys that are no text, which another program wrote, are left out: of a commit of those alone there may be no event.
@@ -193,7 +193,7 @@ class CoordinationStore(Protocol):
         """
         ...
 
-    def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+    def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """Yield every change under `prefix` with a revision above `after`, in order, each once, until closed.
 
         It goes on by itself when the store was away, or refused for a while. A consumer that is cancelled while it

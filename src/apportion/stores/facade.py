@@ -17,7 +17,7 @@ from apportion.runtime.endings import whole
 from apportion.runtime.handle import Handle
 from apportion.runtime.resource import AsyncResource, SyncResource
 from apportion.runtime.simulated import Runner
-from apportion.stores.api import Capabilities, Change, Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan
+from apportion.stores.api import Capabilities, Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan, StoreChange
 from apportion.stores.catalog import check_url, connect
 
 
@@ -73,7 +73,7 @@ class AsyncStore(_Store):
         """See `CoordinationStore`. A caller that is cancelled cannot know whether it happened."""
         return await self._thread.hop(self._store.commit(when=when, puts=puts, deletes=deletes))
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """See `CoordinationStore`. One hop a change."""
         changes = _Pulled(self._store.watch(prefix, after=after))
         try:
@@ -112,7 +112,7 @@ class SyncStore(_Store):
         """See `CoordinationStore`. A caller that is interrupted cannot know whether it happened."""
         return self._thread.wait(self._store.commit(when=when, puts=puts, deletes=deletes))
 
-    def watch(self, prefix: str, *, after: int) -> Iterator[Change]:
+    def watch(self, prefix: str, *, after: int) -> Iterator[StoreChange]:
         """See `CoordinationStore`. Waits for each change without end; Ctrl-C interrupts it."""
         changes = _Pulled(self._store.watch(prefix, after=after))
         try:
@@ -142,11 +142,11 @@ class SyncStore(_Store):
 class _Pulled:
     """A watch on the I/O thread, pulled change by change; a pull that was cancelled may still run when it is ended."""
 
-    def __init__(self, changes: AsyncGenerator[Change, None]) -> None:
+    def __init__(self, changes: AsyncGenerator[StoreChange, None]) -> None:
         self._changes = changes
         self._turn = asyncio.Lock()
 
-    async def next(self) -> Change | None:
+    async def next(self) -> StoreChange | None:
         """Return the next change, None after the last."""
         async with self._turn:
             return await anext(self._changes, None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
 from apportion.errors import Compacted, LeaseLost
-from apportion.stores.requests import Request
+from apportion.stores.requests import CommitRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Ledger:
         """Return all keys in [start, end), sorted."""
         return [(key, self.records[key]) for key in sorted(self.records) if start <= key < end]
 
-    def commit(self, request: Request) -> int | None:
+    def commit(self, request: CommitRequest) -> int | None:
         """Do it whole and return its revision, or None when a compare does not hold. `LeaseLost` for a dead lease."""
         for key, expected in request.compares:
             record = self.records.get(key)

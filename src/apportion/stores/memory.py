@@ -13,7 +13,6 @@ from apportion.runtime.clock import Clock
 from apportion.stores.administration import Finding
 from apportion.stores.api import (
     Capabilities,
-    Change,
     Committed,
     Compare,
     Event,
@@ -23,6 +22,7 @@ from apportion.stores.api import (
     Put,
     Refused,
     Scan,
+    StoreChange,
 )
 from apportion.stores.ledger import Entry, Ledger
 from apportion.stores.reaper import Counter
@@ -133,7 +133,7 @@ class MemoryStore:
         self._memory.changed()
         return Committed(revision=revision)
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """See `CoordinationStore`."""
         start, end = self._space.span(prefix)
         checked_after(after)
@@ -196,7 +196,7 @@ class MemoryStore:
             raise StoreWentBack(self._name, seen, f"it is at {ledger.revision} of {ledger.incarnation}")
         return ledger
 
-    def _change(self, entry: Entry, start: bytes, end: bytes) -> Change:
+    def _change(self, entry: Entry, start: bytes, end: bytes) -> StoreChange:
         events = tuple(
             Event(
                 key=self._space.text(key),
@@ -206,7 +206,7 @@ class MemoryStore:
             for key, record in entry.records
             if start <= key < end
         )
-        return Change(revision=entry.revision, events=events)
+        return StoreChange(revision=entry.revision, events=events)
 
 
 class MemoryAdministration:

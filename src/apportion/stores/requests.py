@@ -20,7 +20,7 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CommitRequest:
     """A checked commit. `compares`: key to the revision it must have, None for absent; all sorted by key."""
 
     compares: tuple[tuple[bytes, int | None], ...]
@@ -71,7 +71,7 @@ class Space:
 
     def request(
         self, when: Sequence[Compare], puts: Sequence[Put], deletes: Sequence[str], limits: Capabilities
-    ) -> Request:
+    ) -> CommitRequest:
         """Check a commit against the rules of all stores and the limits of one."""
         for name, given in (("when", when), ("puts", puts), ("deletes", deletes)):
             if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
@@ -86,7 +86,7 @@ class Space:
         removed = [self.key(key) for key in deletes]
         _check_keys(compares, written, removed)
         _check_size(compares, written, limits)
-        return Request(
+        return CommitRequest(
             compares=tuple(sorted(compares.items())),
             puts=tuple((key, value, lease) for key, (value, lease) in sorted(written.items())),
             deletes=tuple(sorted(removed)),

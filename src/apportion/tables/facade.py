@@ -22,7 +22,7 @@ from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import check_url, connect
 from apportion.tables.deltas import Routing
 from apportion.tables.follower import Follower
-from apportion.tables.layout import Keys, Version, routed
+from apportion.tables.layout import TableKeys, Version, routed
 from apportion.tables.publisher import Published, Publisher
 from apportion.tables.routes import Routes
 
@@ -46,7 +46,7 @@ def follow(
     a secret, or of your own. Errors as those of `stores.connect` and `Follower.start`.
     """
     check_url(url)
-    begin = partial(_follow, url, Keys(name).name, within_seconds, hasher)
+    begin = partial(_follow, url, TableKeys(name).name, within_seconds, hasher)
     return AsyncResource("apportion.follow(url, name)", begin, _close, AsyncFollower)
 
 
@@ -55,7 +55,7 @@ def follow_sync(
 ) -> "SyncResource[Followed, SyncFollower]":
     """Follow a name until the end of a `with` block, from its newest version on; `apportion.sync.follow`."""
     check_url(url)
-    begin = partial(_follow, url, Keys(name).name, within_seconds, hasher)
+    begin = partial(_follow, url, TableKeys(name).name, within_seconds, hasher)
     return SyncResource("apportion.sync.follow(url, name)", begin, _close, SyncFollower)
 
 
@@ -136,7 +136,7 @@ class SyncFollower(_Follower):
 
 
 async def _publish(url: str, name: str, table: Routing) -> Published:
-    Keys(name)  # refuses a bad name or value before a store is opened
+    TableKeys(name)  # refuses a bad name or value before a store is opened
     routed(table)
     store = await connect(url)
     try:

@@ -21,9 +21,9 @@ from apportion.errors import ApportionError, BadSnapshot, StoreClosed, StoreUnav
 from apportion.placement.hashers import Hasher
 from apportion.runtime.clock import Clock
 from apportion.runtime.simulated import clock_here
-from apportion.stores.api import Change, CoordinationStore, Scan
+from apportion.stores.api import CoordinationStore, Scan, StoreChange
 from apportion.tables.deltas import Routing
-from apportion.tables.layout import Keys, Link, Version, decode_head, resolved
+from apportion.tables.layout import TableKeys, Version, VersionLink, decode_head, resolved
 from apportion.tables.routes import Routes
 
 CONFIRM_SECONDS = 5.0
@@ -37,11 +37,11 @@ class Follower:
         self, store: CoordinationStore, name: str, *, hasher: str | Hasher | None = None, clock: Clock | None = None
     ) -> None:
         self._store = store
-        self._keys = Keys(name)
+        self._keys = TableKeys(name)
         self._hasher = hasher
         self._clock = clock or clock_here()
         self._routes: Routes | None = None
-        self._at: tuple[Link, Routing] | None = None
+        self._at: tuple[VersionLink, Routing] | None = None
         self._heard: Version | None = None
         self._confirmed_at = self._clock.elapsed()
         self._trouble: ApportionError | None = None
@@ -221,7 +221,7 @@ class Follower:
         self._seen = (scan.incarnation, scan.revision)
         return self._show(at=None)
 
-    def _apply(self, change: Change, incarnation: int) -> None:
+    def _apply(self, change: StoreChange, incarnation: int) -> None:
         """Take a change that a watch shows, unless a scan has shown it, or another life of the store.
 
         A watch knows no life: one that begins while another scan of its handle accepts a new life is of that one. So a
@@ -244,7 +244,7 @@ class Follower:
         if newest is not None:
             self._note_back(newest)
 
-    def _show(self, *, at: tuple[Link, Routing] | None) -> Version | None:
+    def _show(self, *, at: tuple[VersionLink, Routing] | None) -> Version | None:
         """Swap to the version that the chunks at hand announce, if it is newer; return it, None if there is none."""
         newest = self._hear(self._seen[0], self._chunks)
         if newest is None or (self._routes is not None and newest <= self._routes.version):
@@ -268,7 +268,7 @@ class Follower:
         self._heard = version if self._heard is None else max(self._heard, version)
         return version
 
-    def _check_link(self, version: Version, link: Link) -> None:
+    def _check_link(self, version: Version, link: VersionLink) -> None:
         """Raise `StoreWentBack` for the number that is shown, made of another link: it was given twice."""
         if self._at is not None and self.routes.version == version and self._at[0] != link:
             seen, found = f"version {version} ({self._at[0].nonce})", f"another version {version} ({link.nonce})"

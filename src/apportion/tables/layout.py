@@ -49,7 +49,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class VersionLink:
     """The chunks of one version: a snapshot, or the delta from the version before."""
 
     version: int
@@ -65,7 +65,7 @@ class Head:
     incarnation: int
     kind: str
     epoch: Epoch
-    links: tuple[Link, ...]
+    links: tuple[VersionLink, ...]
 
     @property
     def version(self) -> int:
@@ -74,7 +74,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class TableKeys:
     """The keys of one name.
 
     >>> Keys("orders").parts(Link(version=7, nonce="5bb0ed41", parts=2, size_bytes=9))[1]
@@ -104,7 +104,7 @@ class Keys:
         number = key.removeprefix(self.prefix).partition(".")[0]
         return int(number) if number.isascii() and number.isdecimal() and len(number) < 20 else 0
 
-    def parts(self, link: Link) -> list[str]:
+    def parts(self, link: VersionLink) -> list[str]:
         """Return the keys of a link's chunks, in their order."""
         return [f"{self.prefix}{link.version}.{link.nonce}/{part}" for part in range(link.parts)]
 
@@ -145,11 +145,13 @@ def follow_up(
     before = () if head is None or payload is None else head.links
     payload = snapshot(now) if payload is None else payload
     chunks = [payload[start : start + part_bytes] for start in range(0, len(payload), part_bytes)]
-    link = Link(version=number, nonce=nonce, parts=len(chunks), size_bytes=len(payload))
+    link = VersionLink(version=number, nonce=nonce, parts=len(chunks), size_bytes=len(payload))
     return Head(incarnation=incarnation, kind=kind_of(now), epoch=now.epoch, links=(*before, link)), chunks
 
 
-def resolved(head: Head, keys: Keys, chunks: Mapping[str, bytes], *, at: tuple[Link, Routing] | None = None) -> Routing:
+def resolved(
+    head: Head, keys: TableKeys, chunks: Mapping[str, bytes], *, at: tuple[VersionLink, Routing] | None = None
+) -> Routing:
     """Return the value that a head announces: from its snapshot on, or from the value of one of its links.
 
     Raises `BadSnapshot` when a chunk is missing or damaged, or when the value is not of the announced epoch.
@@ -219,14 +221,14 @@ def is_of_later_release(data: bytes) -> bool:
     return type(found) is int and found > _FORMAT_VERSION
 
 
-def _link(form: list[object]) -> Link:
+def _link(form: list[object]) -> VersionLink:
     version, parts, size_bytes = integer(form[0]), integer(form[2]), integer(form[3])
     if min(version, parts, size_bytes) < 1:
         refuse(str(form), "a link of at least one chunk")
-    return Link(version=version, nonce=text(form[1]), parts=parts, size_bytes=size_bytes)
+    return VersionLink(version=version, nonce=text(form[1]), parts=parts, size_bytes=size_bytes)
 
 
-def _payload(link: Link, keys: Keys, chunks: Mapping[str, bytes]) -> bytes:
+def _payload(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
     """Return the chunks of a link as one; their keys are looked for only if there can be so many."""
     names = keys.parts(link) if link.parts <= len(chunks) else []
     payload = b"".join(chunks.get(name, b"") for name in names)

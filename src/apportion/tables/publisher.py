@@ -32,9 +32,9 @@ from apportion.stores.api import (
 from apportion.tables.deltas import Routing
 from apportion.tables.layout import (
     Head,
-    Keys,
-    Link,
+    TableKeys,
     Version,
+    VersionLink,
     decode_head,
     encode_head,
     follow_up,
@@ -85,7 +85,7 @@ class Publisher:
 
     def __init__(self, store: CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
         self._store = store
-        self._keys = Keys(name)
+        self._keys = TableKeys(name)
         self._incarnation = incarnation
         self._known: _Known | None = None
         self._last = Version(incarnation=0, number=0)  # the newest that was seen here
@@ -313,7 +313,7 @@ def _key_bytes(key: str) -> int:
     return len(key.encode()) + _SPACE_BYTES
 
 
-def _published(incarnation: int, links: Sequence[Link], link: Link, value: Routing) -> Published:
+def _published(incarnation: int, links: Sequence[VersionLink], link: VersionLink, value: Routing) -> Published:
     """Return what is said of one of these links, which leads to a value."""
     return Published(
         version=Version(incarnation=incarnation, number=link.version),

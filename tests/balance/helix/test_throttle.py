@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.balance.helix import Change, Limit, Wanted, admitted, model_of, states
+from apportion.balance.helix import Limit, StateTransition, Wanted, admitted, model_of, states
 from apportion.errors import InvalidInput, UnknownOption
 from tests.balance.helix.clusters import MODELS
 
@@ -165,7 +165,7 @@ def test_each_resource_and_each_node_has_room_of_its_own():
 
 
 def test_what_is_under_way_takes_room_first_also_of_a_later_resource():
-    change = Change(resource="users", partition="1", node="b", source="OFFLINE", target="SLAVE")
+    change = StateTransition(resource="users", partition="1", node="b", source="OFFLINE", target="SLAVE")
     asked = [one("orders"), one("users", under_way=[change])]
     limit = [Limit(scope="cluster", kind="any", most=1)]
     assert [] == shown(admitted(asked, limits=limit, live=NODES))
@@ -236,7 +236,7 @@ def test_a_step_takes_room_while_its_node_is_in_the_state_that_it_starts_from():
     limit = [Limit(scope="node", kind="any", most=1)]
     other = one("users", current={}, lists={"0": ["b"]}, target={"0": {"b": "MASTER"}})
     for source, expected in (("OFFLINE", []), ("SLAVE", ["0 b OFFLINE->SLAVE"])):
-        change = Change(resource="orders", partition="1", node="b", source=source, target="MASTER")
+        change = StateTransition(resource="orders", partition="1", node="b", source=source, target="MASTER")
         asked = [one(under_way=[change], target={"1": {"a": "MASTER"}}), other]
         assert expected == shown(each for each in admitted(asked, limits=limit, live=NODES) if each.resource == "users")
 
@@ -273,9 +273,9 @@ UNDER_WAY = {"resource": "orders", "partition": "1", "node": "b", "source": "OFF
     ],
 )
 def test_what_is_under_way_is_of_its_resource_and_model(changed, text):
-    assert 2 == len(admitted([one(under_way=[Change(**UNDER_WAY)])], limits=[], live=NODES))
+    assert 2 == len(admitted([one(under_way=[StateTransition(**UNDER_WAY)])], limits=[], live=NODES))
     with pytest.raises(InvalidInput, match=text):
-        admitted([one(under_way=[Change(**UNDER_WAY | changed)])], limits=[], live=NODES)
+        admitted([one(under_way=[StateTransition(**UNDER_WAY | changed)])], limits=[], live=NODES)
 
 
 @pytest.mark.parametrize(

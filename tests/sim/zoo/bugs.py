@@ -227,8 +227,8 @@ _ON_MEMORY = (
     Bug(
         "a watch leaves deletions out",
         "stores/memory.py",
-        "            if start <= key < end\n        )\n        return Change",
-        "            if start <= key < end and record is not None\n        )\n        return Change",
+        "            if start <= key < end\n        )\n        return StoreChange",
+        "            if start <= key < end and record is not None\n        )\n        return StoreChange",
     ),
     Bug(
         "a watch skips what came while its consumer was busy",

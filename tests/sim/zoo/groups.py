@@ -25,27 +25,27 @@ _ON_HAND_OVER = (
     Bug(
         "what is served is given before it is drained",
         "groups/handover.py",
-        "(Phase.SERVING, Event.UNWANTED_USED): (Act.DRAIN, Phase.DRAINING),",
-        "(Phase.SERVING, Event.UNWANTED_USED): (Act.GIVE, Phase.GIVING),",
+        "(Phase.SERVING, HandOverEvent.UNWANTED_USED): (Act.DRAIN, Phase.DRAINING),",
+        "(Phase.SERVING, HandOverEvent.UNWANTED_USED): (Act.GIVE, Phase.GIVING),",
     ),
     Bug(
         "what was let go is served again without another epoch",
         "groups/handover.py",
-        "(Phase.IDLE, Event.WANTED_USED): (Act.RENUMBER, Phase.ASKING),",
-        "(Phase.IDLE, Event.WANTED_USED): (Act.SERVE, Phase.SERVING),",
+        "(Phase.IDLE, HandOverEvent.WANTED_USED): (Act.RENUMBER, Phase.ASKING),",
+        "(Phase.IDLE, HandOverEvent.WANTED_USED): (Act.SERVE, Phase.SERVING),",
         seeds=400,
     ),
     Bug(
         "it is forgotten which epochs were served",
         "groups/handover.py",
-        "        served = epoch if act in (Act.SERVE, Act.GIVE) else 0 if event is Event.OVER else self.served",
+        "        served = epoch if act in (Act.SERVE, Act.GIVE) else 0 if event is HandOverEvent.OVER else self.served",
         "        served = epoch if act is Act.SERVE and phase is self.phase else 0",
     ),
     Bug(
         "what is owned on paper is never given",
         "groups/handover.py",
-        "(Phase.IDLE, Event.UNWANTED_GRANTED): (Act.GIVE, Phase.GIVING),",
-        "(Phase.IDLE, Event.UNWANTED_GRANTED): (None, Phase.IDLE),",
+        "(Phase.IDLE, HandOverEvent.UNWANTED_GRANTED): (Act.GIVE, Phase.GIVING),",
+        "(Phase.IDLE, HandOverEvent.UNWANTED_GRANTED): (None, Phase.IDLE),",
         seeds=200,
     ),
     Bug(
@@ -72,8 +72,8 @@ _ON_HAND_OVER = (
     Bug(
         "a session that is over is not told to the partitions",
         "groups/handover.py",
-        "    (Phase.SERVING, Event.OVER): (Act.STOP, Phase.DRAINING),",
-        "    (Phase.SERVING, Event.OVER): (None, Phase.SERVING),",
+        "    (Phase.SERVING, HandOverEvent.OVER): (Act.STOP, Phase.DRAINING),",
+        "    (Phase.SERVING, HandOverEvent.OVER): (None, Phase.SERVING),",
     ),
 )
 
@@ -107,8 +107,8 @@ _ON_SHARE = (
     Bug(
         "a commit that failed is taken for done",
         "groups/member.py",
-        "            self._advance(move.partition, Event.FAILED, actions)",
-        "            self._advance(move.partition, Event.DONE, actions, epoch=move.known.record.epoch + 1)",
+        "            self._advance(move.partition, HandOverEvent.FAILED, actions)",
+        "            self._advance(move.partition, HandOverEvent.DONE, actions, epoch=move.known.record.epoch + 1)",
     ),
 )
 

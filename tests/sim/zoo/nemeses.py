@@ -14,9 +14,10 @@ _ON_GROUPS = (
     Bug(
         "a move whose commit was lost is waited for without end",
         "groups/driver.py",
-        "        self._hear(Answered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))",
+        "        self._hear("
+        "CommitAnswered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))",
         "        if revision is not None or isinstance(outcome, Refused):\n"
-        "            self._hear(Answered(batch=commit.batch, revision=revision, is_refused=revision is None))",
+        "            self._hear(CommitAnswered(batch=commit.batch, revision=revision, is_refused=revision is None))",
     ),
     Bug(
         "a member that its caller gave up keeps its session",
@@ -30,9 +31,9 @@ _ON_DAMAGE = (
     Bug(
         "a damaged record counts as one that nobody wrote",
         "groups/intake.py",
-        "            ownership = Ownership(epoch=good.epoch)\n"
+        "            ownership = OwnershipRecord(epoch=good.epoch)\n"
         "            self._note(key, revision, error, touched, is_deleted=item is None, good=good)\n",
-        "            ownership = Ownership(epoch=good.epoch * (error.problem == ''))\n",
+        "            ownership = OwnershipRecord(epoch=good.epoch * (error.problem == ''))\n",
     ),
 )
 

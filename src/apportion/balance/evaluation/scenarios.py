@@ -94,7 +94,10 @@ def _add(percent: int, name: str, topology: Topology, _: Draws) -> Scenario:
 
 def _roll(name: str, topology: Topology, draws: Draws) -> Scenario:
     nodes = _some(name, topology, max(2, min(ROLLED, len(_holding(topology)) - 1)), draws)
-    states = [State(topology=topology), *(State(topology=topology, down=frozenset((node_id,))) for node_id in nodes)]
+    states = [
+        State(topology=topology),
+        *(State(topology=topology, down=frozenset((node_id,))) for node_id in nodes),
+    ]
     steps = tuple((place, place + 1) for place in range(1, len(nodes)))
     return Scenario(name=name, states=tuple(states), steps=steps)
 

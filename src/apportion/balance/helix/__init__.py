@@ -13,7 +13,8 @@ from apportion.balance.helix.models import StateModel, model_of
 from apportion.balance.helix.multiround import multiround
 from apportion.balance.helix.request import ResourceLists
 from apportion.balance.helix.states import states
-from apportion.balance.helix.throttle import Change, Limit, Wanted, admitted
+from apportion.balance.helix.throttle import Limit, StateTransition, Wanted, admitted
+from apportion.balance.helix.throttle import StateTransition as Change
 
 __all__ = [
     "Change",
@@ -21,6 +22,7 @@ __all__ = [
     "Limit",
     "ResourceLists",
     "StateModel",
+    "StateTransition",
     "Wanted",
     "admitted",
     "auto",

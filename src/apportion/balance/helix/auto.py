@@ -13,7 +13,7 @@ from itertools import chain
 from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.models import ModelName, StateModel, model_of
-from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists, partition_ids
+from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists, partition_ids
 from apportion.balance.helix.seating import Host, Replica, Seating
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.java.values import MAX_INT, string_order
@@ -46,7 +46,7 @@ def auto(
     ('a', 'c')
     """
     states = model_of(model)
-    request = Request.checked(resource, partitions, replicas, topology, live)
+    request = HelixRequest.checked(resource, partitions, replicas, topology, live)
     most = _most(most_per_node)
     current = _current(request, previous, states)
     seating = _seating(request, current, most)
@@ -66,7 +66,7 @@ def _most(most_per_node: int | None) -> int:
     return most_per_node
 
 
-def _current(request: Request, previous: Current | None, states: StateModel) -> dict[str, list[str]]:
+def _current(request: HelixRequest, previous: Current | None, states: StateModel) -> dict[str, list[str]]:
     """Return the live nodes of each partition, both in the order of Java's maps of them."""
     if previous is None:
         return {}
@@ -82,7 +82,7 @@ def _current(request: Request, previous: Current | None, states: StateModel) -> 
     }
 
 
-def _seating(request: Request, current: Mapping[str, Sequence[str]], most: int) -> Seating:
+def _seating(request: HelixRequest, current: Mapping[str, Sequence[str]], most: int) -> Seating:
     hosts = {node: Host(node, is_live=node in request.live) for node in request.nodes}
     counts = Counter(node for nodes in current.values() for node in nodes)
     # Those that hold most come first, and so get the extra seats.
@@ -97,7 +97,7 @@ def _seating(request: Request, current: Mapping[str, Sequence[str]], most: int) 
     return Seating(hosts=hosts, live=live, preferred=preferred, replicas=replicas)
 
 
-def _preferred(request: Request, hosts: Sequence[Host], replicas: int) -> dict[Replica, Host]:
+def _preferred(request: HelixRequest, hosts: Sequence[Host], replicas: int) -> dict[Replica, Host]:
     nodes, partitions = len(hosts), len(request.partitions)
     preferred = {}
     for place, partition in enumerate(request.partitions):
@@ -109,7 +109,7 @@ def _preferred(request: Request, hosts: Sequence[Host], replicas: int) -> dict[R
     return preferred
 
 
-def _ranked(seating: Seating, request: Request, states: StateModel) -> Lists:
+def _ranked(seating: Seating, request: HelixRequest, states: StateModel) -> Lists:
     """Return the lists: who was there before whoever is new, and of each the node with the fewest of a state first."""
     counts: Counter[tuple[str, str]] = Counter()
     lists: dict[str, list[str]] = {partition: [] for partition in sorted(request.partitions, key=string_order)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from apportion.balance.helix.heap import Heap
 from apportion.balance.helix.shuffle import shuffle
-from apportion.balance.helix.tree import Zone
+from apportion.balance.helix.tree import FaultZone
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.java.values import float32, signed, string_hash, string_order
 
@@ -21,12 +21,12 @@ Held = dict[str, list[str]]
 MOST_BEYOND = 2
 
 
-def deal(zones: Sequence[Zone], held: Held, *, replicas: int, seed: int) -> bool:
+def deal(zones: Sequence[FaultZone], held: Held, *, replicas: int, seed: int) -> bool:
     """Even out what is held, in place; return whether it worked out. O(replicas · log) but for cards hard to place."""
     total = sum(map(len, held.values()))
     if not total or replicas > len(zones):
         return False
-    table = Table.of(zones, replicas=replicas, total=total, seed=seed)
+    table = CardTable.of(zones, replicas=replicas, total=total, seed=seed)
     pending = Pending(table.cut(held, total))
     for beyond in range(MOST_BEYOND + 1):
         table.deal_out(pending, held, beyond)
@@ -34,17 +34,17 @@ def deal(zones: Sequence[Zone], held: Held, *, replicas: int, seed: int) -> bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class CardTable:
     """Who plays: every node with its zone and its target, a float; and what each zone has of every partition."""
 
-    zones: Sequence[Zone]
+    zones: Sequence[FaultZone]
     zone_of: Mapping[str, str]
     targets: Mapping[str, float]
     present: Mapping[str, set[str]]
     seed: int
 
     @classmethod
-    def of(cls, zones: Sequence[Zone], *, replicas: int, total: int, seed: int) -> "Table":
+    def of(cls, zones: Sequence[FaultZone], *, replicas: int, total: int, seed: int) -> "CardTable":
         """Return the table before anything is cut or dealt."""
         return cls(
             zones=zones,
@@ -114,7 +114,7 @@ class Pending:
             self._sorted.remove(card)
 
 
-def _targets(zones: Sequence[Zone], replicas: int, total: int) -> dict[str, float]:
+def _targets(zones: Sequence[FaultZone], replicas: int, total: int) -> dict[str, float]:
     weight = float32(sum(zone.weight for zone in zones))
     targets = {}
     for zone in zones:
@@ -128,7 +128,7 @@ def _targets(zones: Sequence[Zone], replicas: int, total: int) -> dict[str, floa
     return targets
 
 
-def _spikes_of_zones(zones: Sequence[Zone], spikes: int) -> dict[str, int]:
+def _spikes_of_zones(zones: Sequence[FaultZone], spikes: int) -> dict[str, int]:
     """Return how many nodes of each zone may keep their ceiling, by weight, rounded up."""
     weight = float32(sum(zone.weight for zone in zones))
     shares = {zone.name: float32(float32(float32(spikes) * float32(zone.weight)) / weight) for zone in zones}

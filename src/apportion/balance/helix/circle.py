@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from apportion import native
 from apportion.balance.helix.card_dealing import Held
 from apportion.balance.helix.jenkins import hash1, hash2, hash3
-from apportion.balance.helix.tree import Zone
+from apportion.balance.helix.tree import FaultZone
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.java.values import string_hash
 
@@ -22,7 +22,7 @@ TOKENS_PER_NODE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circle:
+class TokenCircle:
     """Tokens, sorted, and the node of each as an index of `nodes`."""
 
     nodes: Sequence[str]
@@ -30,7 +30,7 @@ class Circle:
     owners: Sequence[int]
 
     @classmethod
-    def of(cls, nodes: Collection[str]) -> "Circle":
+    def of(cls, nodes: Collection[str]) -> "TokenCircle":
         """Return the circle of some nodes: 1000 tokens each. A token that two nodes share belongs to the later one."""
         listed = in_order(nodes)
         words = [string_hash(node) for node in listed]
@@ -58,7 +58,7 @@ def _numbers(data: bytes) -> "array[int]":
     return numbers
 
 
-def move_from_dead(zones: Sequence[Zone], held: Held, live: Collection[str], seed: int) -> bool:
+def move_from_dead(zones: Sequence[FaultZone], held: Held, live: Collection[str], seed: int) -> bool:
     """Move what nodes hold that are not live, in place; return whether a node was found for all."""
     zone_of = {node: zone.name for zone in zones for node in zone.nodes}
     dead = [node for node in in_order(held) if node not in live]
@@ -70,7 +70,7 @@ def move_from_dead(zones: Sequence[Zone], held: Held, live: Collection[str], see
     present: dict[str, set[str]] = {zone.name: set() for zone in zones}
     for node, partitions in held.items():
         present[zone_of[node]].update(partitions)
-    circle = Circle.of([node for zone in zones for node in zone.nodes])
+    circle = TokenCircle.of([node for zone in zones for node in zone.nodes])
     for partition in in_order(lost):
         for number in range(lost[partition]):
             closed = {name for name, partitions in present.items() if partition in partitions}

@@ -14,7 +14,7 @@ from apportion.balance.api import BalancerSpec, GroupView, Owners
 from apportion.balance.helix.drawing import reference_draw
 from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.jenkins import hash1
-from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
+from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists
 from apportion.balance.helix.tree import Tree
 from apportion.balance.java.values import reference_hash
 from apportion.model.assignment import PreferenceList
@@ -35,11 +35,11 @@ def crush(
     >>> crush("orders", ["orders_0", "orders_1"], 2, Topology(["a", "b", "c"])).preference_lists["orders_0"]
     ('c', 'a')
     """
-    request = Request.checked(resource, partitions, replicas, topology, live)
+    request = HelixRequest.checked(resource, partitions, replicas, topology, live)
     return request.answer(crushed_on(request, request.nodes, request.live))
 
 
-def crushed_on(request: Request, nodes: Sequence[str], live: Iterable[str]) -> Lists:
+def crushed_on(request: HelixRequest, nodes: Sequence[str], live: Iterable[str]) -> Lists:
     """Return the lists on some nodes of a request, of which some are live."""
     tree = Tree.of(request, nodes, frozenset(live).__contains__)
     if not native.IN_USE:

@@ -15,7 +15,7 @@ from apportion.balance.helix.card_dealing import Held, deal
 from apportion.balance.helix.circle import move_from_dead
 from apportion.balance.helix.crush import crushed_on
 from apportion.balance.helix.group import owners_of, taken
-from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
+from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists
 from apportion.balance.helix.tree import Tree
 from apportion.balance.java.hashmap import in_order, in_order_of_copy
 from apportion.balance.java.values import string_hash
@@ -37,7 +37,7 @@ def crushed(
     >>> sorted(Counter(node for nodes in lists.values() for node in nodes).items())
     [('a', 21), ('b', 20), ('c', 19), ('d', 20)]
     """
-    request = Request.checked(resource, partitions, replicas, topology, live)
+    request = HelixRequest.checked(resource, partitions, replicas, topology, live)
     # What weighs nothing is left out altogether, where CRUSH leaves it in as out.
     nodes = [node for node in request.nodes if request.weights[node]]
     base = crushed_on(request, nodes, nodes)
@@ -48,7 +48,7 @@ def crushed(
     return request.answer(lists)
 
 
-def _evened(request: Request, tree: Tree, base: Lists, *, are_all_live: bool) -> Lists | None:
+def _evened(request: HelixRequest, tree: Tree, base: Lists, *, are_all_live: bool) -> Lists | None:
     held, seed = _held(base), string_hash(request.resource)
     if not deal(tree.zones, held, replicas=request.replicas, seed=seed):
         return None

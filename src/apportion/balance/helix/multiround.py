@@ -15,9 +15,9 @@ from apportion.balance.helix.drawing import draw
 from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.jenkins import hash1
 from apportion.balance.helix.models import ModelName, StateModel, model_of
-from apportion.balance.helix.request import Lists, Partitions, Request, ResourceLists
+from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists
 from apportion.balance.helix.straws import Straws
-from apportion.balance.helix.tree import Tree, Zone
+from apportion.balance.helix.tree import FaultZone, Tree
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.java.values import string_hash
 from apportion.errors import NotEnoughNodes
@@ -48,12 +48,12 @@ def multiround(
     ('c', 'a')
     """
     states = model_of(model)
-    request = Request.checked(resource, partitions, replicas, topology, live)
+    request = HelixRequest.checked(resource, partitions, replicas, topology, live)
     tree = Tree.of(request, request.nodes, request.live.__contains__)
     return request.answer(_placed(request, tree, states))
 
 
-def _placed(request: Request, tree: Tree, states: StateModel) -> Lists:
+def _placed(request: HelixRequest, tree: Tree, states: StateModel) -> Lists:
     drawn = {partition: _zones_of(partition, request.replicas, tree) for partition in request.partitions}
     lists: dict[str, dict[str, list[str]]] = {name: {} for name in request.partitions}
     for place, zone in enumerate(tree.zones):
@@ -89,7 +89,7 @@ def _by_state(place: int, drawn: Mapping[str, list[int]], replicas: int, states:
     return found
 
 
-def _in_one_zone(zone: Zone, partitions: list[str]) -> dict[str, str]:
+def _in_one_zone(zone: FaultZone, partitions: list[str]) -> dict[str, str]:
     """Return the node of each partition that has its replica of one state in this zone."""
     held: Held = {}
     surplus: Held = {}
@@ -114,7 +114,7 @@ def _node_of(partition: str, straws: Straws) -> int:
     return drawn[0]
 
 
-def _by_what_lacks(zone: Zone, held: Held, surplus: Held, partitions: int) -> Straws:
+def _by_what_lacks(zone: FaultZone, held: Held, surplus: Held, partitions: int) -> Straws:
     """Return straws by what nodes lack, the zone's own when none lacks anything; note what is too much."""
     total, lacks = zone.weight, []
     for node, weight in zip(zone.nodes, zone.weights, strict=True):

@@ -33,7 +33,7 @@ class ResourceLists:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HelixRequest:
     """Checked input. `nodes` are in Java's order of names; `zones` and `weights` are Helix's, by node."""
 
     resource: str
@@ -47,7 +47,7 @@ class Request:
     @classmethod
     def checked(
         cls, resource: str, partitions: Partitions, replicas: int, topology: Topology, live: Iterable[str] | None
-    ) -> "Request":
+    ) -> "HelixRequest":
         """Return the request if it can be one; raise `InvalidInput` or one of its kind for the first thing wrong."""
         if not isinstance(topology, Topology):
             raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")

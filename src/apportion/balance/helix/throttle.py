@@ -51,7 +51,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StateTransition:
     """One step of one replica, from a state to the next."""
 
     resource: str
@@ -75,7 +75,7 @@ class Wanted:
     target: States
     lists: Mapping[str, Sequence[str]]
     model: ModelName = "MasterSlave"
-    under_way: Sequence[Change] = ()
+    under_way: Sequence[StateTransition] = ()
     least: int | None = None
     disabled: Mapping[str, Collection[str]] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ def admitted(
     live: Iterable[str],
     disabled: Iterable[str] = (),
     most_errors: int = 1,
-) -> tuple[Change, ...]:
+) -> tuple[StateTransition, ...]:
     """Return the changes that may begin now, resources in the order given.
 
     Where more than `most_errors` partitions of a resource have a replica in ERROR, load changes only go down.
@@ -148,16 +148,16 @@ class _Room:
             found[limit.scope, limit.kind] = limit.most
         return cls(found)
 
-    def has_room(self, change: Change, kind: Kind, *, asks_node: bool) -> bool:
+    def has_room(self, change: StateTransition, kind: Kind, *, asks_node: bool) -> bool:
         """Whether a change may begin."""
         keys = (key for key in self._keys(change, kind) if asks_node or key[0] != "node")
         return all(self.used[key] < self.limits[key[0], key[2]] for key in keys)
 
-    def charge(self, change: Change, kind: Kind) -> None:
+    def charge(self, change: StateTransition, kind: Kind) -> None:
         """Take the room of a change."""
         self.used.update(self._keys(change, kind))
 
-    def _keys(self, change: Change, kind: Kind) -> list[tuple[str, str, str]]:
+    def _keys(self, change: StateTransition, kind: Kind) -> list[tuple[str, str, str]]:
         places = (("cluster", ""), ("resource", change.resource), ("node", change.node))
         keys = ((scope, name, each) for scope, name in places for each in (kind, "any"))
         return [key for key in keys if (key[0], key[2]) in self.limits]
@@ -175,7 +175,7 @@ class _Resource:
     def of(cls, wanted: Wanted, live: Collection[str], disabled: Collection[str]) -> "_Resource":
         """Return what is wanted, checked."""
         model, under_way = model_of(wanted.model), wanted.under_way
-        under_way = _listed(f"under_way of {wanted.resource!r}", under_way, Change)
+        under_way = _listed(f"under_way of {wanted.resource!r}", under_way, StateTransition)
         for change in under_way:
             if change.resource != wanted.resource:
                 hint = "List it with the resource that it is of."
@@ -201,14 +201,14 @@ class _Resource:
         }
         return cls(replace(wanted, under_way=under_way), model, live, disabled, current)
 
-    def taking_room(self) -> Iterator[Change]:
+    def taking_room(self) -> Iterator[StateTransition]:
         """Yield what is under way from the state that the node is in, on nodes that are not switched off."""
         for change in self.wanted.under_way:
             now = self.current.get(change.partition, {}).get(change.node, OFFLINE)
             if change.source == now != change.target and not self._is_off(change):
                 yield change
 
-    def admitted(self, room: _Room, most_errors: int) -> Iterator[Change]:
+    def admitted(self, room: _Room, most_errors: int) -> Iterator[StateTransition]:
         """Yield what may begin, taking its room."""
         only_down = sum(ERROR in states.values() for states in self.current.values()) > most_errors
         for partition in sorted(self.wanted.target, key=self._urgency):
@@ -222,7 +222,7 @@ class _Resource:
                     now[change.node] = change.target
                     yield change
 
-    def kind_of(self, change: Change, now: Mapping[str, str]) -> Kind:
+    def kind_of(self, change: StateTransition, now: Mapping[str, str]) -> Kind:
         """Whether a change brings a state that the partition lacks; a leader it needs even with a `least` of 0."""
         listed = self.wanted.lists.get(change.partition, ())
         wanted = len(listed) if self.wanted.least is None else max(self.wanted.least, self.model.has_leader)
@@ -230,7 +230,7 @@ class _Resource:
         needed = self.model.counts(min(wanted, able)).get(change.target, 0)
         return "recovery" if Counter(now.values())[change.target] < needed else "load"
 
-    def _changes(self, partition: str) -> list[Change]:
+    def _changes(self, partition: str) -> list[StateTransition]:
         """Return the next step of each replica, in the order of what is most wanted; no second top state."""
         current, target = self.current.get(partition, {}), self.wanted.target[partition]
         busy = {change.node: change for change in self.wanted.under_way if change.partition == partition}
@@ -263,13 +263,15 @@ class _Resource:
 
         return sorted(sorted(steps, key=string_order), key=cmp_to_key(compared))
 
-    def _change(self, partition: str, node: str, source: str, target: str) -> Change:
-        return Change(resource=self.wanted.resource, partition=partition, node=node, source=source, target=target)
+    def _change(self, partition: str, node: str, source: str, target: str) -> StateTransition:
+        return StateTransition(
+            resource=self.wanted.resource, partition=partition, node=node, source=source, target=target
+        )
 
-    def _is_off(self, change: Change) -> bool:
+    def _is_off(self, change: StateTransition) -> bool:
         return change.node in self.disabled or change.node in self.wanted.disabled.get(change.partition, ())
 
-    def _is_down(self, change: Change) -> bool:
+    def _is_down(self, change: StateTransition) -> bool:
         return self.model.states.index(change.source) < self.model.states.index(change.target)
 
     def _urgency(self, partition: str) -> tuple[bool, int, int, bytes]:

@@ -8,12 +8,12 @@ Source: `Topology` of Helix, with levels other than fault zone and end node left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from apportion.balance.helix.request import Request
+from apportion.balance.helix.request import HelixRequest
 from apportion.balance.helix.straws import Straws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Zone:
+class FaultZone:
     """A fault zone: its nodes, and their weights, 0 for those that are not live."""
 
     name: str
@@ -31,11 +31,11 @@ class Zone:
 class Tree:
     """All zones, and the straws of the zones among each other."""
 
-    zones: tuple[Zone, ...]
+    zones: tuple[FaultZone, ...]
     straws: Straws
 
     @classmethod
-    def of(cls, request: Request, nodes: Iterable[str], is_live: Callable[[str], bool]) -> "Tree":
+    def of(cls, request: HelixRequest, nodes: Iterable[str], is_live: Callable[[str], bool]) -> "Tree":
         """Return the tree of some nodes of a request. O(nodes log nodes)."""
         members: dict[str, list[str]] = {}
         for node in nodes:
@@ -45,5 +45,5 @@ class Tree:
         return cls(zones=zones, straws=Straws.of([zone.name for zone in zones], [zone.weight for zone in zones]))
 
 
-def _zone(name: str, nodes: list[str], weights: list[int]) -> Zone:
-    return Zone(name=name, nodes=tuple(nodes), weights=tuple(weights), straws=Straws.of(nodes, weights))
+def _zone(name: str, nodes: list[str], weights: list[int]) -> FaultZone:
+    return FaultZone(name=name, nodes=tuple(nodes), weights=tuple(weights), straws=Straws.of(nodes, weights))

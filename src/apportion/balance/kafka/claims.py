@@ -8,7 +8,7 @@ knows: Java does so for topics; with a number out of range it throws, or gives a
 from dataclasses import dataclass
 from itertools import chain
 
-from apportion.balance.kafka.group import Group
+from apportion.balance.kafka.group import CheckedGroup
 
 NOBODY = -1
 
@@ -24,7 +24,7 @@ class Claims:
     contested: frozenset[int]
 
 
-def claims_of(group: Group) -> Claims:
+def claims_of(group: CheckedGroup) -> Claims:
     """Return who owned what. O(claims + partitions), and the claims sorted."""
     claimed = [_claimed(group, place) for place in range(len(group.members))]
     if len(set(chain.from_iterable(claimed))) == sum(map(len, claimed)):
@@ -52,7 +52,7 @@ def claims_of(group: Group) -> Claims:
     return Claims(owned=owned, contested=frozenset(contested))
 
 
-def claimants(group: Group) -> dict[int, list[int]]:
+def claimants(group: CheckedGroup) -> dict[int, list[int]]:
     """Return who claims each partition, by right or not: index -> places. O(claims)."""
     found: dict[int, list[int]] = {}
     for place in range(len(group.members)):
@@ -61,7 +61,7 @@ def claimants(group: Group) -> dict[int, list[int]]:
     return found
 
 
-def older_claims(group: Group) -> dict[int, int]:
+def older_claims(group: CheckedGroup) -> dict[int, int]:
     """Return who owned partitions in an older generation than the group's newest: index -> place. O(claims)."""
     newest = max(member.generation for member in group.members)
     found: dict[int, int] = {}
@@ -73,7 +73,7 @@ def older_claims(group: Group) -> dict[int, int]:
     return found
 
 
-def _claimed(group: Group, place: int) -> list[int]:
+def _claimed(group: CheckedGroup, place: int) -> list[int]:
     """Return the indexes of the partitions that a member claims and that there are."""
     starts, counts = group.layout.starts, group.layout.counts
     owned = group.members[place].owned

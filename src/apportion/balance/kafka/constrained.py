@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from apportion.balance.kafka.claims import Claims
-from apportion.balance.kafka.group import Group
+from apportion.balance.kafka.group import CheckedGroup
 from apportion.balance.kafka.nearby import Nearby
 
 
@@ -30,7 +30,7 @@ class Dealt:
     let_go: dict[int, int]
 
 
-def deal(group: Group, claims: Claims, nearby: Nearby | None) -> Dealt:
+def deal(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> Dealt:
     """Return who gets what in a group whose members all want the same topics."""
     dealing = _Dealing(group, claims, nearby)
     dealing.keep()
@@ -44,7 +44,7 @@ def deal(group: Group, claims: Claims, nearby: Nearby | None) -> Dealt:
 class _Dealing:
     """The state of one such assignment. `below` are members under the floor, `at` those at it that may get one more."""
 
-    def __init__(self, group: Group, claims: Claims, nearby: Nearby | None) -> None:
+    def __init__(self, group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> None:
         self.group, self.claims, self.nearby = group, claims, nearby
         self.floor, self.extra = divmod(group.layout.total, len(group.members))
         self.ceiling = self.floor + (self.extra > 0)

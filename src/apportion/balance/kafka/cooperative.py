@@ -17,7 +17,7 @@ from apportion.balance.kafka.asked import owners_by
 from apportion.balance.kafka.claims import NOBODY, claimants, claims_of
 from apportion.balance.kafka.constrained import deal
 from apportion.balance.kafka.general import even_out
-from apportion.balance.kafka.group import Group, Racks
+from apportion.balance.kafka.group import CheckedGroup, Racks
 from apportion.balance.kafka.nearby import Nearby
 from apportion.balance.kafka.subscription import Assigned, Subscription
 
@@ -30,7 +30,7 @@ def cooperative(topics: Mapping[str, int], members: Iterable[Subscription], *, r
     >>> first.by_member, first.withheld
     ({'a': (('t', 0),), 'b': ()}, {('t', 1): ('a', 'b')})
     """
-    group = Group.checked(topics, members, racks)
+    group = CheckedGroup.checked(topics, members, racks)
     claims, nearby = claims_of(group), Nearby.of(group)
     if group.has_equal_topics:
         dealt = deal(group, claims, nearby)
@@ -41,7 +41,7 @@ def cooperative(topics: Mapping[str, int], members: Iterable[Subscription], *, r
     return group.assigned(rows, withheld=_named(group, transfers))
 
 
-def _transfers(group: Group, rows: tuple[list[int], ...]) -> dict[int, int]:
+def _transfers(group: CheckedGroup, rows: tuple[list[int], ...]) -> dict[int, int]:
     """Return what members get that they did not claim, and that another claimed that does not get it."""
     owners = [NOBODY] * group.layout.total
     for place, row in enumerate(rows):
@@ -55,7 +55,7 @@ def _transfers(group: Group, rows: tuple[list[int], ...]) -> dict[int, int]:
     }
 
 
-def _named(group: Group, transfers: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+def _named(group: CheckedGroup, transfers: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Return from whom to whom each goes: of those that claim it, another one if there is, of the newest generation."""
     claimed = claimants(group) if transfers else {}
     found = {}

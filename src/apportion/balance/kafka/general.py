@@ -17,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from heapq import heapify, heapreplace
 
 from apportion.balance.kafka.claims import NOBODY, Claims, older_claims
-from apportion.balance.kafka.group import Group
+from apportion.balance.kafka.group import CheckedGroup
 from apportion.balance.kafka.moves import Moves
 from apportion.balance.kafka.nearby import Nearby
 
 
-def even_out(group: Group, claims: Claims, nearby: Nearby | None) -> tuple[list[int], ...]:
+def even_out(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> tuple[list[int], ...]:
     """Return who gets what in a group whose members want different topics."""
     evening = _Evening(group, nearby)
     evening.keep(claims)
@@ -37,7 +37,7 @@ def even_out(group: Group, claims: Claims, nearby: Nearby | None) -> tuple[list[
 class _Evening:
     """The state of one such assignment: who owns each partition, and how many each member has."""
 
-    def __init__(self, group: Group, nearby: Nearby | None) -> None:
+    def __init__(self, group: CheckedGroup, nearby: Nearby | None) -> None:
         layout = group.layout
         self.group, self.nearby = group, nearby
         self.owners = [NOBODY] * layout.total

@@ -18,7 +18,7 @@ Racks = Mapping[Partition, Collection[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class CheckedGroup:
     """Checked input. A member is known by its place in `members`, a partition by its index in `layout`.
 
     `by_id` are the places of members sorted by id, `ranks[place]` is where each stands among them. `racks[index]` are
@@ -38,7 +38,7 @@ class Group:
         object.__setattr__(self, "ranks", tuple(rank_of[place] for place in range(len(by_id))))
 
     @classmethod
-    def checked(cls, topics: Mapping[str, int], members: Iterable[Subscription], racks: Racks | None) -> "Group":
+    def checked(cls, topics: Mapping[str, int], members: Iterable[Subscription], racks: Racks | None) -> "CheckedGroup":
         """Return the group; raise `InvalidInput` for the first thing wrong. O(size)."""
         walked = _walked(members)
         counts = _checked_counts(topics)
@@ -52,7 +52,7 @@ class Group:
             located = tuple(known.get(partition, frozenset()) for partition in layout.partitions())
         return cls(members=walked, layout=layout, racks=located)
 
-    def sorted(self) -> "Group":
+    def sorted(self) -> "CheckedGroup":
         """Return the group with its members by their ids, for those who need not walk as Java does."""
         return replace(self, members=tuple(self.members[place] for place in self.by_id))
 

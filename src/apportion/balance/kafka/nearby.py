@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from apportion.balance.kafka.group import Group, is_rack_aware
+from apportion.balance.kafka.group import CheckedGroup, is_rack_aware
 
 
 class Nearby:
     """The racks of a group, where they matter. A member without one is near to all it owns, and sought by nobody."""
 
-    def __init__(self, group: Group, racks: Sequence[frozenset[str]]) -> None:
+    def __init__(self, group: CheckedGroup, racks: Sequence[frozenset[str]]) -> None:
         self._member_racks = tuple(member.rack for member in group.members)
         self._racks = racks
         self._readers = Counter(filter(None, self._member_racks))
 
     @classmethod
-    def of(cls, group: Group) -> "Nearby | None":
+    def of(cls, group: CheckedGroup) -> "Nearby | None":
         """Return the racks of a group, None where they cannot matter."""
         wanted = {member.rack for member in group.members if member.rack}
         if group.racks is None or not is_rack_aware(wanted, group.racks):

@@ -16,7 +16,7 @@ from apportion.balance.augment import NOTHING, Augmenting, Open
 from apportion.balance.kafka.asked import owners_by
 from apportion.balance.kafka.claims import claims_of
 from apportion.balance.kafka.evenest import evenest_loads
-from apportion.balance.kafka.group import Group, Racks
+from apportion.balance.kafka.group import CheckedGroup, Racks
 from apportion.balance.kafka.subscription import Assigned, Subscription
 from apportion.balance.quotas import LoadBounds
 
@@ -30,7 +30,7 @@ def optimal(topics: Mapping[str, int], members: Iterable[Subscription], *, racks
     >>> optimal({"t": 2, "u": 2, "v": 4}, members).by_member["a"]
     (('t', 0), ('t', 1), ('u', 0), ('u', 1))
     """
-    group = Group.checked(topics, members, racks).sorted()
+    group = CheckedGroup.checked(topics, members, racks).sorted()
     wanting = group.takers(group.by_id)
     bounds = evenest_loads(wanting, tuple(group.layout.counts.values()), len(group.members))
     owners = _Owners(group, wanting, bounds)
@@ -41,7 +41,7 @@ def optimal(topics: Mapping[str, int], members: Iterable[Subscription], *, racks
 class _Owners(Augmenting):
     """Partitions at members that want them: an item is a partition."""
 
-    def __init__(self, group: Group, wanting: Sequence[tuple[int, ...]], bounds: LoadBounds) -> None:
+    def __init__(self, group: CheckedGroup, wanting: Sequence[tuple[int, ...]], bounds: LoadBounds) -> None:
         self._before = [NOTHING] * group.layout.total
         held: list[list[int]] = [[] for _ in group.members]
         for place, owned in enumerate(claims_of(group).owned):
@@ -73,7 +73,9 @@ class _Owners(Augmenting):
         return NOTHING
 
 
-def _fill(group: Group, wanting: Sequence[Sequence[int]], held: Sequence[list[int]], most: Sequence[int]) -> None:
+def _fill(
+    group: CheckedGroup, wanting: Sequence[Sequence[int]], held: Sequence[list[int]], most: Sequence[int]
+) -> None:
     """Give what nobody owns, from the topics that fewest want, each time to the member with most room."""
     is_held = {index for row in held for index in row}
     for number in sorted(range(len(wanting)), key=lambda number: len(wanting[number])):

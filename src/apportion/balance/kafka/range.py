@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from apportion.balance.api import BalancerSpec
 from apportion.balance.kafka.asked import owners_by
-from apportion.balance.kafka.group import Group, Racks, is_rack_aware
+from apportion.balance.kafka.group import CheckedGroup, Racks, is_rack_aware
 from apportion.balance.kafka.subscription import Assigned, Subscription
 
 
@@ -28,7 +28,7 @@ def assign_ranges(
     >>> assign_ranges({"t": 3, "u": 3}, members).by_member
     {'a': (('t', 0), ('t', 1), ('u', 0), ('u', 1)), 'b': (('t', 2), ('u', 2))}
     """
-    group = Group.checked(topics, members, racks)
+    group = CheckedGroup.checked(topics, members, racks)
     rows: tuple[list[int], ...] = tuple([] for _ in group.members)
     takers = group.takers(group.static_first())
     shares = [_Share(group, topic, places, rows) for topic, places in zip(group.layout.topics, takers, strict=True)]
@@ -46,7 +46,7 @@ def assign_ranges(
 class _Share:
     """One topic on its way to its members: what nobody has yet, and how many each may still get."""
 
-    def __init__(self, group: Group, topic: str, places: tuple[int, ...], rows: Sequence[list[int]]) -> None:
+    def __init__(self, group: CheckedGroup, topic: str, places: tuple[int, ...], rows: Sequence[list[int]]) -> None:
         span = group.layout.span(topic)
         self.start, self.count = span.start, len(span)
         self.places, self._rows = places, rows

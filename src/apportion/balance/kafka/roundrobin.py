@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from apportion.balance.api import BalancerSpec
 from apportion.balance.kafka.asked import owners_by
-from apportion.balance.kafka.group import Group, Racks
+from apportion.balance.kafka.group import CheckedGroup, Racks
 from apportion.balance.kafka.subscription import Assigned, Subscription
 
 
@@ -23,7 +23,7 @@ def roundrobin(topics: Mapping[str, int], members: Iterable[Subscription], *, ra
     >>> roundrobin({"t": 3, "u": 1}, members).by_member
     {'a': (('t', 0), ('t', 2)), 'b': (('t', 1), ('u', 0))}
     """
-    group = Group.checked(topics, members, racks)
+    group = CheckedGroup.checked(topics, members, racks)
     rows: tuple[list[int], ...] = tuple([] for _ in group.members)
     circle = group.static_first()
     turn = 0

@@ -18,7 +18,7 @@ from apportion.balance.kafka.asked import owners_by
 from apportion.balance.kafka.claims import claims_of
 from apportion.balance.kafka.constrained import deal
 from apportion.balance.kafka.general import even_out
-from apportion.balance.kafka.group import Group, Racks
+from apportion.balance.kafka.group import CheckedGroup, Racks
 from apportion.balance.kafka.nearby import Nearby
 from apportion.balance.kafka.subscription import Assigned, Subscription
 
@@ -37,7 +37,7 @@ def sticky(topics: Mapping[str, int], members: Iterable[Subscription], *, racks:
     >>> sticky({"t": 5}, [*members, Subscription("c", topics=["t"])]).by_member
     {'a': (('t', 0), ('t', 2)), 'b': (('t', 1), ('t', 3)), 'c': (('t', 4),)}
     """
-    group = Group.checked(topics, members, racks)
+    group = CheckedGroup.checked(topics, members, racks)
     claims, nearby = claims_of(group), Nearby.of(group)
     rows = deal(group, claims, nearby).rows if group.has_equal_topics else even_out(group, claims, nearby)
     return group.assigned(rows)

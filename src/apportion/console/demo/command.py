@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from apportion.console.demo.crew import Crew
 from apportion.console.demo.screen import Screen
-from apportion.console.demo.work import PARTITIONS, Ledger, partitioned
+from apportion.console.demo.work import PARTITIONS, WorkLedger, partitioned
 from apportion.errors import InvariantBroken
 
 WORKERS = tuple(f"worker-{number}" for number in range(1, 6))
@@ -124,7 +124,7 @@ def _linger(crew: Crew, screen: Screen) -> None:
         screen.say("they leave")
 
 
-def _plant(ledger: Ledger) -> None:
+def _plant(ledger: WorkLedger) -> None:
     """Write an effect into the log that overlaps another: as if two had worked on a partition at once."""
     line = next(line for line in ledger.lines() if "places" in line)
     ledger.log(line | {"holder": "a stranger", "pid": 0, "places": 0})

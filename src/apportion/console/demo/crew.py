@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from apportion import sync
-from apportion.console.demo.work import GROUP, PARTITIONS, Ledger
+from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger
 from apportion.errors import StoreUnavailable
-from apportion.groups.records import DRAINED, Keys
+from apportion.groups.records import DRAINED, GroupKeys
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view import View
 from apportion.runtime.clock import SystemClock
@@ -30,9 +30,9 @@ class Crew:
     def __init__(self, folder: Path, batch: int, look: "Callable[[View], None]") -> None:
         self.url = f"sqlite:///{folder / 'group.db'}"
         self.file = folder / "work.db"
-        self.ledger = Ledger(self.file)
+        self.ledger = WorkLedger(self.file)
         self.ledger.make()
-        self.view = View(Keys(group=GROUP), PARTITIONS)
+        self.view = View(GroupKeys(group=GROUP), PARTITIONS)
         self._batch, self._look = batch, look
         self._workers: dict[str, subprocess.Popen[str]] = {}
         self._clock = SystemClock()

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from apportion.console.demo.work import PARTITIONS, Ledger, partitioned
+from apportion.console.demo.work import PARTITIONS, WorkLedger, partitioned
 
 Line = dict[str, object]
 EPSILON_SECONDS = 1e-6
@@ -108,5 +108,5 @@ def _float(value: object) -> float:
 
 
 if __name__ == "__main__":
-    found = checks(Ledger(Path(sys.argv[1])).lines(), [len(part) for part in partitioned()])
+    found = checks(WorkLedger(Path(sys.argv[1])).lines(), [len(part) for part in partitioned()])
     print(json.dumps(found))

@@ -38,7 +38,7 @@ def partitioned() -> list[list[str]]:
     return parts
 
 
-class Ledger:
+class WorkLedger:
     """The database that the work is done on."""
 
     def __init__(self, file: Path) -> None:

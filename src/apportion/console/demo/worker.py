@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import apportion
-from apportion.console.demo.work import GROUP, PARTITIONS, Ledger, partitioned
+from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger, partitioned
 from apportion.errors import Fenced, NotOwner
 from apportion.groups.facade import AsyncGroup
 from apportion.runtime.clock import SystemClock
@@ -23,10 +23,10 @@ LEASE = timedelta(seconds=2)
 BEAT_SECONDS = 0.2
 
 
-class Worker:
+class DemoWorker:
     """One process of the group."""
 
-    def __init__(self, group: AsyncGroup, ledger: Ledger, batch: int) -> None:
+    def __init__(self, group: AsyncGroup, ledger: WorkLedger, batch: int) -> None:
         self._group, self._ledger, self._batch = group, ledger, batch
         self._places = partitioned()
         self._clock = SystemClock()
@@ -82,7 +82,7 @@ class Worker:
 async def main(url: str, member_id: str, ledger: str, batch: str) -> None:
     """Work until SIGTERM."""
     async with apportion.open_group(url, GROUP, partitions=PARTITIONS, member_id=member_id, lease_ttl=LEASE) as group:
-        await Worker(group, Ledger(Path(ledger)), int(batch)).run()
+        await DemoWorker(group, WorkLedger(Path(ledger)), int(batch)).run()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from apportion.balance.evaluation import (
 )
 from apportion.console.evaluate import ceph, swift, upmap
 from apportion.console.evaluate.scenario_file import ScenarioFile, read_scenario
-from apportion.console.evaluate.trial import Refusal, Trial
+from apportion.console.evaluate.trial import BalancerTrial, Refusal
 from apportion.errors import CannotPlace, InvalidInput, UnknownOption
 
 PEERS = {peer.NAME: peer for peer in (swift, ceph, upmap)}
@@ -34,7 +34,7 @@ MAX_SEEDS = 1000
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class EvaluateOptions:
     """The options that say what is to be evaluated."""
 
     preset: Annotated[
@@ -51,7 +51,7 @@ class Asked:
     ] = None
     seeds: Annotated[int, Parameter(help="How often, each time with other clusters or other nodes that fail.")] = 1
 
-    def trial(self) -> Trial:
+    def trial(self) -> BalancerTrial:
         """Return what is to be done."""
         if (self.scenario is None) == (self.preset is None):
             given = "neither" if self.preset is None else "both"
@@ -69,7 +69,7 @@ class Asked:
             raise InvalidInput(what, ",".join(chosen or ()), "one that is here", f"{why}.")
         skipped: list[Refusal] = []
         clusters = [(cluster, self._happens(cluster, file, seed, skipped)) for cluster, seed in self._clusters(file)]
-        return Trial(clusters=clusters, entrants=entrants, absent=absent, skipped=skipped)
+        return BalancerTrial(clusters=clusters, entrants=entrants, absent=absent, skipped=skipped)
 
     def command(self, html: Path) -> str:
         """Return the command line that asks for the same, and for a page."""

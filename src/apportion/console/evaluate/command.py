@@ -12,18 +12,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from apportion.console.evaluate.asked import Asked
+from apportion.console.evaluate.asked import EvaluateOptions
 from apportion.console.evaluate.page import page_of
 from apportion.console.evaluate.report import print_report, print_result
 from apportion.console.evaluate.summary import Findings
-from apportion.console.evaluate.trial import Refusal, Result
+from apportion.console.evaluate.trial import Refusal, TrialResult
 from apportion.console.files import check_target, write_whole
 from apportion.errors import CannotPlace
 
 
 def evaluate(
     *,
-    asked: Asked = Asked(),  # noqa: B008 - a frozen value
+    asked: EvaluateOptions = EvaluateOptions(),  # noqa: B008 - a frozen value
     html: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -39,11 +39,11 @@ def evaluate(
     if html is not None:
         check_target(html, what="--html")
     trial = asked.trial()
-    results: list[Result] = []
+    results: list[TrialResult] = []
     refused: list[Refusal] = [*trial.skipped]
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         for each in progress.track(trial.run(), total=len(trial), description="Evaluating"):
-            (results if isinstance(each, Result) else refused).append(each)  # type: ignore[arg-type]
+            (results if isinstance(each, TrialResult) else refused).append(each)  # type: ignore[arg-type]
     findings = Findings.of(trial, results, refused)
     if html is not None:
         write_whole(html, page_of(findings, command=asked.command(html)), what="--html")

@@ -18,7 +18,7 @@ from apportion.console.evaluate.report import (
     percent_or_not,
     size_of,
 )
-from apportion.console.evaluate.summary import STATIC, Findings, Line
+from apportion.console.evaluate.summary import STATIC, Findings, SummaryLine
 from apportion.console.page_parts import document, figure, header, legend_of, percent, section, table_of
 
 _READING = (
@@ -71,7 +71,7 @@ def _published(findings: Findings) -> str:
     return section("Beside the published figures", words + table)
 
 
-def _evenness(lines: Sequence[Line]) -> str:
+def _evenness(lines: Sequence[SummaryLine]) -> str:
     if not lines:
         return ""
     charts = (
@@ -86,12 +86,12 @@ def _evenness(lines: Sequence[Line]) -> str:
     return section("How even loads are", words + figure(f'<div class="pair">{pictures}</div>', table))
 
 
-def _deviation(line: Line, value: float, gain: float | None) -> Bar:
+def _deviation(line: SummaryLine, value: float, gain: float | None) -> Bar:
     shown = f"{value:.2f}" if gain is None else f"{value:.2f} · {percent_or_not(gain)}"
     return Bar(label=line.balancer, value=shown, plain=value)
 
 
-def _movement(lines: Sequence[Line]) -> str:
+def _movement(lines: Sequence[SummaryLine]) -> str:
     if not lines:
         return ""
     legend = legend_of(
@@ -114,7 +114,7 @@ def _movement(lines: Sequence[Line]) -> str:
     return section("What changes move", legend + figure(f'<div class="grid">{pictures}</div>', table))
 
 
-def _after(lines: Sequence[Line]) -> str:
+def _after(lines: Sequence[SummaryLine]) -> str:
     if not lines:
         return ""
     pictures = "".join(
@@ -130,7 +130,7 @@ def _after(lines: Sequence[Line]) -> str:
     return section("How even it is afterwards", words + figure(f'<div class="grid">{pictures}</div>', table))
 
 
-def _figures(lines: Sequence[Line]) -> str:
+def _figures(lines: Sequence[SummaryLine]) -> str:
     headings = ("balancer", "scenario", "leaders changed", "extra", "max-min each", "leaders", "s", "x CRUSH")
     cells = [
         (
@@ -145,7 +145,7 @@ def _figures(lines: Sequence[Line]) -> str:
     )
 
 
-def _by_scenario(lines: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
+def _by_scenario(lines: Sequence[SummaryLine]) -> Iterable[tuple[str, list[SummaryLine]]]:
     for scenario in dict.fromkeys(line.scenario for line in lines):
         yield scenario, [line for line in lines if line.scenario == scenario]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from apportion.balance.evaluation import Cluster
-from apportion.console.evaluate.summary import STATIC, Comparison, Findings, Line
+from apportion.console.evaluate.summary import STATIC, Comparison, Findings, SummaryLine
 from apportion.console.output import print_columns, print_json
 
 EVEN = (
@@ -59,7 +59,7 @@ def left_out(findings: Findings) -> Iterator[str]:
         yield f"{': '.join(filter(None, (balancer, ', '.join(scenarios))))}: not measured: {reason}"
 
 
-def even_cells(line: Line) -> tuple[str, ...]:
+def even_cells(line: SummaryLine) -> tuple[str, ...]:
     """Return the cells of a line under the headings `EVEN`."""
     return (
         line.balancer, f"{line.partitions_deviation:.2f}", percent_or_not(line.partitions_gain),
@@ -69,7 +69,7 @@ def even_cells(line: Line) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def moved_cells(lines: Sequence[Line]) -> Iterator[tuple[str, ...]]:
+def moved_cells(lines: Sequence[SummaryLine]) -> Iterator[tuple[str, ...]]:
     """Yield the cells of lines under the headings `MOVED`; a scenario is named once."""
     before = ""
     for line in lines:

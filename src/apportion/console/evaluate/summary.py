@@ -10,14 +10,14 @@ from statistics import fmean
 from typing import Self
 
 from apportion.balance.evaluation import Movement, gain
-from apportion.console.evaluate.trial import Refusal, Result, Trial
+from apportion.console.evaluate.trial import BalancerTrial, Refusal, TrialResult
 
 BASELINE = "helix.crush"
 STATIC = "static"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class SummaryLine:
     """A balancer in a scenario, over all clusters: means, but for `seconds` and `lacking`, which are sums.
 
     Deviations and gaps are in partitions: of all resources of a cluster together, and (`_each`) of one at a time, the
@@ -63,14 +63,14 @@ class Comparison:
 class Findings:
     """All that a trial found, and what it came to."""
 
-    trial: Trial
-    results: Sequence[Result]
+    trial: BalancerTrial
+    results: Sequence[TrialResult]
     refused: Sequence[Refusal]
-    lines: Sequence[Line]
+    lines: Sequence[SummaryLine]
     comparisons: Sequence[Comparison]
 
     @classmethod
-    def of(cls, trial: Trial, results: Sequence[Result], refused: Sequence[Refusal]) -> Self:
+    def of(cls, trial: BalancerTrial, results: Sequence[TrialResult], refused: Sequence[Refusal]) -> Self:
         """Return what results come to."""
         lines = summarized(results)
         return cls(trial=trial, results=results, refused=refused, lines=lines, comparisons=compared(lines))
@@ -81,10 +81,10 @@ class Findings:
         return list(dict.fromkeys(line.balancer for line in self.lines))
 
 
-def summarized(results: Sequence[Result]) -> list[Line]:
+def summarized(results: Sequence[TrialResult]) -> list[SummaryLine]:
     """Return a line for each scenario and balancer, in their order."""
     crush = {(each.cluster, each.scenario): each for each in results if each.balancer == BASELINE}
-    groups: dict[tuple[str, str], list[Result]] = {}
+    groups: dict[tuple[str, str], list[TrialResult]] = {}
     for scenario in dict.fromkeys(each.scenario for each in results):
         for each in results:
             if each.scenario == scenario:
@@ -92,11 +92,11 @@ def summarized(results: Sequence[Result]) -> list[Line]:
     return [_line(group, [crush.get((each.cluster, each.scenario)) for each in group]) for group in groups.values()]
 
 
-def _line(group: Sequence[Result], crush: Sequence[Result | None]) -> Line:
+def _line(group: Sequence[TrialResult], crush: Sequence[TrialResult | None]) -> SummaryLine:
     moved = [each.movement for each in group]
     pairs = [(each, other) for each, other in zip(group, crush, strict=True) if other is not None]
     took = sum(other.seconds for _, other in pairs)
-    return Line(
+    return SummaryLine(
         balancer=group[0].balancer,
         scenario=group[0].scenario,
         clusters=len(group),
@@ -136,7 +136,7 @@ def _mean(moved: Sequence[Movement], ratio: str) -> float:
     return fmean(float(getattr(each, ratio)) for each in moved)
 
 
-def compared(lines: Sequence[Line]) -> list[Comparison]:
+def compared(lines: Sequence[SummaryLine]) -> list[Comparison]:
     """Return the published figures of CrushED whose scenarios were played, each with what was measured here."""
     figures = [
         ("STDEV of partitions below CRUSH's", "87%", "partitions_gain", STATIC),
@@ -158,7 +158,7 @@ def compared(lines: Sequence[Line]) -> list[Comparison]:
     ]
 
 
-def _means(lines: Sequence[Line], field: str, begins: str) -> dict[str, float | None]:
+def _means(lines: Sequence[SummaryLine], field: str, begins: str) -> dict[str, float | None]:
     """Return the mean of a field over the scenarios whose names begin so, by balancer."""
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(line.balancer for line in lines):

@@ -23,7 +23,7 @@ from apportion.errors import CannotPlace, InvalidInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class TrialResult:
     """What was measured of a balancer in a scenario on a cluster.
 
     `seconds` are those of one placement of all resources, the mean of those that the scenario made.
@@ -48,7 +48,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class BalancerTrial:
     """The clusters, each with its scenarios, and who takes part; `absent` says who does not, and why."""
 
     clusters: Sequence[tuple[Cluster, Sequence[Scenario]]]
@@ -59,14 +59,14 @@ class Trial:
     def __len__(self) -> int:
         return sum(len(scenarios) for _, scenarios in self.clusters) * len(self.entrants)
 
-    def run(self) -> Iterator[Result | Refusal]:
+    def run(self) -> Iterator[TrialResult | Refusal]:
         """Yield what becomes of each balancer in each scenario: as many as the trial is long."""
         for cluster, scenarios in self.clusters:
             for entrant in self.entrants:
                 yield from _run(entrant, cluster, scenarios)
 
 
-def _run(entrant: Entrant, cluster: Cluster, scenarios: Sequence[Scenario]) -> Iterator[Result | Refusal]:
+def _run(entrant: Entrant, cluster: Cluster, scenarios: Sequence[Scenario]) -> Iterator[TrialResult | Refusal]:
     made: dict[State, tuple[Placed, float]] = {}
     for scenario in scenarios:
         try:
@@ -78,14 +78,14 @@ def _run(entrant: Entrant, cluster: Cluster, scenarios: Sequence[Scenario]) -> I
             yield Refusal(balancer=entrant.name, cluster=cluster.name, scenario=scenario.name, reason=error.problem)
 
 
-def _measured(entrant: Entrant, cluster: Cluster, scenario: Scenario, first: tuple[Placed, float]) -> Result:
+def _measured(entrant: Entrant, cluster: Cluster, scenario: Scenario, first: tuple[Placed, float]) -> TrialResult:
     placed, times = [first[0]], []
     for state in scenario.states[1:]:
         found, seconds = _timed(entrant, cluster, state, placed[-1])
         placed.append(found)
         times.append(seconds)
     at = [*zip(placed, scenario.states, strict=True)]
-    return Result(
+    return TrialResult(
         balancer=entrant.name,
         cluster=cluster.name,
         scenario=scenario.name,

@@ -8,7 +8,7 @@ from apportion.errors import StoreUnavailable
 from apportion.sim.conformance.case import case
 from apportion.sim.conformance.claims import committed, holds, same
 from apportion.sim.conformance.deeds import delete, item, make, rewrite
-from apportion.sim.conformance.line import Line
+from apportion.sim.conformance.line import LossyHandle
 from apportion.sim.conformance.stage import LATENESS_SECONDS, Stage
 from apportion.stores import Absent, Committed, CoordinationStore, Event, Put, Refused, Unchanged, Unknown
 
@@ -29,7 +29,7 @@ class _Told:
         self.failed: set[str] = set()
         self.unsure: set[str] = set()
 
-    async def make(self, store: CoordinationStore | Line, key: str, value: bytes) -> object:
+    async def make(self, store: CoordinationStore | LossyHandle, key: str, value: bytes) -> object:
         """Make a key, write down what was said of that, and return it."""
         try:
             outcome = await store.commit(when=[Absent(key=key)], puts=[Put(key=key, value=value)])
@@ -88,7 +88,7 @@ async def a_counter_is_exact_though_every_tenth_reply_is_lost(stage: Stage) -> N
     same(50, raised, "increments")
 
 
-async def _raise_by_one(stage: Stage, line: Line) -> int:
+async def _raise_by_one(stage: Stage, line: LossyHandle) -> int:
     """Raise the counter by one, whatever it takes; the nonce in the value tells whose it was."""
     nonce, unsure = token_hex(8), False
     while True:

@@ -13,7 +13,7 @@ class _Asked(TypedDict):
     deletes: Sequence[str]
 
 
-class Line:
+class LossyHandle:
     """A handle behind a line that loses replies when told to; `lost` counts them."""
 
     def __init__(self, store: CoordinationStore, proxy: Proxy | None) -> None:

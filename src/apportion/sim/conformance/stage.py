@@ -14,10 +14,10 @@ from typing import Self, TypeVar, cast
 from apportion.errors import StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.claims import holds
-from apportion.sim.conformance.line import Line
+from apportion.sim.conformance.line import LossyHandle
 from apportion.sim.conformance.proxy import Proxy
 from apportion.sim.conformance.rig import Impossible, Rig
-from apportion.stores import Capabilities, Change, CoordinationStore, Unchanged
+from apportion.stores import Capabilities, CoordinationStore, StoreChange, Unchanged
 
 PATIENCE_SECONDS = 30.0
 LATENESS_SECONDS = 2.0  # how much later than it must a store may do a thing, on a machine that is busy with others
@@ -83,7 +83,7 @@ class Stage:
         return task
 
     @asynccontextmanager
-    async def pulled(self, *, after: int) -> AsyncIterator[AsyncGenerator[Change, None]]:
+    async def pulled(self, *, after: int) -> AsyncIterator[AsyncGenerator[StoreChange, None]]:
         """Within: a watch of everything, whose changes the case takes one by one."""
         async with aclosing(self.store.watch("", after=after)) as changes:
             yield changes
@@ -95,22 +95,22 @@ class Stage:
         self._exits.push_async_callback(proxy.close)
         return proxy
 
-    async def line(self) -> Line:
+    async def line(self) -> LossyHandle:
         """Return a handle whose replies can be lost."""
         try:
             proxy = await self.proxy()
         except Impossible as impossible:
             self.excused(impossible)
-            return Line(self.store, None)
-        return Line(await self.connect(address=proxy.address), proxy)
+            return LossyHandle(self.store, None)
+        return LossyHandle(await self.connect(address=proxy.address), proxy)
 
-    async def member(self, *words: str) -> "Member":
+    async def member(self, *words: str) -> "OtherProcess":
         """Start another process that uses the store as the words say: see `member.py`."""
         url = self.rig.url_elsewhere(self.namespace)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", _MEMBER, *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
-        member = Member(self, process)
+        member = OtherProcess(self, process)
         self._exits.push_async_callback(member.kill)
         # A URL may hold a password: on the command line, everyone on the machine would see it.
         cast(asyncio.StreamWriter, process.stdin).write(f"{url}\n".encode())
@@ -195,12 +195,12 @@ class Stage:
 class Tape:
     """A watch, and all that it has shown."""
 
-    def __init__(self, stage: Stage, changes: AsyncGenerator[Change, None]) -> None:
-        self.changes: list[Change] = []
+    def __init__(self, stage: Stage, changes: AsyncGenerator[StoreChange, None]) -> None:
+        self.changes: list[StoreChange] = []
         self._stage = stage
         self._playing = asyncio.create_task(self._play(changes))
 
-    async def shows(self, revision: int, *, within: float | None = None) -> list[Change]:
+    async def shows(self, revision: int, *, within: float | None = None) -> list[StoreChange]:
         """Return all changes once that of a revision was shown."""
         await self._stage.until(
             lambda: self._playing.done() or (self.changes and self.changes[-1].revision >= revision) is True,
@@ -222,13 +222,13 @@ class Tape:
         _, pending = await asyncio.wait([self._playing], timeout=self._stage.patience_seconds)
         holds(not pending, "a watch that is cancelled ends")
 
-    async def _play(self, changes: AsyncGenerator[Change, None]) -> None:
+    async def _play(self, changes: AsyncGenerator[StoreChange, None]) -> None:
         async with aclosing(changes):
             async for change in changes:
                 self.changes.append(change)
 
 
-class Member:
+class OtherProcess:
     """Another process that uses the store, and what it says."""
 
     def __init__(self, stage: Stage, process: asyncio.subprocess.Process) -> None:

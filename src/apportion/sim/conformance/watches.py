@@ -8,12 +8,12 @@ from apportion.sim.conformance.case import case
 from apportion.sim.conformance.claims import committed, holds, same
 from apportion.sim.conformance.deeds import delete, increment, make, rewrite
 from apportion.sim.conformance.stage import LATENESS_SECONDS, Stage
-from apportion.stores import Absent, Change, Committed, Compare, CoordinationStore, Event, Put, Unchanged, Unknown
+from apportion.stores import Absent, Committed, Compare, CoordinationStore, Event, Put, StoreChange, Unchanged, Unknown
 
 _SOON_SECONDS = 30.0  # a server that was killed has a log to read
 
 
-def _values(changes: Sequence[Change], key: str) -> list[bytes | None]:
+def _values(changes: Sequence[StoreChange], key: str) -> list[bytes | None]:
     return [event.value for change in changes for event in change.events if event.key == key]
 
 
@@ -78,7 +78,7 @@ async def a_commit_is_seen_whole(stage: Stage) -> None:
         Event(key="c", value=b"3", lease=lease.id),
         Event(key="d", value=b"4"),
     )
-    same([Change(revision=revision, events=events)], await tape.shows(revision), "the changes")
+    same([StoreChange(revision=revision, events=events)], await tape.shows(revision), "the changes")
     await stage.store.revoke(lease.id)
 
 

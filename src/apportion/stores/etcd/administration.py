@@ -13,7 +13,7 @@ from apportion.stores.etcd.gateway import Gateway
 from apportion.stores.etcd.life import Origin, ask, begin, unavailable
 from apportion.stores.etcd.messages import INCARNATION_KEY, Reply, range_of
 from apportion.stores.etcd.store import CAPABILITIES
-from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
+from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
 from apportion.stores.reaper import Counter
 from apportion.stores.url import StoreUrl
 
@@ -86,7 +86,7 @@ async def _server(gateway: Gateway, at: int) -> Finding:
     try:
         version = str((await gateway.visit("/version", None, at)).get("etcdserver", ""))
         reply = await gateway.visit("/v3/kv/range", range_of(INCARNATION_KEY), at)
-    except (ApportionError, Rejected, Unreached, NoReply) as error:
+    except (ApportionError, Rejected, Unreached, EtcdNoReply) as error:
         return Finding(subject=subject, found=_line(error), verdict="error", advice="Is it running, and in reach?")
     seconds = time.monotonic() - began
     found = f"etcd {version or 'of no version'}, revision {reply.get('header', {}).get('revision', '?')}, "
@@ -143,7 +143,7 @@ async def _rights(gateway: Gateway) -> Finding:
         if "not enabled" in str(error):
             advice = "Anybody who reaches it may write: etcdctl auth enable"
             return Finding(subject="authentication", found="off", verdict="warning", advice=advice)
-    except (Unreached, NoReply) as error:
+    except (Unreached, EtcdNoReply) as error:
         raise unavailable(gateway, error) from error
     return Finding(subject="authentication", found="on")
 

@@ -3,7 +3,7 @@
 Promises: every request asks for a server that has a leader; a server that fails is left for the next one; an expired
 token is renewed. `ask` repeats what may be repeated. `tell` sends at most once, and never over a connection that was
 opened for it: so a commit goes out only to the server that was looked at.
-Refuses: to say that something did not happen when it was sent and no answer came (`NoReply`).
+Refuses: to say that something did not happen when it was sent and no answer came (`EtcdNoReply`).
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from apportion.stores.etcd.wire import (
     EXHAUSTED,
     LOST,
     Distrusted,
+    EtcdNoReply,
     Lane,
-    NoReply,
     Rejected,
     Unreached,
     Wire,
@@ -66,7 +66,7 @@ class Gateway:
                 while True:
                     try:
                         return await self._authenticated(path, body, lane)
-                    except (Unreached, NoReply) as error:
+                    except (Unreached, EtcdNoReply) as error:
                         failed, problem = failed + 1, error
                     if failed >= servers and isinstance(problem, Distrusted):
                         raise StoreDenied(self.name, str(problem), "Look at ca, cert and key of the URL.") from problem
@@ -77,7 +77,7 @@ class Gateway:
             raise StoreUnavailable(self.name, f"no answer within {BUDGET_SECONDS:g} s") from error
 
     async def tell(self, path: str, body: Mapping[str, object], *, on: int) -> Reply:
-        """Send at most once, on one connection: `Unreached` when it is gone, `NoReply` when it may have happened."""
+        """Send at most once, on one connection: `Unreached` when it is gone, `EtcdNoReply` when it may be done."""
         return json_of(await self._authenticated(path, body, self.wire.commits, on=on))
 
     async def open(self, path: str, body: bytes) -> "Stream":
@@ -91,9 +91,9 @@ class Gateway:
             async with asyncio.timeout(BUDGET_SECONDS):
                 refusal = self.wire.refusal(response.status_code, await response.aread(), at)
         except LOST as error:
-            raise NoReply(said(error)) from error
+            raise EtcdNoReply(said(error)) from error
         self.expire_token()
-        raise NoReply(str(refusal)) from refusal
+        raise EtcdNoReply(str(refusal)) from refusal
 
     def expire_token(self) -> None:
         """Authenticate anew before the next request."""
@@ -139,7 +139,7 @@ class Gateway:
         self.alive()
         try:
             return await lane.send(path, content, self.wire.current, on=on)
-        except NoReply:
+        except EtcdNoReply:
             self.alive()
             raise
 
@@ -154,7 +154,7 @@ class Gateway:
                     raise StoreUnavailable(self.name, str(error)) from error
                 hint = "Check user and password of the URL: etcdctl user get USER"
                 raise StoreDenied(self.name, f"it refuses the user of the URL: {error}", hint) from error
-            except NoReply as error:
+            except EtcdNoReply as error:
                 raise Unreached(str(error)) from error  # of the request itself, nothing was sent
             self.wire.token = json_of(answer).get("token", "")
 
@@ -173,7 +173,7 @@ class Stream:
         gateway.wire.streams.add(self.doubt)
 
     async def next(self, *, timeout_seconds: float) -> Message | None:
-        """Return the next message, or None when none came in time; `NoReply` when the stream has ended."""
+        """Return the next message, or None when none came in time; `EtcdNoReply` when the stream has ended."""
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
@@ -191,12 +191,12 @@ class Stream:
             return False
         pending, self._pending = self._pending, None
         if pending.cancelled():
-            raise NoReply("the stream was closed")
+            raise EtcdNoReply("the stream was closed")
         self._buffer += pending.result()
         return True
 
     def doubt(self) -> None:
-        """End a wait for the next message: `NoReply`, so that the stream is opened anew."""
+        """End a wait for the next message: `EtcdNoReply`, so that the stream is opened anew."""
         if self._pending is not None:
             self._pending.cancel()
 
@@ -219,13 +219,13 @@ def pause_seconds(failed: int) -> float:
 
 
 def message_of(line: bytes) -> Message:
-    """Return a line of a stream as data; `NoReply` for what is none of etcd."""
+    """Return a line of a stream as data; `EtcdNoReply` for what is none of etcd."""
     try:
         message: Message = json.loads(line)
     except ValueError as error:
-        raise NoReply("a line of the answer is no JSON") from error
+        raise EtcdNoReply("a line of the answer is no JSON") from error
     if not isinstance(message, dict):
-        raise NoReply("a line of the answer is no object")
+        raise EtcdNoReply("a line of the answer is no object")
     return message
 
 
@@ -233,6 +233,6 @@ async def _chunk(chunks: AsyncIterator[bytes]) -> bytes:
     try:
         return await anext(chunks)
     except StopAsyncIteration as error:
-        raise NoReply("the stream has ended") from error
+        raise EtcdNoReply("the stream has ended") from error
     except LOST as error:
-        raise NoReply(said(error)) from error
+        raise EtcdNoReply(said(error)) from error

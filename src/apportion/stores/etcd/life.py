@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Mapping
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores.etcd.gateway import Gateway
-from apportion.stores.etcd.messages import INCARNATION_KEY, Life, RangeReply, Reply, Result, range_of, rebirth_of
-from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
+from apportion.stores.etcd.messages import INCARNATION_KEY, Life, RangeReply, Reply, StreamMessage, range_of, rebirth_of
+from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
 
 GRANTS = "Run the commands of: apportion store grants URL --user NAME"
 _TRIES = 5
@@ -109,7 +109,7 @@ class Origin:
         self.same_life(self.read(reply), known)
         return revision
 
-    def same_cluster(self, reply: Reply | Result) -> None:
+    def same_cluster(self, reply: Reply | StreamMessage) -> None:
         """Raise `StoreWentBack` when another cluster has answered."""
         cluster = reply.get("header", {}).get("cluster_id", "")
         if cluster != self.life.cluster:
@@ -158,7 +158,7 @@ async def surplus_of(gateway: Gateway) -> int | None:
         status = await gateway.visit("/v3/maintenance/status", {}, gateway.wire.current)
     except Rejected:
         return None
-    except (Unreached, NoReply) as error:
+    except (Unreached, EtcdNoReply) as error:
         raise unavailable(gateway, error) from error
     entries = int(status.get("raftAppliedIndex", "0"))
     return entries - revision_of(status) if entries else None
@@ -189,7 +189,7 @@ async def _answered(gateway: Gateway, asked: Awaitable[Reply]) -> Reply:
     return reply
 
 
-def unavailable(gateway: Gateway, error: Rejected | NoReply | Unreached) -> StoreDenied | StoreUnavailable:
+def unavailable(gateway: Gateway, error: Rejected | EtcdNoReply | Unreached) -> StoreDenied | StoreUnavailable:
     """Say what to do about an answer that is no."""
     if "permission denied" in str(error):
         return StoreDenied(gateway.name, str(error), GRANTS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from apportion.stores.api import Event, Item
-from apportion.stores.requests import Request, Space
+from apportion.stores.requests import CommitRequest, Space
 
 # Outside all namespaces: a namespace begins with a letter or a digit.
 INCARNATION_KEY = b"!apportion/incarnation"
@@ -62,7 +62,7 @@ class Failure(TypedDict, total=False):
     message: str
 
 
-class Result(TypedDict, total=False):
+class StreamMessage(TypedDict, total=False):
     """One message of a stream: of a watch, or about a lease."""
 
     header: Header
@@ -80,11 +80,11 @@ class Result(TypedDict, total=False):
 class Message(TypedDict, total=False):
     """One line of a stream."""
 
-    result: Result
+    result: StreamMessage
     error: Failure
 
 
-class Member(TypedDict, total=False):
+class EtcdMember(TypedDict, total=False):
     """One server of the cluster."""
 
     ID: str
@@ -109,7 +109,7 @@ class Reply(RangeReply, total=False):
     leader: str
     dbSize: str
     raftAppliedIndex: str
-    members: list[Member]
+    members: list[EtcdMember]
     alarms: list[Alarm]
     code: int
     message: str
@@ -158,7 +158,7 @@ def range_of(start: bytes, end: bytes | None = None, limit: int = 0, revision: i
 READ_LIFE = {"request_range": range_of(INCARNATION_KEY)}
 
 
-def transaction_of(request: Request, life: Life) -> dict[str, object]:
+def transaction_of(request: CommitRequest, life: Life) -> dict[str, object]:
     """Return a commit as one transaction: it also compares the life of the store, and reads it when refused."""
     compares = [_same(life), *(_compare(key, revision) for key, revision in request.compares)]
     puts = [{"request_put": _put(key, value, lease)} for key, value, lease in request.puts]

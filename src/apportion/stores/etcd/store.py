@@ -18,7 +18,6 @@ from apportion.errors import ApportionError, InvalidInput, LeaseLost, StoreUnava
 from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
-    Change,
     Committed,
     Compare,
     Item,
@@ -27,6 +26,7 @@ from apportion.stores.api import (
     Put,
     Refused,
     Scan,
+    StoreChange,
     Unknown,
 )
 from apportion.stores.etcd.gateway import Gateway, message_of, pause_seconds
@@ -43,8 +43,8 @@ from apportion.stores.etcd.messages import (
     transaction_of,
 )
 from apportion.stores.etcd.watch import Feed
-from apportion.stores.etcd.wire import NoReply, Rejected, Unreached
-from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
+from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.url import StoreUrl
 
 CAPABILITIES = Capabilities(
@@ -148,7 +148,7 @@ class EtcdStore:
             except Unreached as error:
                 failed = error
                 await asyncio.sleep(0 if count < 2 else pause_seconds(count))
-            except NoReply as error:
+            except EtcdNoReply as error:
                 return Unknown(reason=str(error))
             except Rejected as error:
                 raise await self._refusal(error, request) from error
@@ -165,7 +165,7 @@ class EtcdStore:
         self._origin.same_life(self._origin.read(reply["responses"][0]["response_range"]), life)
         return Refused(revision=revision)
 
-    async def _refusal(self, error: Rejected, request: Request) -> ApportionError:
+    async def _refusal(self, error: Rejected, request: CommitRequest) -> ApportionError:
         said = str(error)
         if "lease not found" in said:
             leases = sorted({lease for _, _, lease in request.puts if lease is not None})
@@ -183,7 +183,7 @@ class EtcdStore:
                 return lease
         return leases[-1]
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """See `CoordinationStore`. A connection of its own."""
         self._gateway.alive()
         feed = Feed(
@@ -243,7 +243,7 @@ class EtcdStore:
             return [message_of(line) for line in lines.splitlines()]
         except Rejected as error:
             raise unavailable(self._gateway, error) from error
-        except NoReply:
+        except EtcdNoReply:
             return []
 
     async def revoke(self, lease: int) -> None:

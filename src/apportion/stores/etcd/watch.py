@@ -1,6 +1,6 @@
 """etcd's watch: every change of a range, gapless, whatever happens to the stream that brings them.
 
-Promises: one `Change` for a revision, whole, each once; the position moves on only with what was handed out, or when
+Promises: one `StoreChange` per revision, whole, each once; the position moves on only with what was handed out, or when
 the server says that it has sent all up to a revision. A stream that is silent is checked by a read, and opened anew at
 another server when the read fails, or when the store went on and the stream does not say so. A stream that is silent
 for a quarter of the shortest lease is looked after. A watch that is refused says so in the log and waits for its right.
@@ -18,11 +18,11 @@ from operator import attrgetter
 
 from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import Clock
-from apportion.stores.api import Change, Event
+from apportion.stores.api import Event, StoreChange
 from apportion.stores.etcd.gateway import Gateway, Stream, pause_seconds
 from apportion.stores.etcd.life import GRANTS, Origin
-from apportion.stores.etcd.messages import Message, Result, event_of, watch_of
-from apportion.stores.etcd.wire import NoReply, Unreached
+from apportion.stores.etcd.messages import Message, StreamMessage, event_of, watch_of
+from apportion.stores.etcd.wire import EtcdNoReply, Unreached
 from apportion.stores.requests import Space
 
 # A prefix may be quiet while others change: each time that opening anew brings nothing, the next is put off, up to a
@@ -54,7 +54,7 @@ class Feed:
         self._opened_at = 0.0
         # Where the stream was opened as one that missed nothing, until the server has shown that; what came meanwhile.
         self._caught_up_at: int | None = None
-        self._held: list[Result] = []
+        self._held: list[StreamMessage] = []
         self._wire = gateway.wire
         self._patience_seconds = self._wire.patience_seconds
         self._heard_at = 0.0
@@ -62,16 +62,16 @@ class Feed:
         self._is_denied = False
         self._part: list[Event] = []
         self._part_revision = 0
-        self._ready: deque[Change] = deque()
+        self._ready: deque[StoreChange] = deque()
 
-    async def next(self) -> Change | None:
+    async def next(self) -> StoreChange | None:
         """Return the next change, however long it takes; None when the handle was closed."""
         while not self._ready:
             if self._gateway.closed:
                 return None
             try:
                 await self._advance()
-            except (NoReply, Unreached, StoreUnavailable):
+            except (EtcdNoReply, Unreached, StoreUnavailable):
                 await self._pause()
             except StoreDenied as error:
                 self._deny(error)
@@ -130,7 +130,7 @@ class Feed:
     async def _take(self, message: Message, stream: Stream) -> None:
         if "result" not in message:
             self._wire.leave(stream.endpoint)
-            raise NoReply(message.get("error", {}).get("message", "a message that is none of etcd"))
+            raise EtcdNoReply(message.get("error", {}).get("message", "a message that is none of etcd"))
         result = message["result"]
         self._origin.same_cluster(result)
         if result.get("canceled"):
@@ -155,7 +155,7 @@ class Feed:
         for result in held:
             self._collect(result)
 
-    def _ended(self, result: Result) -> None:
+    def _ended(self, result: StreamMessage) -> None:
         if "compact_revision" in result and not result.get("watch_id"):
             raise Compacted(self._after, int(result["compact_revision"]))
         reason = result.get("cancel_reason", "the server ended the watch")
@@ -163,7 +163,7 @@ class Feed:
             self._gateway.expire_token()
             if self._failed:
                 raise StoreDenied(self._gateway.name, reason, GRANTS)
-        raise NoReply(reason)
+        raise EtcdNoReply(reason)
 
     def _deny(self, error: StoreDenied) -> None:
         """Say once that the watch is refused: the right may come back, and then the watch goes on."""
@@ -171,7 +171,7 @@ class Feed:
             _log.warning("A watch waits, and asks again: %s", error)
         self._is_denied = True
 
-    def _collect(self, result: Result) -> None:
+    def _collect(self, result: StreamMessage) -> None:
         events = result.get("events", [])
         for event in events:
             revision = int(event["kv"]["mod_revision"])
@@ -189,7 +189,7 @@ class Feed:
 
     def _finish(self) -> None:
         if self._part:
-            self._ready.append(Change(revision=self._part_revision, events=tuple(sorted(self._part, key=_KEY))))
+            self._ready.append(StoreChange(revision=self._part_revision, events=tuple(sorted(self._part, key=_KEY))))
             self._after, self._part = self._part_revision, []
             self._patience_seconds = self._wire.patience_seconds
 

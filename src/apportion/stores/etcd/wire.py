@@ -6,7 +6,7 @@ Promises: all handles of a process and event loop that name one cluster share on
 byte longer than a quarter of the shortest lease granted over the wire; a connection that was silent for so long is
 closed, and the next request opens another one; streams are then opened anew. A server that fails is left for the next
 one.
-Refuses: to say that a request had no effect when it was sent and no answer came (`NoReply`).
+Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Distrusted(Unreached):
     """One of the two does not trust the other's certificate."""
 
 
-class NoReply(Exception):
+class EtcdNoReply(Exception):
     """The request was sent, and no answer tells its outcome."""
 
 
@@ -140,7 +140,9 @@ class Wire:
         if code in _NOT_DONE:
             return Rejected(code, message)
         self.leave(at)
-        return Unreached(message) if message == NO_LEADER else NoReply(message or f"HTTP {status} of what is between")
+        return (
+            Unreached(message) if message == NO_LEADER else EtcdNoReply(message or f"HTTP {status} of what is between")
+        )
 
     async def stream(self, path: str, body: bytes, at: int) -> httpx.Response:
         """Open a stream on a connection of its own; its status may be a refusal, whose content is not read yet."""
@@ -150,7 +152,7 @@ class Wire:
                 return await self._streaming.send(request, stream=True)
         except LOST as error:
             self.leave(at)
-            raise NoReply(said(error)) from error
+            raise EtcdNoReply(said(error)) from error
 
 
 class Lane:
@@ -189,7 +191,7 @@ class Lane:
                     self._wire.doubt()
                 if isinstance(error, ssl.SSLError) and on is None:  # it refuses our certificate, and will again
                     raise Distrusted(said(error)) from error
-                raise NoReply(said(error)) from error
+                raise EtcdNoReply(said(error)) from error
         if response.status_code == 200:
             return response.content
         raise self._wire.refusal(response.status_code, response.content, at)

@@ -15,7 +15,7 @@ from apportion.stores.postgres.driver import Connection, psycopg
 from apportion.stores.postgres.errors import refusal
 from apportion.stores.postgres.lookout import counters_of
 from apportion.stores.postgres.migrations import NEWEST
-from apportion.stores.postgres.wire import NoReply
+from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.reaper import Counter
 from apportion.stores.url import StoreUrl
 
@@ -67,7 +67,7 @@ class PostgresAdministration:
         connection = await self._door.connect()
         try:
             yield connection
-        except NoReply as error:
+        except PostgresNoReply as error:
             raise StoreUnavailable(self._door.name, error.reason) from error
         except psycopg.Error as error:
             raise refusal(self._door.name, error.sqlstate, type(error).__name__) from error

@@ -1,7 +1,7 @@
 """The door to a PostgreSQL server: how to connect, how to ask, and which servers are refused.
 
 Promises: each statement is a transaction of its own, bounded in time, and errors tell apart a statement that surely had
-no effect (`StoreUnavailable`) and one that may have had an effect (`NoReply`). A standby and an old version are
+no effect (`StoreUnavailable`) and one that may have had an effect (`PostgresNoReply`). A standby and an old version are
 refused, and another cluster or timeline than the schema remembers begins another incarnation.
 Refuses: to rely on anything that a session keeps, so that a transaction pooler may stand between.
 """
@@ -17,7 +17,7 @@ from apportion.stores.postgres.driver import Connection, Parameters, Row, psycop
 from apportion.stores.postgres.errors import MAKE_SCHEMA, refusal, unreachable
 from apportion.stores.postgres.migrations import NEWEST
 from apportion.stores.postgres.schema import SCHEMA, Schema
-from apportion.stores.postgres.wire import NoReply, bounded, rows_of
+from apportion.stores.postgres.wire import PostgresNoReply, bounded, rows_of
 from apportion.stores.url import StoreUrl
 
 REQUEST_SECONDS = 5.0
@@ -98,7 +98,7 @@ class Door:
         except psycopg.Error as error:
             # A server that ends a connection may do so after the commit.
             if connection.closed or error.sqlstate == "40003":
-                raise NoReply(f"the connection broke, or no reply came within {seconds:g} s") from error
+                raise PostgresNoReply(f"the connection broke, or no reply came within {seconds:g} s") from error
             raise refusal(self.name, error.sqlstate, type(error).__name__) from error
 
     async def look(self, connection: Connection, *, seconds: float = REQUEST_SECONDS) -> Server:
@@ -106,7 +106,7 @@ class Door:
         started = time.monotonic()
         try:
             [answer] = await self.run(connection, sql.PROBE, seconds=seconds)
-        except NoReply as error:
+        except PostgresNoReply as error:
             raise StoreUnavailable(self.name, error.reason) from error
         pid, standby, fsync, pages, commits, standbys, fingerprint = answer
         return Server(
@@ -140,7 +140,7 @@ class Door:
             raise StoreUnavailable(self.name, f"its schema is of version {version}, {NEWEST} is needed", MAKE_SCHEMA)
         try:
             await self.run(connection, sql.ADOPT, {"fingerprint": server.fingerprint}, seconds=seconds)
-        except NoReply as error:
+        except PostgresNoReply as error:
             raise StoreUnavailable(self.name, error.reason) from error
 
     async def _reached(self, target: str, seconds: float) -> Connection:

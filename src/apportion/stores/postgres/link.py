@@ -16,14 +16,14 @@ from apportion.errors import ApportionError, StoreClosed, StoreUnavailable
 from apportion.stores.postgres.door import REQUEST_SECONDS, Door, Server
 from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
 from apportion.stores.postgres.ear import Ear
-from apportion.stores.postgres.wire import NoReply, cut, is_lost
+from apportion.stores.postgres.wire import PostgresNoReply, cut, is_lost
 
 LOOK_SECONDS = 2.0
 _QUICK_SECONDS = 0.005
 _MEASUREMENTS = 8
 
 
-class Link:
+class PostgresLink:
     """A connection that is opened when it is needed, looked at, and opened again when it was lost.
 
     `patience` returns how long a statement may take at this moment. `rest_seconds`: the connection is closed after so
@@ -60,17 +60,17 @@ class Link:
         self, statement: str, parameters: Parameters = (), *, allowed: Callable[[], None] | None = None
     ) -> list[Row]:
         """Run a statement that does no harm when done twice: once more if its connection broke meanwhile."""
-        with suppress(NoReply):
+        with suppress(PostgresNoReply):
             return await self.send(statement, parameters, allowed=allowed)
         try:
             return await self.send(statement, parameters, allowed=allowed)
-        except NoReply as error:
+        except PostgresNoReply as error:
             raise StoreUnavailable(self._door.name, error.reason) from error
 
     async def send(
         self, statement: str, parameters: Parameters = (), *, allowed: Callable[[], None] | None = None
     ) -> list[Row]:
-        """Run a statement once. `NoReply` when nobody knows whether it happened.
+        """Run a statement once. `PostgresNoReply` when nobody knows whether it happened.
 
         `allowed` raises when the statement must not be sent any more. A caller that is cancelled leaves a statement
         running: to interrupt it costs one more connection, or this one.
@@ -154,7 +154,7 @@ class Link:
                 await self._ear.begin(connection)
             self._connection, self.server = connection, server
             self._looked_at = time.monotonic()
-        except NoReply as error:
+        except PostgresNoReply as error:
             raise StoreUnavailable(self._door.name, error.reason) from error
         finally:
             if self._connection is not connection:

@@ -12,8 +12,8 @@ from apportion.runtime.clock import Clock, SystemClock
 from apportion.stores.postgres.door import Door
 from apportion.stores.postgres.ear import Ear
 from apportion.stores.postgres.leases import Leases
-from apportion.stores.postgres.link import Link
-from apportion.stores.postgres.lookout import Lookout
+from apportion.stores.postgres.link import PostgresLink
+from apportion.stores.postgres.lookout import PostgresLookout
 from apportion.stores.shared import Shared
 from apportion.stores.url import StoreUrl
 
@@ -28,9 +28,11 @@ class Links:
         self.leases = Leases()
         self._key = key
         ear = Ear(self.door)
-        self.watching = Link(self.door, patience=self.leases.patience, ear=ear)
-        self.committing = Link(self.door, patience=self.leases.commit_patience, rest_seconds=REST_SECONDS)
-        self.lookout = Lookout(self.watching, self.committing, ear, self.leases, clock, is_polled=self.door.is_polled)
+        self.watching = PostgresLink(self.door, patience=self.leases.patience, ear=ear)
+        self.committing = PostgresLink(self.door, patience=self.leases.commit_patience, rest_seconds=REST_SECONDS)
+        self.lookout = PostgresLookout(
+            self.watching, self.committing, ear, self.leases, clock, is_polled=self.door.is_polled
+        )
 
     @classmethod
     def taken(cls, url: StoreUrl, clock: Clock) -> "Links":

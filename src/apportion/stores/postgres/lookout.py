@@ -20,7 +20,7 @@ from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.driver import Row
 from apportion.stores.postgres.ear import Ear
 from apportion.stores.postgres.leases import Leases
-from apportion.stores.postgres.link import Link
+from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.watchers import Watcher, Watchers
 
@@ -31,18 +31,25 @@ _MOST_KEYS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SeenState:
     """Which life of the store it was, and its revision then."""
 
     incarnation: int
     revision: int
 
 
-class Lookout:
+class PostgresLookout:
     """Looks on behalf of all handles; `watching` is the link that it asks, `committing` the one that ends leases."""
 
     def __init__(
-        self, watching: Link, committing: Link, ear: Ear, leases: Leases, clock: Clock, *, is_polled: bool
+        self,
+        watching: PostgresLink,
+        committing: PostgresLink,
+        ear: Ear,
+        leases: Leases,
+        clock: Clock,
+        *,
+        is_polled: bool,
     ) -> None:
         self._watching, self._committing = watching, committing
         self._ear = ear
@@ -54,7 +61,7 @@ class Lookout:
         self._polling = Polling(self._look, clock, pause=self._pause_seconds)
         self._reaper = Reaper(own=leases.ids)
         self._reap_at = clock.elapsed()
-        self._state = State(0, 0)
+        self._state = SeenState(0, 0)
         self._was_told = False
 
     def join(self, start: bytes, end: bytes) -> Watcher:
@@ -75,12 +82,12 @@ class Lookout:
         self._was_told = True
         self._polling.nudge()
 
-    def wrote(self, keys: Iterable[bytes] | None = None, *, at: State | None = None) -> None:
+    def wrote(self, keys: Iterable[bytes] | None = None, *, at: SeenState | None = None) -> None:
         """Wake the watches of keys that this process has written, or may have; look often for a while.
 
         `at` is the state after a write: where it follows the one that was seen, the next look finds nothing new.
         """
-        if at is not None and at == State(self._state.incarnation, self._state.revision + 1):
+        if at is not None and at == SeenState(self._state.incarnation, self._state.revision + 1):
             self._state = at
         self._polling.noticed()
         self._watchers.wake(keys)
@@ -124,7 +131,7 @@ class Lookout:
         is_whole = is_whole and now.revision > before.revision and len(rows) < _MOST_KEYS
         self.wrote(keys if is_whole else None)
 
-    async def _reap(self, started: float) -> State:
+    async def _reap(self, started: float) -> SeenState:
         """Read counters of leases, end those that have not moved for their time to live; return the state met."""
         most, known = self._reaper.most(started), frozenset(self._leases.ids)
         if most is None:
@@ -154,9 +161,9 @@ class Lookout:
         return max(0.0, min(pause, self._reap_at - self._clock.elapsed()))
 
 
-def state_of(row: Row) -> State:
+def state_of(row: Row) -> SeenState:
     """Return the state that a row begins with."""
-    return State(cast("int", row[0]), cast("int", row[1]))
+    return SeenState(cast("int", row[0]), cast("int", row[1]))
 
 
 def counters_of(rows: Iterable[Row]) -> tuple[Counter, ...]:

@@ -10,14 +10,14 @@ from typing import cast
 
 from apportion.stores.api import Item
 from apportion.stores.postgres.driver import Parameter, Row
-from apportion.stores.postgres.lookout import State, state_of
+from apportion.stores.postgres.lookout import SeenState, state_of
 
 PORTION_ITEMS = 2_000
 PORTION_BYTES = 1 << 18
 Fields = tuple[bytes, bytes, int, int | None]
 
 
-class Scanning:
+class PostgresScan:
     """The items that were found so far in [start, end)."""
 
     def __init__(self, start: bytes, end: bytes, item_of: Callable[[Fields], Item | None]) -> None:
@@ -25,7 +25,7 @@ class Scanning:
         self._item_of = item_of
         self._next = start
         self._found: dict[bytes, Item | None] = {}
-        self.at: State | None = None
+        self.at: SeenState | None = None
         self.is_complete = False
 
     def wanted(self) -> Mapping[str, Parameter]:
@@ -39,7 +39,7 @@ class Scanning:
             "most_bytes": PORTION_BYTES,
         }
 
-    def take(self, rows: list[Row]) -> State:
+    def take(self, rows: list[Row]) -> SeenState:
         """Take a portion; return the state of the store that all found items are of now."""
         before, self.at = self.at, state_of(rows[0])
         if before is not None and not self._follows(before, self.at, cast("int", rows[0][2])):
@@ -64,5 +64,5 @@ class Scanning:
         return tuple(each for each in found if each is not None)
 
     @staticmethod
-    def _follows(before: State, now: State, compacted: int) -> bool:
+    def _follows(before: SeenState, now: SeenState, compacted: int) -> bool:
         return now.incarnation == before.incarnation and compacted <= before.revision <= now.revision

@@ -26,7 +26,6 @@ from apportion.errors import Compacted, LeaseLost, StoreClosed, StoreDenied, Sto
 from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
-    Change,
     Committed,
     Compare,
     Event,
@@ -36,6 +35,7 @@ from apportion.stores.api import (
     Put,
     Refused,
     Scan,
+    StoreChange,
     Unknown,
 )
 from apportion.stores.polling import LONGEST_PAUSE_SECONDS
@@ -44,9 +44,9 @@ from apportion.stores.postgres.administration import PostgresAdministration
 from apportion.stores.postgres.door import ENCRYPTED, Server
 from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.links import Links
-from apportion.stores.postgres.lookout import State, state_of
-from apportion.stores.postgres.scan import Fields, Scanning
-from apportion.stores.postgres.wire import NoReply
+from apportion.stores.postgres.lookout import SeenState, state_of
+from apportion.stores.postgres.scan import Fields, PostgresScan
+from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl
@@ -72,7 +72,7 @@ _ROUND_TRIPS_PER_TTL = 30  # a fresh connection takes some twelve, and two fifth
 class PostgresStore:
     """One handle of a store in PostgreSQL, within a namespace; it shares its links with others of the process."""
 
-    def __init__(self, links: Links, server: Server, seen: State, namespace: str, clock: Clock) -> None:
+    def __init__(self, links: Links, server: Server, seen: SeenState, namespace: str, clock: Clock) -> None:
         self._links = links
         self._space = Space(namespace)
         self._capabilities = _capabilities(server, links.committing.round_trip_seconds)
@@ -83,7 +83,7 @@ class PostgresStore:
 
     async def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`. One round trip per portion."""
-        scanning = Scanning(*self._space.span(prefix), self._item)
+        scanning = PostgresScan(*self._space.span(prefix), self._item)
         before, ends = self._seen, self._clock.elapsed() + _SCAN_SECONDS
         while not scanning.is_complete:
             if self._clock.elapsed() > ends:
@@ -112,7 +112,7 @@ class PostgresStore:
         sending = self._links.committing.send(sql.COMMIT, [*self._known(), *parameters], allowed=self._require_open)
         try:
             [(verdict, incarnation, revision, lost)] = await sending
-        except NoReply as error:
+        except PostgresNoReply as error:
             self._links.lookout.wrote()
             return Unknown(reason=error.reason)
         met = self._met(verdict, incarnation, revision)
@@ -123,7 +123,7 @@ class PostgresStore:
         self._links.lookout.wrote([*(key for key, _, _ in request.puts), *request.deletes], at=met)
         return Committed(revision=met.revision)
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """See `CoordinationStore`. One round trip for each look, and 64 events or one revision in memory."""
         start, end = self._space.span(prefix)
         checked_after(after)
@@ -217,9 +217,9 @@ class PostgresStore:
     def _known(self) -> tuple[int, int]:
         return self._seen.incarnation, self._seen.revision
 
-    def _met(self, verdict: object, incarnation: object, revision: object) -> State:
+    def _met(self, verdict: object, incarnation: object, revision: object) -> SeenState:
         """Take what a write met: `StoreWentBack` where that is not what this handle knows."""
-        met = State(_int(incarnation), _int(revision))
+        met = SeenState(_int(incarnation), _int(revision))
         if verdict in ("went back", "moved"):
             self._links.doubt()
             raise self._went_back(self._seen, met)
@@ -227,16 +227,16 @@ class PostgresStore:
             self._seen = met
         return met
 
-    def _went_on(self, row: Row, incarnation: int, after: int) -> State:
+    def _went_on(self, row: Row, incarnation: int, after: int) -> SeenState:
         """Take what a look at the history met: `StoreWentBack`, or `Compacted`, where a watch cannot go on."""
         now = state_of(row)
         if now.incarnation != incarnation or now.revision < after:
-            raise self._went_back(State(incarnation, after), now)
+            raise self._went_back(SeenState(incarnation, after), now)
         if after < _int(row[2]):
             raise Compacted(after, _int(row[2]))
         return now
 
-    def _went_back(self, seen: State, found: State) -> StoreWentBack:
+    def _went_back(self, seen: SeenState, found: SeenState) -> StoreWentBack:
         return StoreWentBack(
             self._name,
             f"revision {seen.revision} of incarnation {seen.incarnation}",
@@ -249,10 +249,10 @@ class PostgresStore:
             return None
         return Item(key=self._space.text(key), value=value, revision=revision, lease=lease)
 
-    def _changes(self, rows: list[Row]) -> list[Change]:
+    def _changes(self, rows: list[Row]) -> list[StoreChange]:
         events = cast("list[tuple[int, bytes, bytes | None, int | None]]", [row[3:] for row in rows if row[3]])
         return [
-            Change(
+            StoreChange(
                 revision=revision,
                 events=tuple(
                     Event(key=self._space.text(key), value=value, lease=lease)

@@ -15,7 +15,7 @@ from apportion.stores.postgres.driver import Connection, Parameters, Row
 _ROWS_AT_A_TIME = 1_000
 
 
-class NoReply(Exception):
+class PostgresNoReply(Exception):
     """A statement was sent and its connection broke: it may have happened. Never leaves the store."""
 
     def __init__(self, reason: str) -> None:

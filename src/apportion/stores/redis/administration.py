@@ -4,7 +4,7 @@ from apportion.errors import ApportionError
 from apportion.stores.administration import Finding, checked_user
 from apportion.stores.reaper import Counter
 from apportion.stores.redis import scripts
-from apportion.stores.redis.link import Link, Reply, parsed_info, refusals
+from apportion.stores.redis.link import RedisLink, Reply, parsed_info, refusals
 from apportion.stores.url import StoreUrl
 
 _COMMANDS = "+eval +evalsha +info +select +xread +hgetall"
@@ -21,7 +21,7 @@ class RedisAdministration:
 
     async def inspect(self) -> tuple[Finding, ...]:
         """See `Administration`."""
-        link = Link(self._url, greets=False)
+        link = RedisLink(self._url, greets=False)
         try:
             facts = parsed_info(await link.ask("INFO"))
             refused = refusals(link.name, facts)
@@ -41,7 +41,7 @@ class RedisAdministration:
 
     async def upgrade(self) -> tuple[int, int]:
         """See `Administration`."""
-        link = Link(self._url, greets=False)
+        link = RedisLink(self._url, greets=False)
         try:
             before = int(await link.ask("HGET", scripts.NAMES[0], "format") or 0)
         finally:
@@ -64,7 +64,7 @@ class RedisAdministration:
         return before, now
 
     async def _run(self, script: str) -> Reply:
-        link = Link(self._url)
+        link = RedisLink(self._url)
         try:
             return await link.run(script)
         finally:

@@ -59,8 +59,8 @@ Reply = list[Any]
 
 # A forked child must neither use inherited connections nor let them be collected: closing one would take it out of the
 # event loop's selector, which parent and child share.
-_links: "WeakSet[Link]" = WeakSet()
-_inherited: list["Link"] = []
+_links: "WeakSet[RedisLink]" = WeakSet()
+_inherited: list["RedisLink"] = []
 os.register_at_fork(after_in_child=lambda: _inherited.extend(_links))
 
 
@@ -71,7 +71,7 @@ class Unanswered(StoreUnavailable):
         super().__init__(store, reason, "It may have happened, or may yet: read back, or do it again.")
 
 
-class Link:
+class RedisLink:
     """Connections of one handle to one server; without `greets` only to look at it."""
 
     def __init__(self, url: StoreUrl, *, greets: bool = True) -> None:

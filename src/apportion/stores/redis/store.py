@@ -29,7 +29,6 @@ from apportion.errors import (
 from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
-    Change,
     Committed,
     Compare,
     Event,
@@ -39,13 +38,14 @@ from apportion.stores.api import (
     Put,
     Refused,
     Scan,
+    StoreChange,
     Unknown,
 )
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.redis import scripts
 from apportion.stores.redis.administration import RedisAdministration
-from apportion.stores.redis.link import Link, Reply, Unanswered
-from apportion.stores.requests import Request, Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.redis.link import RedisLink, Reply, Unanswered
+from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import Part, StoreUrl
 
@@ -72,7 +72,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 class RedisStore:
     """One handle: a link to the server, within a namespace."""
 
-    def __init__(self, link: Link, namespace: str, clock: Clock) -> None:
+    def __init__(self, link: RedisLink, namespace: str, clock: Clock) -> None:
         self._link = link
         self._space = Space(namespace)
         self._clock = clock
@@ -107,7 +107,7 @@ class RedisStore:
         self._revision = max(self._revision, rest[0])
         return Committed(revision=rest[0]) if word == "ok" else Refused(revision=rest[0])
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """See `CoordinationStore`. Keeps a connection waiting; beside the server's hints it looks twice a second."""
         start, end = self._space.span(prefix)
         checked_after(after)
@@ -181,14 +181,14 @@ class RedisStore:
             await self._link.ask(*words, within=_HINT_MILLISECONDS / 1000)
         return entries
 
-    def _changes(self, entries: list[tuple[int, bytes]], start: bytes, end: bytes) -> Iterator[Change]:
+    def _changes(self, entries: list[tuple[int, bytes]], start: bytes, end: bytes) -> Iterator[StoreChange]:
         for revision, packed in entries:
             ours = ((key, value) for key, value in _unpacked(packed) if start <= key < end and self._space.has(key))
             events = tuple(self._event(key, value) for key, value in ours)
             if self._link.closed:
                 return
             if events:
-                yield Change(revision=revision, events=events)
+                yield StoreChange(revision=revision, events=events)
 
     def _begin_to_watch(self) -> None:
         self._watches += 1
@@ -229,7 +229,7 @@ class RedisStore:
         return Event(key=item.key, value=item.value, lease=item.lease)
 
 
-def _words(request: Request) -> list[str | bytes | int]:
+def _words(request: CommitRequest) -> list[str | bytes | int]:
     """Return a commit as the arguments of its script."""
     writes = [(key, b"put", b"" if lease is None else b"%d" % lease, value) for key, value, lease in request.puts]
     writes += [(key, b"delete", b"", b"") for key in request.deletes]
@@ -255,7 +255,7 @@ def _counter(lease: bytes, held: bytes) -> Counter:
 
 async def _connect(url: StoreUrl, clock: Clock) -> RedisStore:
     url.expect(options=OPTIONS, parts=PARTS)
-    store = RedisStore(Link(url), url.namespace, clock)
+    store = RedisStore(RedisLink(url), url.namespace, clock)
     try:
         await store.begin()
     except ApportionError:

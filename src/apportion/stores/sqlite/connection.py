@@ -10,7 +10,7 @@ Value = bytes | int | float | str | None
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 
 
-class Rows(Protocol):
+class SqliteRows(Protocol):
     """What a statement returned: a foreign library's values, whose types the schema knows."""
 
     def fetchall(self) -> list[Any]:
@@ -26,7 +26,7 @@ class Connection(Protocol):
         """Say whether a transaction is open."""
         ...
 
-    def execute(self, statement: str, values: Sequence[Value] = (), /) -> Rows:
+    def execute(self, statement: str, values: Sequence[Value] = (), /) -> SqliteRows:
         """Run one statement."""
         ...
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from apportion.errors import LeaseLost
 from apportion.stores.reaper import Counter
-from apportion.stores.requests import Request, lease_id
+from apportion.stores.requests import CommitRequest, lease_id
 from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
 
@@ -20,7 +20,7 @@ Write = tuple[bytes, bytes | None, int | None]
 Row = tuple[bytes, bytes, int, int | None]
 
 
-class State(NamedTuple):
+class LedgerState(NamedTuple):
     """Which life of the store this is, its last revision, and up to which one its history is gone."""
 
     incarnation: int
@@ -28,9 +28,9 @@ class State(NamedTuple):
     compacted: int
 
 
-def state(connection: Connection) -> State:
+def state(connection: Connection) -> LedgerState:
     """Return the state of the store. One row."""
-    return State(*connection.execute(sql.META).fetchall()[0])
+    return LedgerState(*connection.execute(sql.META).fetchall()[0])
 
 
 def within(connection: Connection, start: bytes, end: bytes, most: int = -1) -> list[Row]:
@@ -43,7 +43,7 @@ def changed_since(connection: Connection, start: bytes, end: bytes, revision: in
     return connection.execute(sql.EVENTS_SINCE, (revision, start, end)).fetchall()
 
 
-def commit(connection: Connection, before: State, request: Request) -> int | None:
+def commit(connection: Connection, before: LedgerState, request: CommitRequest) -> int | None:
     """Do it whole and return its revision, or None when a compare does not hold. `LeaseLost` for a dead lease."""
     for key, expected in request.compares:
         if value_of(connection, sql.ITEM_REVISION, (key,)) != expected:
@@ -109,7 +109,7 @@ def forget(connection: Connection, through: int) -> None:
     connection.execute(sql.COMPACT, (through, forgotten_bytes))
 
 
-def _write(connection: Connection, before: State, writes: Sequence[Write]) -> int:
+def _write(connection: Connection, before: LedgerState, writes: Sequence[Write]) -> int:
     revision = before.revision + 1
     for key, value, lease in writes:
         if value is None:

@@ -15,14 +15,14 @@ from apportion.stores.reaper import Reaper
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.file import SqliteFile
-from apportion.stores.sqlite.ledger import State
+from apportion.stores.sqlite.ledger import LedgerState
 from apportion.stores.watchers import Watcher, Watchers
 
 _MOST_KEYS = 1_000
 _NEVER = (0, 0)
 
 
-class Lookout:
+class SqliteLookout:
     """Looks at one file on behalf of all handles of the process; `leases` are those that the process holds."""
 
     def __init__(self, file: SqliteFile, clock: Clock) -> None:
@@ -33,7 +33,7 @@ class Lookout:
         self._reaper = Reaper(own=self.leases)
         self._reap_at = clock.elapsed()
         self._polled = _NEVER
-        self._state = State(0, 0, 0)  # up to which watches were woken
+        self._state = LedgerState(0, 0, 0)  # up to which watches were woken
         self._all_read_at = 0
         self._highest = 0  # the revision that this process knows of
 
@@ -84,12 +84,12 @@ class Lookout:
             if not is_going_on:
                 self._watchers.wake()  # they learn what has happened, or ended the task
 
-    def _changes(self, connection: Connection) -> tuple[State, list[bytes]]:
+    def _changes(self, connection: Connection) -> tuple[LedgerState, list[bytes]]:
         now = ledger.state(connection)
         is_same = now.incarnation == self._state.incarnation and now.revision > self._state.revision
         return now, ledger.touched(connection, self._state.revision, _MOST_KEYS) if is_same else []
 
-    def _take(self, now: State, keys: list[bytes]) -> None:
+    def _take(self, now: LedgerState, keys: list[bytes]) -> None:
         """Wake the watches that a look concerns; renewals change the file, and concern none."""
         before, self._state = self._state, now
         went_back = now.incarnation != before.incarnation or now.revision < self._highest

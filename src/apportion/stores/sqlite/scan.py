@@ -10,23 +10,23 @@ from collections.abc import Callable
 from apportion.stores.api import Item
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import Connection
-from apportion.stores.sqlite.ledger import Row, State
+from apportion.stores.sqlite.ledger import LedgerState, Row
 
 PORTION_ITEMS = 2_000
 
 
-class Scanning:
+class SqliteScan:
     """What was found so far in [start, end)."""
 
     def __init__(self, start: bytes, end: bytes, item_of: Callable[[Row], Item | None]) -> None:
         self._start, self._end = start, end
         self._item_of = item_of
         self._next = start
-        self._at: State | None = None
+        self._at: LedgerState | None = None
         self._found: dict[bytes, Item | None] = {}
         self.is_complete = False
 
-    def step(self, connection: Connection) -> State:
+    def step(self, connection: Connection) -> LedgerState:
         """Read on; return the state of the store that all found items are of now."""
         now = ledger.state(connection)
         if self._at is not None and self._at != now:
@@ -43,7 +43,7 @@ class Scanning:
         found = (self._found[key] for key in sorted(self._found))
         return tuple(each for each in found if each is not None)
 
-    def _catch_up(self, connection: Connection, before: State, now: State) -> None:
+    def _catch_up(self, connection: Connection, before: LedgerState, now: LedgerState) -> None:
         if now.incarnation != before.incarnation or not now.compacted <= before.revision <= now.revision:
             self._found, self._next = {}, self._start
             return

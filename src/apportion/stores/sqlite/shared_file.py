@@ -10,7 +10,7 @@ from dataclasses import replace
 from apportion.runtime.clock import Clock, SystemClock
 from apportion.stores.shared import Shared
 from apportion.stores.sqlite.file import SqliteFile
-from apportion.stores.sqlite.lookout import Lookout
+from apportion.stores.sqlite.lookout import SqliteLookout
 from apportion.stores.sqlite.place import path_of
 from apportion.stores.url import StoreUrl
 
@@ -20,7 +20,7 @@ class SharedFile:
 
     def __init__(self, file: SqliteFile, clock: Clock, key: Hashable = None) -> None:
         self.file = file
-        self.lookout = Lookout(file, clock)
+        self.lookout = SqliteLookout(file, clock)
         self._key = key
 
     @classmethod

@@ -16,7 +16,6 @@ from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailab
 from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
-    Change,
     Committed,
     Compare,
     Event,
@@ -26,6 +25,7 @@ from apportion.stores.api import (
     Put,
     Refused,
     Scan,
+    StoreChange,
     Unknown,
 )
 from apportion.stores.polling import LONGEST_PAUSE_SECONDS
@@ -36,9 +36,9 @@ from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.administration import SqliteAdministration
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.file import InDoubt
-from apportion.stores.sqlite.ledger import State
+from apportion.stores.sqlite.ledger import LedgerState
 from apportion.stores.sqlite.place import file_system, is_in_memory
-from apportion.stores.sqlite.scan import Scanning
+from apportion.stores.sqlite.scan import SqliteScan
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
@@ -60,7 +60,7 @@ CAPABILITIES = Capabilities(
 class SqliteStore:
     """One handle of a file, within a namespace; it shares the connection with others of the process."""
 
-    def __init__(self, shared: SharedFile, namespace: str, seen: State) -> None:
+    def __init__(self, shared: SharedFile, namespace: str, seen: LedgerState) -> None:
         self._shared = shared
         self._file = shared.file
         self._lookout = shared.lookout
@@ -76,7 +76,7 @@ class SqliteStore:
         self._require_open()
         if self._file.moved:
             await self._file.reopen()
-        scanning = Scanning(*span, self._item)
+        scanning = SqliteScan(*span, self._item)
         before = self._seen
         found = await self._file.read(scanning.step)
         while not scanning.is_complete:
@@ -109,7 +109,7 @@ class SqliteStore:
             self._lookout.wrote(keys, at=outcome.revision)
         return outcome
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[Change, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """See `CoordinationStore`."""
         span = self._space.span(prefix)
         checked_after(after)
@@ -192,7 +192,7 @@ class SqliteStore:
             raise StoreUnavailable(self._file.name, doubt.reason) from doubt
         return Unknown(reason=doubt.reason)
 
-    def _same(self, connection: Connection, seen: State) -> State:
+    def _same(self, connection: Connection, seen: LedgerState) -> LedgerState:
         """Return the state if it is that of the store that was seen: not another life of it, nor an older state."""
         self._require_open()
         found = ledger.state(connection)
@@ -202,19 +202,21 @@ class SqliteStore:
         self._met(found)
         return found
 
-    def _met(self, found: State) -> None:
+    def _met(self, found: LedgerState) -> None:
         """Take a later state of the life that this handle knows."""
         if self._is_later(found, self._seen):
             self._seen = found
 
     @staticmethod
-    def _is_later(one: State, other: State) -> bool:
+    def _is_later(one: LedgerState, other: LedgerState) -> bool:
         return one.incarnation == other.incarnation and one.revision > other.revision
 
-    async def _next(self, span: tuple[bytes, bytes], after: int, incarnation: int) -> tuple[int, Change | None] | None:
+    async def _next(
+        self, span: tuple[bytes, bytes], after: int, incarnation: int
+    ) -> tuple[int, StoreChange | None] | None:
         """Return the next change with its revision, or no change and up to where there is none; None to ask again."""
 
-        def _work(connection: Connection) -> tuple[int, Change | None]:
+        def _work(connection: Connection) -> tuple[int, StoreChange | None]:
             known = self._same(connection, self._seen)
             if known.incarnation != incarnation or known.revision < after:
                 seen = f"revision {after} of incarnation {incarnation}"
@@ -239,13 +241,13 @@ class SqliteStore:
             return None
         return Item(key=self._space.text(key), value=value, revision=revision, lease=lease)
 
-    def _change(self, revision: int, writes: Sequence[ledger.Write]) -> Change:
+    def _change(self, revision: int, writes: Sequence[ledger.Write]) -> StoreChange:
         ours = (write for write in writes if self._space.has(write[0]))
         events = tuple(Event(key=self._space.text(key), value=value, lease=lease) for key, value, lease in ours)
-        return Change(revision=revision, events=events)
+        return StoreChange(revision=revision, events=events)
 
 
-def _touched(connection: Connection) -> State:
+def _touched(connection: Connection) -> LedgerState:
     connection.execute(sql.TOUCH)
     return ledger.state(connection)
 

@@ -17,7 +17,7 @@ from typing import ClassVar, Protocol
 from apportion.balance.api import BalancerSpec
 from apportion.balance.kafka.cooperative import SPEC as COOPERATIVE_STICKY
 from apportion.balance.kafka.plugins import wire
-from apportion.balance.kafka.plugins.leading import Cluster, Seat, lead
+from apportion.balance.kafka.plugins.leading import ClusterMetadata, Seat, lead
 from apportion.balance.kafka.plugins.wire import Past
 from apportion.balance.kafka.range import SPEC as RANGE
 from apportion.balance.kafka.roundrobin import SPEC as ROUND_ROBIN
@@ -56,7 +56,7 @@ class Range:
         """Return what this member says when it joins."""
         return wire.subscription(topics, b"")
 
-    def assign(self, cluster: Cluster, members: Mapping[str, Metadata]) -> dict[str, bytes]:
+    def assign(self, cluster: ClusterMetadata, members: Mapping[str, Metadata]) -> dict[str, bytes]:
         """Return what each member gets."""
         seats = [
             Seat(member_id=member_id, topics=tuple(said.subscription), past=self._heard(member_id, said))

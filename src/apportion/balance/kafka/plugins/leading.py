@@ -17,7 +17,7 @@ from apportion.balance.kafka.plugins.wire import Past
 from apportion.balance.kafka.subscription import MAX_NUMBER, NO_GENERATION, Assigned, Partition, Subscription
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is asked of a client's metadata."""
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
@@ -35,7 +35,7 @@ class Seat:
     group_instance_id: str | None = None
 
 
-def lead(spec: BalancerSpec, cluster: Cluster, seats: Iterable[Seat]) -> dict[str, bytes]:
+def lead(spec: BalancerSpec, cluster: ClusterMetadata, seats: Iterable[Seat]) -> dict[str, bytes]:
     """Return the assignment of each member, in Kafka's bytes."""
     listed = _without_contradiction([_let_go_if_lost(seat) for seat in seats])
     counts = _counts(cluster, listed)
@@ -69,7 +69,7 @@ def _behind(past: Past, held: set[Partition], newest: int) -> Past:
     return Past(owned=owned, generation=min(past.generation, newest))
 
 
-def _counts(cluster: Cluster, seats: Iterable[Seat]) -> dict[str, int]:
+def _counts(cluster: ClusterMetadata, seats: Iterable[Seat]) -> dict[str, int]:
     counts = {}
     for topic in sorted({topic for seat in seats for topic in seat.topics}):
         numbers = cluster.partitions_for_topic(topic)
