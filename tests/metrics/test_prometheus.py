@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from apportion import Ring, sync
-from apportion.console.prometheus import LOOKUPS, ROWS, GroupMetrics, TableMetrics, timed
+from apportion.metrics.prometheus import LOOKUPS, ROWS, GroupMetrics, TableMetrics, timed
 
 DOCS = Path(__file__).parents[2] / "docs" / "groups" / "metrics.md"
 
