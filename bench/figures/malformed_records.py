@@ -11,7 +11,7 @@ from datetime import timedelta
 from importlib import import_module
 
 import apportion
-from apportion.console.group_repair import repair
+from apportion.console.group.repair import repair
 from apportion.groups.records import GroupKeys, partition_of
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig

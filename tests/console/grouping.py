@@ -5,7 +5,7 @@ import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 
-from apportion.console.group_state import Found
+from apportion.groups.admin.found import Found
 from apportion.groups.records import (
     GroupKeys,
     GroupRecord,

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from apportion import Topology, hashers
-from apportion.console import compare
-from apportion.console.charts import LABEL_CELLS, Bar, bars, columns, shortened
-from apportion.console.compare_page import page_of
-from apportion.console.comparison import KeyTrial, Row
+from apportion.console.compare import command as compare
+from apportion.console.compare.page import page_of
+from apportion.console.compare.trial import KeyTrial, Row
+from apportion.console.pages.charts import LABEL_CELLS, Bar, bars, columns, shortened
 from apportion.placement import catalog
 from tests.console.page_reading import parsed
 from tests.console.running import refused, run, written

@@ -11,7 +11,8 @@ import pytest
 
 from apportion.balance import catalog
 from apportion.balance.evaluation import NAMES
-from apportion.console.evaluate import asked, ceph, trial, upmap
+from apportion.console.evaluate import ceph, trial, upmap
+from apportion.console.evaluate import options as asked
 from tests.console.running import COMMAND, refused, run, written
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "evaluate.toml"

@@ -10,7 +10,8 @@ import pytest
 from apportion import Node, Topology
 from apportion.balance import Resource
 from apportion.balance.evaluation import Cluster, State
-from apportion.console.evaluate import asked, ceph, swift, upmap
+from apportion.console.evaluate import ceph, swift, upmap
+from apportion.console.evaluate import options as asked
 from apportion.errors import CannotPlace
 from tests.console.running import refused, run, written
 
@@ -97,7 +98,7 @@ def test_a_ring_without_devices_is_refused():
 def test_swift_is_imported_before_anything_is_timed():
     pytest.importorskip("swift", reason="needs the package swift")
     code = (
-        "import sys; from apportion.console.evaluate import asked\n"
+        "import sys; from apportion.console.evaluate import options as asked\n"
         "before = 'swift.common.ring' in sys.modules; asked._entrants(['swift'])\n"
         "print(before, 'swift.common.ring' in sys.modules)"
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from apportion.console import files
-from apportion.console.files import write_whole
+from apportion.console.files import io as files
+from apportion.console.files.io import write_whole
 from apportion.errors import InvalidInput
 
 

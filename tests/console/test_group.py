@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from apportion.console.group_acts import resize
-from apportion.console.group_state import opened
 from apportion.console.main import GROUP_COMMANDS
 from apportion.errors import InvalidInput, NotOwner, Unsafe
+from apportion.groups.admin.acts import resize
+from apportion.groups.admin.found import opened
 from apportion.groups.records import GroupKeys, MemberRecord, OwnershipRecord, decoded, decoded_target, encoded
 from apportion.stores import Absent, Committed, Put
 from tests.console.grouping import URL, eventually, item_of, members, write

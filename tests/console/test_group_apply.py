@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.console.group_apply import carry_out
-from apportion.console.group_saving import Basis, MemberPlan, encoded_plan, read_plan
-from apportion.console.group_state import opened
+from apportion.console.group.apply import carry_out
+from apportion.console.group.plan_file import Basis, MemberPlan, encoded_plan, read_plan
 from apportion.errors import StaleEpoch
+from apportion.groups.admin.found import opened
 from apportion.groups.records import GroupKeys, Target, decoded_target, encoded_target
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from apportion import Node
-from apportion.console.readers.nodetool import parse_describering, parse_ring, read_token_ring, write_initial_tokens
+from apportion.console.files.readers.nodetool import (
+    parse_describering,
+    parse_ring,
+    read_token_ring,
+    write_initial_tokens,
+)
 from apportion.errors import InvalidInput
 from apportion.placement.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
 

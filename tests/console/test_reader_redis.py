@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion import balance, plan
-from apportion.console.readers.redis_cluster import parse_cluster_nodes, read_cluster_nodes
+from apportion.console.files.readers.redis_cluster import parse_cluster_nodes, read_cluster_nodes
 from apportion.errors import BadRange, InvalidInput, UnknownOption
 from apportion.placement.redis_slots import SLOTS, RedisSlots
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from apportion.console.doctor import KNOWN_HASHES
-from apportion.console.measures import evenness, fair_bound, movement
+from apportion.console.compare.measures import evenness, fair_bound, movement
+from apportion.console.doctor.command import KNOWN_HASHES
 from apportion.model import Node, Topology
 from apportion.placement import get, hashers, names
 from tests.console.running import run, written
@@ -18,7 +18,7 @@ def test_doctor_knows_every_hash_function_and_is_content(tmp_path):
 
 
 def test_doctor_finds_a_hash_function_that_went_wrong(monkeypatch, capsys):
-    from apportion.console import doctor
+    from apportion.console.doctor import command as doctor
 
     monkeypatch.setitem(doctor.KNOWN_HASHES, "md5", 1)
     assert 1 == doctor.doctor()

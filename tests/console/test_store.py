@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import apportion
-from apportion.console import doctor_store
+from apportion.console.doctor import store as doctor_store
 from apportion.console.main import STORE_COMMANDS
 from tests.console.running import refused, run
 

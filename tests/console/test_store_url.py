@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.console.store_url import with_url
+from apportion.console.options.store_url import with_url
 from apportion.errors import InvalidInput
 from tests.console.grouping import URL, members
 from tests.console.running import refused, run

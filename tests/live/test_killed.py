@@ -17,7 +17,7 @@ WRITER = """
 import sys
 from itertools import cycle
 from pathlib import Path
-from apportion.console.files import write_whole
+from apportion.console.files.io import write_whole
 old, new = (Path(name).read_bytes() for name in ("old.json", "new.json"))
 print("ready", flush=True)
 for data in cycle((new, old)):

@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 from apportion import balance
-from apportion.console.readers.redis_cluster import parse_cluster_nodes
+from apportion.console.files.readers.redis_cluster import parse_cluster_nodes
 from apportion.placement.redis_slots import SLOTS, RedisSlots, slot
 
 pytestmark = pytest.mark.live

@@ -14,7 +14,7 @@ from tests.native.comparing import needs_twin
 
 PROBE = Path(sys.prefix) / "native.probe"
 CRATES = "crates are there"
-DOCTOR = "from apportion.console.doctor import doctor; raise SystemExit(doctor(json=True))"
+DOCTOR = "from apportion.console.doctor.command import doctor; raise SystemExit(doctor(json=True))"
 MODULES = "import sys, types; sys.modules['apportion._native'] = "
 
 

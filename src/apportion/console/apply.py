@@ -5,10 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files import alone_with, read_bounded, write_whole
-from apportion.console.following import apply_target
-from apportion.console.output import print_json
-from apportion.console.saving import read
+from apportion.console.assignment_plan import apply_target
+from apportion.console.files.io import alone_with, read_bounded, write_whole
+from apportion.console.files.snapshots import read
+from apportion.console.print.output import print_json
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
 from apportion.model.epoch import Epoch

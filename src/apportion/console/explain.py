@@ -2,8 +2,8 @@
 
 import os
 
-from apportion.console.output import key_member, print_json
-from apportion.console.source import PlacementOptions
+from apportion.console.options.placement import PlacementOptions
+from apportion.console.print.output import key_member, print_json
 from apportion.model.token import position_text
 
 

@@ -13,9 +13,9 @@ import asyncio
 import os
 import sys
 
-from apportion.console.group_state import opened
-from apportion.console.output import print_json
+from apportion.console.print.output import print_json
 from apportion.errors import Fenced, InvalidInput
+from apportion.groups.admin.found import opened
 from apportion.guards import decide, from_text, to_text
 from apportion.model.epoch import FencingToken
 from apportion.stores.api import Absent, Committed, CoordinationStore, Put, Unchanged

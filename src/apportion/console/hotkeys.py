@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from apportion.console.key_stream import KeysFile, keys_of
-from apportion.console.output import key_member, print_columns, print_json
+from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.print.output import key_member, print_columns, print_json
 from apportion.errors import InvalidInput, MissingExtra, shown
 
 MOST_LISTED = 10_000

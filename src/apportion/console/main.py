@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion import __version__
-from apportion.console.store_url import with_url
+from apportion.console.options.store_url import with_url
 from apportion.errors import ApportionError, shown
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def application() -> "App":
         suppress_keyboard_interrupt=False,
     )
     for name, words in COMMANDS.items():
-        module = f"{name}.command" if name in ("demo", "evaluate", "tour") else name
+        module = f"{name}.command" if (Path(__file__).parent / name).is_dir() else name
         app.command(f"apportion.console.{module}:{name}", name=name, help=words)
     table = App(name="table", help="Save, read and compare tables of ranges and owners.")
     for name, words in TABLE_COMMANDS.items():
@@ -134,7 +135,7 @@ def application() -> "App":
     group = App(name="group", help=f"Look at groups, and tell their members what to do. {_WHERE}")
     for name, words in GROUP_COMMANDS.items():
         names = (name, *ALIASES.get(name, ()))
-        group.command(f"apportion.console.group:{name}_group", name=names, help=words)
+        group.command(f"apportion.console.group.command:{name}_group", name=names, help=words)
     app.command(group)
     guard = App(name="guard", help=f"Guard what scripts write to from members that were replaced. {_WHERE}")
     for name, words in GUARD_COMMANDS.items():

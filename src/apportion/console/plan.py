@@ -5,14 +5,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.composing import succeed
-from apportion.console.edits import Edits
-from apportion.console.files import write_whole
-from apportion.console.following import plan_assignment
-from apportion.console.key_stream import KeysFile, keys_of
-from apportion.console.outage import Outage
-from apportion.console.plan_report import print_plan, print_plan_json
-from apportion.console.source import PlacementOptions
+from apportion.console.assignment_plan import plan_assignment
+from apportion.console.files.io import write_whole
+from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.options.composition import succeed
+from apportion.console.options.edits import Edits
+from apportion.console.options.outage import Outage
+from apportion.console.options.placement import PlacementOptions
+from apportion.console.print.plan_report import print_plan, print_plan_json
 from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.assignment import Spread

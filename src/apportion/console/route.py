@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.key_stream import KeysFile, batches_of
-from apportion.console.output import FORMAT_VERSION, key_member
-from apportion.console.source import PlacementOptions
+from apportion.console.files.key_stream import KeysFile, batches_of
+from apportion.console.options.placement import PlacementOptions
+from apportion.console.print.output import FORMAT_VERSION, key_member
 from apportion.errors import InvalidInput
 from apportion.placement.api import Placement
 from apportion.placement.change import epoch_of

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from apportion.console.output import print_json
+from apportion.console.print.output import print_json
 from apportion.stores import administration, schemes
 from apportion.stores.url import parse
 

@@ -7,15 +7,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files import write_whole
-from apportion.console.group_state import opened
-from apportion.console.importing import Reading, imported
-from apportion.console.output import print_json
-from apportion.console.plan_report import print_plan, print_plan_json
-from apportion.console.ranges_csv import write_ranges
-from apportion.console.saving import read, save
-from apportion.console.source import Hashing, NodesSource, PlacementOptions
+from apportion.console.files.io import write_whole
+from apportion.console.files.ranges_csv import write_ranges
+from apportion.console.files.snapshots import read, save
+from apportion.console.options.placement import Hashing, NodesSource, PlacementOptions
+from apportion.console.print.output import print_json
+from apportion.console.print.plan_report import print_plan, print_plan_json
+from apportion.console.table_import import Reading, imported
 from apportion.errors import InvalidInput
+from apportion.groups.admin.found import opened
 from apportion.model.table import Table
 from apportion.placement.change import plan as plan_of
 from apportion.tables.publisher import Published, Publisher

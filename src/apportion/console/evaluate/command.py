@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from apportion.console.evaluate.asked import EvaluateOptions
+from apportion.console.evaluate.options import EvaluateOptions
 from apportion.console.evaluate.page import page_of
 from apportion.console.evaluate.report import print_report, print_result
 from apportion.console.evaluate.summary import Findings
 from apportion.console.evaluate.trial import Refusal, TrialResult
-from apportion.console.files import check_target, write_whole
+from apportion.console.files.io import check_target, write_whole
 from apportion.errors import CannotPlace
 
 

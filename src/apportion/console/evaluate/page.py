@@ -7,7 +7,6 @@ Promises: those of `page_parts`; every chart has a name, and its figures in a ta
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from apportion.console.charts import Bar, bars
 from apportion.console.evaluate.report import (
     EVEN,
     MOVED,
@@ -19,7 +18,8 @@ from apportion.console.evaluate.report import (
     size_of,
 )
 from apportion.console.evaluate.summary import STATIC, Findings, SummaryLine
-from apportion.console.page_parts import document, figure, header, legend_of, percent, section, table_of
+from apportion.console.pages.charts import Bar, bars
+from apportion.console.pages.parts import document, figure, header, legend_of, percent, section, table_of
 
 _READING = (
     ("STDEV", "How far loads lie from exact shares by weight, as standard deviation, in partitions: the mean of all "

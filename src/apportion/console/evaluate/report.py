@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from apportion.balance.evaluation import Cluster
 from apportion.console.evaluate.summary import STATIC, Comparison, Findings, SummaryLine
-from apportion.console.output import print_columns, print_json
+from apportion.console.print.output import print_columns, print_json
 
 EVEN = (
     "balancer", "STDEV", "gain", "leaders", "gain", "max-min", "leaders", "STDEV each", "leaders", "lacking", "s",

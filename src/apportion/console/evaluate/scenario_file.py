@@ -26,7 +26,7 @@ from pathlib import Path
 
 from apportion.balance.evaluation import NAMES, Cluster, Scenario, State
 from apportion.balance.resources import Resource
-from apportion.console.topology_file import check_keys, node_of, read_toml, tables_of, topology_of
+from apportion.console.files.topology_file import check_keys, node_of, read_toml, tables_of, topology_of
 from apportion.errors import ApportionError, InvalidInput
 from apportion.model.topology import Topology, check_name
 

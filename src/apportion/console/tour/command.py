@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
-from apportion.console.composing import compose, succeed
-from apportion.console.key_stream import keys_of
-from apportion.console.measures import evenness, fair_bound, movement
-from apportion.console.output import print_columns, print_json
-from apportion.console.topology_file import read_topology
+from apportion.console.compare.measures import evenness, fair_bound, movement
+from apportion.console.files.key_stream import keys_of
+from apportion.console.files.topology_file import read_topology
+from apportion.console.options.composition import compose, succeed
+from apportion.console.print.output import print_columns, print_json
 from apportion.console.tour.peer import peer_name, peer_routes
 from apportion.errors import InvalidInput, shown
 from apportion.model.topology import Node, Topology

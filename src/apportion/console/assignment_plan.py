@@ -1,0 +1,73 @@
+"""From a saved assignment to the next: planned after edits of its nodes, and carried out.
+
+The target of a plan is saved, not the plan: its certificate says by digest which assignment it was made from, and
+proves that no other moves fewer replicas. Promises: it takes the place of exactly that assignment, or is refused.
+"""
+
+from pathlib import Path
+
+from apportion.balance.verify import verify
+from apportion.console.files.io import alone_with, read_bounded, write_whole
+from apportion.console.files.snapshots import read, save_assignment
+from apportion.console.options.edits import Edits
+from apportion.console.options.outage import Outage
+from apportion.console.options.partitions import PartitionOptions
+from apportion.console.print.assignment_report import AssignmentStep, print_step, print_step_json
+from apportion.errors import InvalidInput, PlanRefused, StaleEpoch
+from apportion.model import codec
+from apportion.model.assignment import Assignment, Spread
+from apportion.model.epoch import Epoch
+
+
+def plan_assignment(
+    path: Path, edits: Edits, outage: Outage, output: Path | None, *, spread: Spread | None, json: bool
+) -> bool:
+    """Print what a change of nodes, or a saved target, means for a saved assignment; return whether it changes."""
+    before = read(path, Assignment)
+    if output is not None and output.resolve() == path.resolve():
+        hint = "Save the plan elsewhere, look at it, and carry it out with apportion apply."
+        raise InvalidInput("--output", str(output), "another file than --assignment", hint)
+    if edits.to is not None and _is_snapshot(edits.to):
+        if edits != Edits(to=edits.to) or outage.is_given or output is not None or spread is not None:
+            hint = "The assignment says it all; leave the other options out."
+            raise InvalidInput("--to", str(edits.to), "no changes beside a saved assignment, and no --output", hint)
+        after = read(edits.to, Assignment)
+    else:
+        outage.check_beside(edits)
+        topology = edits.applied_to(before.topology)
+        after = PartitionOptions(spread=spread).assigned(topology, outage, before)
+    step = AssignmentStep(before=before, after=after)
+    keep(step, output, is_plan=True)
+    if json:
+        print_step_json("plan", step, with_owners=False)
+    else:
+        print_step("plan", step)
+    return step.change.is_pending
+
+
+def keep(step: AssignmentStep, output: Path | None, *, is_plan: bool) -> None:
+    """Save what a step leads to where a file is named; its certificate is verified before."""
+    if output is not None and step.verdict is not None:
+        save_assignment(step.after, output, before=step.before, is_plan=is_plan)
+
+
+def apply_target(target: Path, assignment: Path, output: Path) -> tuple[Epoch, Epoch]:
+    """Write the target of a plan to `output`; refuse if `assignment` is not the one that the plan was made from.
+
+    Return the epochs before and after.
+    """
+    after = read(target, Assignment)
+    with alone_with(output, what="--output"):
+        before = read(assignment, Assignment)
+        if after.certificate is None:
+            raise PlanRefused("it has no certificate that says which assignment it was made from")
+        if after.certificate.previous != before.epoch.digest:
+            raise StaleEpoch(seen=after.certificate.previous[:8] or "none, as a first assignment", current=before.epoch)
+        verify(after, previous=before)
+        write_whole(output, codec.encode(after), what="--output")
+    return before.epoch, after.epoch
+
+
+def _is_snapshot(path: Path) -> bool:
+    """Whether a file looks like a snapshot; a topology file cannot begin with a brace."""
+    return path.is_file() and read_bounded(path, codec.MAX_BYTES, what="--to").startswith(b"{")

@@ -1,0 +1,1 @@
+"""`apportion compare`: every placement side by side on your nodes and keys."""

@@ -1,0 +1,144 @@
+"""`apportion compare`: every placement of the catalog on your nodes and your keys, side by side.
+
+In columns, as JSON, or as a page with charts. See `comparison` for what is measured, and how.
+"""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+
+from rich.console import Console
+from rich.progress import Progress
+
+from apportion.console.compare.baselines import baselines as all_baselines
+from apportion.console.compare.page import page_of
+from apportion.console.compare.trial import KeyTrial, Row, measured, measured_baseline, refusals
+from apportion.console.files.io import check_target, write_whole
+from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.options.placement import Hashing, NodesSource
+from apportion.console.print.output import print_columns, print_json
+from apportion.errors import InvalidInput
+from apportion.placement import catalog
+
+MADE_KEYS = 50_000
+SEED = 1
+
+
+def compare(
+    *,
+    nodes: NodesSource = NodesSource(),  # noqa: B008 - a frozen value
+    hashing: Hashing = Hashing(),  # noqa: B008
+    keys: KeysFile = None,
+    column: str | None = None,
+    baselines: bool = False,
+    html: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Measure all placements: evenness, what one node more and one node less would move, time, memory.
+
+    Parameters
+    ----------
+    keys
+        File with one key a line, or - for standard input; without it, 50 000 made-up keys.
+    column
+        Take the keys from this column of a CSV file with a header.
+    baselines
+        Measure random, single node, key ranges and modulo too, and say why each is not enough.
+    html
+        Write a page with charts, tables and the baselines to this file.
+    json
+        Print one JSON object instead.
+    """
+    if html is not None:
+        check_target(html, what="--html")
+    topology, hasher = nodes.load_topology(), hashing.load_hasher()
+    listed = [b"key-%d" % number for number in range(MADE_KEYS)] if keys is None else list(keys_of((), keys, column))
+    if not listed:
+        raise InvalidInput("--keys", keys, "a file with at least one key", "Check the file.")
+    trial = KeyTrial.of(topology, listed, hasher)
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        rows = [measured(name, trial) for name in progress.track(catalog.names(), description="Comparing")]
+    # The choices are to be the same next time, not secret.
+    drawn = all_baselines(Random(SEED)) if baselines or html else ()  # noqa: S311
+    below = [measured_baseline(baseline, trial) for baseline in drawn]
+    if html is not None:
+        source = "made-up keys" if keys is None else "keys of standard input" if keys == "-" else f"keys of {keys}"
+        command = _command(nodes, hashing, keys, column, html)
+        write_whole(html, page_of(trial, rows, below, source=source, command=command), what="--html")
+    shown = below if baselines else []
+    if json:
+        _print_json(trial, rows, shown, html)
+        return
+    print(f"{topology!r}, {len(listed)} {'made-up ' if keys is None else ''}keys")
+    _print(trial, rows)
+    _print_baselines(shown)
+    if html is not None:
+        print(f"saved {html}")
+
+
+def _command(nodes: NodesSource, hashing: Hashing, keys: str | None, column: str | None, html: Path) -> str:
+    """Return the command line that makes the page again."""
+    options = {
+        "--nodes": nodes.nodes,
+        "--topology": nodes.topology,
+        "--hasher": hashing.hasher,
+        "--hasher-key-file": hashing.hasher_key_file,
+        "--keys": keys,
+        "--column": column,
+        "--html": html,
+    }
+    words = (word for option, value in options.items() if value is not None for word in (option, str(value)))
+    return shlex.join(["apportion", "compare", *words])
+
+
+def _print_json(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], html: Path | None) -> None:
+    print_json(
+        "compare",
+        keys=len(trial.keys),
+        add_bound=trial.add_bound,
+        remove_bound=trial.remove_bound,
+        chance_variation=trial.chance_variation,
+        placements=[_members(row, without=("loads", "why_not")) for row in rows],
+        baselines=[
+            _members(row, without=("loads", "refused", "own_hash", "ns_per_key", "size_bytes")) for row in baselines
+        ],
+        page=None if html is None else str(html),
+    )
+
+
+def _members(row: Row, *, without: Sequence[str]) -> dict[str, object]:
+    return {name: value for name, value in asdict(row).items() if name not in without}
+
+
+def _print(trial: KeyTrial, rows: Sequence[Row]) -> None:
+    headings = ("placement", "max/mean", "variation", "moved on add", "on remove", "stray", "ns/key", "bytes")
+    bounds = ("exact shares", "1.000", "0.0%", f"{trial.add_bound:.2%}", f"{trial.remove_bound:.2%}", "0.00%", "", "")
+    cells = [(*_cells(row), f"{row.ns_per_key:.0f}", f"{row.size_bytes}") for row in rows if not row.refused]
+    print_columns(headings, [*cells, bounds])
+    own = [row.placement for row in rows if row.own_hash and not row.refused]
+    if own:
+        print(f"With a hash function of their own, not {trial.hasher.label}: {', '.join(own)}.")
+    for reason, names in refusals(rows).items():
+        print(f"{', '.join(names)}: {reason}")
+
+
+def _print_baselines(rows: Sequence[Row]) -> None:
+    if rows:
+        print()
+        print_columns(("baseline", "max/mean", "variation", "moved on add", "on remove", "stray"), map(_cells, rows))
+    for row in rows:
+        print(f"{row.placement}: {row.why_not}.")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.placement,
+        f"{row.max_over_mean:.3f}",
+        f"{row.variation:.1%}",
+        f"{row.moved_on_add:.2%}",
+        f"{row.moved_on_remove:.2%}",
+        f"{row.stray:.2%}",
+    )

@@ -1,0 +1,238 @@
+"""The page of `apportion compare --html`: what was measured, as charts and tables, in one file.
+
+Promises: nothing is fetched and nothing runs (the page forbids both to the browser itself); names from outside are
+shown as text, whatever is in them; every chart has a name, and its figures in a table; light or dark as the reader has
+it; some 3 000 elements at most, because nodes too many to be drawn one by one are counted by how full they are.
+Refuses: a date, so that two runs of one command differ in time and memory only.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from apportion.console.compare.trial import KeyTrial, Row, refusals
+from apportion.console.pages.charts import Bar, bars, columns
+from apportion.console.pages.parts import (
+    document,
+    figure,
+    grouped,
+    header,
+    legend_of,
+    name_of,
+    percent,
+    section,
+    table_of,
+)
+
+MOST_BARS = 300
+"""Bars and marks of single nodes on the page: a node has a bar in each placement, and its fair share."""
+
+_LESS = "\N{MINUS SIGN}"
+_EDGES = tuple(tenths / 10 for tenths in range(5, 16))
+_COLUMN_NAMES = ("below 0.5", *(f"{edge:.1f} to {edge + 0.1:.1f}" for edge in _EDGES[:-1]), "1.5 or more")
+_HEADINGS = ("max/mean", "variation", "moved on add", "on remove", "stray")
+_READING = (
+    ("max/mean", "The keys of the fullest node over its fair share: at 1.20 it is 20% fuller than meant."),
+    ("variation", "How far nodes lie from their fair shares, as standard deviation over mean."),
+    ("moved on add, on remove", "Keys that change nodes when one joins, or leaves. Compare with the last line."),
+    ("stray", "Keys that move between two nodes that stay as they are: the larger share of both changes."),
+    ("ns/key, bytes", "Time of one lookup of many, in one thread, on one machine; memory that the placement keeps."),
+)
+
+
+def page_of(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], *, source: str, command: str) -> bytes:
+    """Return the page, in UTF-8. `source` says where the keys are from, `command` makes the page again."""
+    measured = [row for row in rows if not row.refused]
+    sections = (
+        _head(trial, len(measured), source, command),
+        _figures(trial, rows),
+        _movement(trial, measured),
+        _evenness(trial, measured),
+        _shares(trial, measured),
+        _baselines(trial, baselines),
+        _reading(),
+    )
+    return document(f"Placements compared on {len(trial.topology)} nodes", sections)
+
+
+def _head(trial: KeyTrial, placements: int, source: str, command: str) -> str:
+    joining, leaving = trial.joining, trial.leaving
+    facts = (
+        ("Nodes", escape(repr(trial.topology)) + _cluster(trial)),
+        ("Keys", f"{grouped(len(trial.keys))} {escape(source)}"),
+        ("Hash function", f"{escape(trial.hasher.label)}, where a placement prescribes none of its own"),
+        ("A node joins", f"{name_of(joining.id)}, weight {joining.weight:g}: {trial.add_bound:.2%} must move"),
+        ("A node leaves", f"{name_of(leaving.id)}, weight {leaving.weight:g}: {trial.remove_bound:.2%} must move"),
+        ("Chance", f"{trial.chance_variation:.1%} is how far exact shares too would vary over so many keys"),
+    )
+    return header(f"{placements} placements compared on {len(trial.topology)} nodes", facts, command)
+
+
+def _figures(trial: KeyTrial, rows: Sequence[Row]) -> str:
+    bounds = f"{trial.add_bound:.2%}", f"{trial.remove_bound:.2%}"
+    exact = ("exact shares", "", "1.000", "0.0%", *bounds, "0.00%", "", "")
+    cells = [
+        (
+            row.placement, "its own" if row.own_hash else trial.hasher.label, *_cells(row),
+            grouped(round(row.ns_per_key)), grouped(row.size_bytes),
+        )
+        for row in rows if not row.refused
+    ]  # fmt: skip
+    refused = "".join(
+        f"<li><b>{escape(', '.join(names))}</b>: {escape(reason)}</li>" for reason, names in refusals(rows).items()
+    )
+    left_out = f"<h3>Not measured</h3><ul>{refused}</ul>" if refused else ""
+    table = table_of(
+        "Every figure, with time and memory", ("placement", "hash", *_HEADINGS, "ns/key", "bytes"), [*cells, exact]
+    )
+    return section("Figures", table + left_out)
+
+
+def _movement(trial: KeyTrial, rows: Sequence[Row]) -> str:
+    legend = legend_of(
+        ("plain", "moved with a cause"),
+        ("striped", "stray: moved without a cause"),
+        ("mark", "the least that must move"),
+    )
+    joins, leaves = name_of(trial.joining.id), name_of(trial.leaving.id)
+    words = (
+        f"<p>Upper bar (+): {joins} joins. Lower bar ({_LESS}): {leaves} leaves. "
+        "At its end: how many keys move, and how many times the least that is.</p>"
+    )
+    return section("What moves when a node joins or leaves", words + legend + _movement_figure(trial, rows))
+
+
+def _movement_figure(trial: KeyTrial, rows: Sequence[Row]) -> str:
+    listed = [bar for row in rows for bar in _moved(trial, row)]
+    most = max([bar.plain + bar.striped for bar in listed] + [trial.add_bound, trial.remove_bound])
+    name = "Keys moved: " + "; ".join(
+        f"{row.placement} {row.moved_on_add:.1%} on add, {row.moved_on_remove:.1%} on remove" for row in rows
+    )
+    cells = [
+        (row.placement, f"{row.moved_on_add:.2%}", _times(row.moved_on_add, trial.add_bound), f"{row.stray_on_add:.2%}",
+         f"{row.moved_on_remove:.2%}", _times(row.moved_on_remove, trial.remove_bound), f"{row.stray_on_remove:.2%}")
+        for row in rows
+    ]  # fmt: skip
+    one = _times(1, 1)
+    bound = ("the least", f"{trial.add_bound:.2%}", one, "0.00%", f"{trial.remove_bound:.2%}", one, "0.00%")
+    headings = ("placement", "on add", "of the least", "stray", "on remove", "of the least", "stray")
+    return figure(bars(listed, most=most, name=name), table_of("Keys that move", headings, [*cells, bound]))
+
+
+def _moved(trial: KeyTrial, row: Row) -> Iterable[Bar]:
+    changes = (
+        ("+", row.placement, row.moved_on_add, row.stray_on_add, trial.add_bound),
+        (_LESS, "", row.moved_on_remove, row.stray_on_remove, trial.remove_bound),
+    )
+    for letter, label, moved, stray, bound in changes:
+        yield Bar(
+            label=label,
+            letter=letter,
+            value=f"{percent(moved)} · {_times(moved, bound)}",
+            plain=moved - stray,
+            striped=stray,
+            mark=bound,
+        )
+
+
+def _evenness(trial: KeyTrial, rows: Sequence[Row]) -> str:
+    above = [
+        Bar(label=row.placement, value=f"+{row.max_over_mean - 1:.1%}", plain=row.max_over_mean - 1) for row in rows
+    ]
+    varied = [
+        Bar(label=row.placement, value=f"{row.variation:.1%}", plain=row.variation, mark=trial.chance_variation)
+        for row in rows
+    ]
+    charts = (("Fullest node above its fair share", above), ("Variation of all nodes", varied))
+    pictures = "".join(f"<div><h3>{title}</h3>{_plain_bars(listed, title)}</div>" for title, listed in charts)
+    cells = [(row.placement, f"{row.max_over_mean:.3f}", f"{row.variation:.2%}") for row in rows]
+    chance = ("chance alone", "", f"{trial.chance_variation:.2%}")
+    table = table_of("Evenness", ("placement", "max/mean", "variation"), [*cells, chance])
+    legend = legend_of(("mark", "variation that chance alone gives exact shares, over as many keys"))
+    return section("Evenness", legend + figure(f'<div class="pair">{pictures}</div>', table))
+
+
+def _plain_bars(listed: Sequence[Bar], title: str) -> str:
+    most = max((max(bar.plain, bar.mark or 0.0) for bar in listed), default=0.0)
+    return bars(listed, most=most, name=f"{title}: " + ", ".join(f"{bar.label} {bar.value}" for bar in listed))
+
+
+def _shares(trial: KeyTrial, rows: Sequence[Row]) -> str:
+    if (len(rows) + 1) * len(trial.fair_shares) <= MOST_BARS:
+        return section("Share of each node", _shares_by_node(trial, rows))
+    return section("How full nodes are", _shares_by_fullness(trial, rows))
+
+
+def _shares_by_node(trial: KeyTrial, rows: Sequence[Row]) -> str:
+    fair, total = trial.fair_shares, len(trial.keys)
+    shares = {row.placement: {node_id: row.loads.get(node_id, 0) / total for node_id in fair} for row in rows}
+    most = max(share for each in (fair, *shares.values()) for share in each.values())
+    pictures = []
+    for placement, own in shares.items():
+        name = f"{placement}: shares of {len(own)} nodes, from {min(own.values()):.1%} to {max(own.values()):.1%}"
+        listed = [Bar(label=id_, value=f"{own[id_]:.1%}", plain=own[id_], mark=fair[id_]) for id_ in fair]
+        pictures.append(f"<div><h3>{escape(placement)}</h3>{bars(listed, most=most, name=name)}</div>")
+    cells = [(id_, f"{fair[id_]:.2%}", *(f"{own[id_]:.2%}" for own in shares.values())) for id_ in fair]
+    table = table_of("Share of the keys", ("node", "fair", *shares), cells)
+    legend = legend_of(("plain", "share of the keys"), ("mark", "fair share, in proportion to weight"))
+    return legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
+
+
+def _shares_by_fullness(trial: KeyTrial, rows: Sequence[Row]) -> str:
+    full = {row.placement: _fullness(trial, row) for row in rows}
+    counts = {placement: _counts(ratios.values()) for placement, ratios in full.items()}
+    most = max((max(each) for each in counts.values()), default=0)
+    pictures = []
+    for placement, each in counts.items():
+        ratios = full[placement]
+        least, fullest = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
+        words = f"emptiest {name_of(least)} {ratios[least]:.2f}, fullest {name_of(fullest)} {ratios[fullest]:.2f}"
+        name = f"{placement}: {sum(each[4:8])} of {len(ratios)} nodes have 0.8 to 1.2 of their fair share"
+        chart = columns(each, edges=[f"{edge:.1f}" for edge in _EDGES], most=most, mark_after=6, name=name)
+        pictures.append(f"<div><h3>{escape(placement)}</h3>{chart}<p>{words}</p></div>")
+    table = table_of("Nodes by keys over fair share", ("keys over fair share", *counts), [
+        (name, *(f"{each[place]}" for each in counts.values())) for place, name in enumerate(_COLUMN_NAMES)
+    ])  # fmt: skip
+    words = f"<p>{len(trial.fair_shares)} nodes, counted by their keys over their fair share.</p>"
+    legend = legend_of(("plain", "nodes that are so full"), ("dashes", "fair share"))
+    return words + legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
+
+
+def _fullness(trial: KeyTrial, row: Row) -> dict[str, float]:
+    total = len(trial.keys)
+    return {node_id: row.loads.get(node_id, 0) / (fair * total) for node_id, fair in trial.fair_shares.items()}
+
+
+def _counts(ratios: Iterable[float]) -> list[int]:
+    counts = [0] * len(_COLUMN_NAMES)
+    for ratio in ratios:
+        counts[bisect_right(_EDGES, ratio)] += 1
+    return counts
+
+
+def _baselines(trial: KeyTrial, rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
+    words = "<p>Where the literature starts from. They are measured here only; nothing routes by them.</p>"
+    reasons = "".join(f"<li><b>{escape(row.placement)}</b>: {escape(row.why_not)}.</li>" for row in rows)
+    table = table_of("Baselines", ("baseline", *_HEADINGS), [(row.placement, *_cells(row)) for row in rows])
+    return section("Baselines", f"{words}<ul>{reasons}</ul>{table}{_movement_figure(trial, rows)}")
+
+
+def _reading() -> str:
+    terms = "".join(f"<dt>{term}</dt><dd>{words}</dd>" for term, words in _READING)
+    return section("How to read the columns", f"<dl>{terms}</dl>")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    moved = (f"{row.moved_on_add:.2%}", f"{row.moved_on_remove:.2%}", f"{row.stray:.2%}")
+    return (f"{row.max_over_mean:.3f}", f"{row.variation:.1%}", *moved)
+
+
+def _cluster(trial: KeyTrial) -> str:
+    return f" of {name_of(trial.topology.cluster)}" if trial.topology.cluster else ""
+
+
+def _times(moved: float, bound: float) -> str:
+    times = moved / bound
+    return f"{times:.{0 if times >= 100 else 1}f}\N{MULTIPLICATION SIGN}"

@@ -1,0 +1,1 @@
+"""`apportion doctor`: is this installation sound, and is a store well?"""

@@ -1,0 +1,57 @@
+"""`apportion doctor --store`: can all that lies in a store be read, the groups and the published tables?
+
+Promises: nothing is written. A damaged record is an error, named with the command that mends it.
+"""
+
+from collections.abc import Iterator
+
+from apportion.errors import InvalidInput
+from apportion.groups.admin.found import Found, read_all
+from apportion.stores.administration import Finding
+from apportion.stores.api import CoordinationStore
+from apportion.stores.catalog import connect
+from apportion.tables.layout import TableKeys, decode_head, resolved
+
+_TABLES = "table/"
+_MOST_NAMED = 4
+
+
+async def read_records(url: str) -> tuple[Finding, ...]:
+    """Read every group and every published table of a store; one finding each that is damaged, else one in all."""
+    store = await connect(url)
+    try:
+        groups = await read_all(store)
+        tables = await _tables(store)
+    finally:
+        await store.close()
+    ill = (*_of_groups(groups), *_of_tables(tables))
+    well = Finding(subject="records", found=f"groups {len(groups)}, published tables {len(tables)}, none is damaged")
+    return ill or (well,)
+
+
+def _of_groups(groups: list[Found]) -> Iterator[Finding]:
+    for each in groups:
+        if each.damaged:
+            named = "; ".join(f"{one.key}: {one.problem}" for one in each.damaged[:_MOST_NAMED])
+            more = len(each.damaged) - _MOST_NAMED
+            found = named + (f"; {more} more" if more > 0 else "")
+            advice = f"Mend it with: apportion group repair URL {each.name}"
+            yield Finding(subject=f"group {each.name}", found=found, verdict="error", advice=advice)
+
+
+def _of_tables(tables: dict[str, dict[str, bytes]]) -> Iterator[Finding]:
+    for name, chunks in tables.items():
+        try:
+            keys = TableKeys(name)
+            resolved(decode_head(chunks.get(keys.head, b"")), keys, chunks)
+        except InvalidInput as error:
+            advice = "Publish it again: that mends it. Until then followers go on by what they have."
+            yield Finding(subject=f"table {name}", found=error.problem, verdict="error", advice=advice)
+
+
+async def _tables(store: CoordinationStore) -> dict[str, dict[str, bytes]]:
+    """Return what lies under each name of a published table."""
+    found: dict[str, dict[str, bytes]] = {}
+    for item in (await store.scan(_TABLES)).items:
+        found.setdefault(item.key.removeprefix(_TABLES).partition("/")[0], {})[item.key] = item.value
+    return found

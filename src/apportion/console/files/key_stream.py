@@ -1,0 +1,126 @@
+"""Keys from arguments, a file, standard input or a column of a CSV file, some at a time.
+
+A line is a key, without its line ending (LF or CRLF); an empty line is the empty key. Keys are bytes: what is not UTF-8
+is routed as it is. Promises: memory does not grow with the file; a line beyond the key limit is refused, not read on.
+"""
+
+import csv
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from io import BufferedReader
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from apportion.console.files.io import open_for_reading, unusable
+from apportion.console.files.topology_file import BYTE_ORDER_MARKS
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.placement.keys import MAX_KEY_BYTES
+
+CHUNK_BYTES = 1 << 18
+
+# A lone hyphen, standard input, is a value and no option.
+KeysFile: TypeAlias = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+
+
+def keys_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[bytes]:
+    """Return the keys that a command line names; `InvalidInput` if it names none, or names them twice."""
+    return chain.from_iterable(batches_of(arguments, file, column))
+
+
+def batches_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[list[bytes]]:
+    """Return the same keys in lists, as they come; what is before a line that is refused is returned first."""
+    listed = [os.fsencode(argument) for argument in arguments]
+    if (file is None) == (not listed):
+        raise InvalidInput(
+            "keys", None if file is None else "given twice", "arguments, or --keys FILE", "Use one of the two."
+        )
+    if column is not None and file is None:
+        raise InvalidInput("--column", column, "a CSV file to take it from", "Pass --keys FILE.csv.")
+    return iter([listed]) if file is None else _batches_in(file, column)
+
+
+def _batches_in(name: str, column: str | None) -> Iterator[list[bytes]]:
+    path = Path(name)
+    try:
+        with _opened(name) as stream:
+            any_came = False
+            for batch in _lines(stream) if column is None else _column(stream, column):
+                any_came = any_came or bool(batch)
+                yield batch
+            if not any_came and path.is_fifo():
+                raise InvalidInput(
+                    "--keys", name, "a pipe that a process writes to", "Start the writer first, or use -."
+                )
+    except OSError as error:
+        raise unusable("--keys", path, error) from error
+
+
+def _opened(name: str) -> BufferedReader:
+    if name == "-":
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    return os.fdopen(open_for_reading(Path(name), what="--keys"), "rb")
+
+
+def _lines(stream: BufferedReader) -> Iterator[list[bytes]]:
+    number, rest = 1, b""
+    while chunk := stream.read1(CHUNK_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from _checked([line.removesuffix(b"\r") for line in lines] if b"\r" in chunk else lines, number)
+        number += len(lines)
+        if len(rest) > MAX_KEY_BYTES + 1:  # a carriage return may yet turn out to be no part of the key
+            yield from _checked([rest], number)
+    if rest:
+        yield from _checked([rest.removesuffix(b"\r")], number)
+
+
+def _checked(keys: list[bytes], number: int) -> Iterator[list[bytes]]:
+    """Yield keys, of which the first stands in this line; raise `InvalidInput` after those before a bad one."""
+    if keys and number == 1:
+        _check_encoding(keys[0])
+    if max(map(len, keys), default=0) <= MAX_KEY_BYTES:
+        yield keys
+        return
+    place = next(place for place, key in enumerate(keys) if len(key) > MAX_KEY_BYTES)
+    yield keys[:place]
+    expected = f"a key of at most {MAX_KEY_BYTES} bytes"
+    raise InvalidInput(f"line {number + place} of --keys", keys[place], expected, "Check that it is a file of keys.")
+
+
+def _column(stream: BufferedReader, column: str) -> Iterator[list[bytes]]:
+    csv.field_size_limit(MAX_KEY_BYTES)
+    _check_encoding(stream.peek(3))
+    rows = csv.reader(_bounded(stream), strict=True)
+    try:
+        header = next(rows, [])
+        if column not in header:
+            raise UnknownOption("--column", column, header)
+        place = header.index(column)
+        for row in rows:
+            if len(row) <= place:
+                raise InvalidInput(
+                    f"line {rows.line_num} of --keys",
+                    f"{len(row)} columns",
+                    f"{len(header)} as in the header",
+                    "Mend the line.",
+                )
+            yield [row[place].encode(errors="surrogateescape")]
+    except csv.Error as error:
+        raise InvalidInput(f"line {rows.line_num} of --keys", str(error), "CSV", "Mend the line.") from error
+
+
+def _bounded(stream: BufferedReader) -> Iterator[str]:
+    """Yield lines for the CSV reader, none longer than 16 keys."""
+    limit = 16 * MAX_KEY_BYTES
+    while line := stream.readline(limit + 1):
+        if len(line) > limit:
+            raise InvalidInput("line of --keys", line, f"at most {limit} bytes", "Check that it is a CSV file.")
+        yield line.decode(errors="surrogateescape")
+
+
+def _check_encoding(start: bytes) -> None:
+    if start.startswith(BYTE_ORDER_MARKS):
+        raise InvalidInput("--keys", start[:3], "UTF-8 without a byte order mark", "Save the file as plain UTF-8.")

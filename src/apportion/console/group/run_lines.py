@@ -1,0 +1,73 @@
+"""Reports: the lines of `apportion group run` on standard error, which decide nothing.
+
+Promises: to report never waits and never fails. A thread writes the lines from a queue with a bound. A line that finds
+the queue full, and one that standard error does not take, is dropped and counted; the next line that is written says
+how many. What the library logs, in any thread, takes the same way.
+Refuses: to keep a line for later than a second after the end.
+"""
+
+import json
+import logging
+import os
+import queue
+import threading
+
+from apportion.console.print.output import FORMAT_VERSION
+
+MOST_LINES = 10_000
+LAST_SECONDS = 1.0
+_STANDARD_ERROR = 2
+
+
+class Reports(logging.Handler):
+    """The reports of one group, as text or as JSON. As a handler of logging it reports what is logged."""
+
+    def __init__(self, group: str, *, json: bool, descriptor: int = _STANDARD_ERROR) -> None:
+        super().__init__()
+        self.dropped = 0
+        self._group, self._json, self._descriptor = group, json, descriptor
+        self._lines: queue.Queue[str | None] = queue.Queue(MOST_LINES)
+        self._thread = threading.Thread(target=self._write_all, name="apportion-reports", daemon=True)
+        self._thread.start()
+
+    def say(self, partition: int | None, event: str, text: str) -> None:
+        """Report an event of a partition, or of the member."""
+        try:
+            self._lines.put_nowait(self._line(partition, event, text))
+        except queue.Full:
+            self.dropped += 1
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Report what was logged."""
+        self.say(None, "log", self.format(record))
+
+    def end(self) -> None:
+        """Wait, a second at most, until all is written."""
+        try:
+            self._lines.put_nowait(None)
+        except queue.Full:
+            return
+        self._thread.join(LAST_SECONDS)
+
+    def _line(self, partition: int | None, event: str, text: str) -> str:
+        if self._json:
+            facts = {"group": self._group, "event": event, "partition": partition, "text": text}
+            return json.dumps({"format_version": FORMAT_VERSION, "command": "group run", **facts}, ensure_ascii=False)
+        return f"{self._group}: {text}" if partition is None else f"{self._group}/{partition}: {text}"
+
+    def _write_all(self) -> None:
+        while (line := self._lines.get()) is not None:
+            if self.dropped and self._is_written(self._line(None, "dropped", f"{self.dropped} reports were dropped")):
+                self.dropped = 0
+            if not self._is_written(line):
+                self.dropped += 1
+
+    def _is_written(self, line: str) -> bool:
+        """Write past the streams of Python: what waits here holds no lock that the end of the process needs."""
+        rest = f"{line}\n".encode(errors="backslashreplace")
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            return False
+        return True

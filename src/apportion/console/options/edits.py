@@ -1,0 +1,110 @@
+"""Edits of a topology on the command line: nodes added, removed, drained, weighed anew."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion.console.files.topology_file import read_topology
+from apportion.errors import InvalidInput
+from apportion.model.topology import Node, Topology
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Edits:
+    """What changes."""
+
+    add: Annotated[list[str] | None, Parameter(help="Add a node of this id; may be repeated.", negative="")] = None
+    remove: Annotated[list[str] | None, Parameter(help="Remove a node.", negative="")] = None
+    drain: Annotated[list[str] | None, Parameter(help="Set a node's weight to 0; it stays a source.", negative="")] = (
+        None
+    )
+    weight: Annotated[
+        list[str] | None, Parameter(help="Set a weight: ID=WEIGHT, for added nodes too.", negative="")
+    ] = None
+    zone: Annotated[list[str] | None, Parameter(help="Zone of an added node: ID=eu/rack1.", negative="")] = None
+    to: Annotated[Path | None, Parameter(help="Topology file to change to, in place of the options above.")] = None
+
+    def applied_to(self, topology: Topology) -> Topology:
+        """Return the topology after the changes."""
+        single = (*ids_in(self.add), *ids_in(self.remove), *ids_in(self.drain), *(self.weight or ()))
+        if self.to is not None:
+            if single or self.zone:
+                raise InvalidInput(
+                    "--to", str(self.to), "no --add, --remove, --drain, --weight or --zone beside it", "Use either."
+                )
+            target = read_topology(self.to)
+            return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))
+        weights = {node_id: _number(text) for node_id, text in _pairs("--weight", self.weight)}
+        self._check_removed(drained=ids_in(self.drain), weighed=list(weights))
+        for node_id in ids_in(self.drain):
+            if node_id in weights:
+                raise InvalidInput(
+                    "--drain", node_id, "no --weight of the same node beside it", "To drain is weight 0."
+                )
+        zones = dict(_pairs("--zone", self.zone))
+        added = [
+            Node(
+                node_id,
+                zone=tuple(zones.pop(node_id, "").split("/")) if node_id in zones else (),
+                weight=weights.pop(node_id, 1.0),
+            )
+            for node_id in ids_in(self.add)
+        ]
+        if zones:
+            raise InvalidInput(
+                "--zone", next(iter(zones)), "the id of a node that --add adds", "Zones of present nodes stay."
+            )
+        changed = (
+            Topology(topology.without(*ids_in(self.remove)), cluster=topology.cluster)
+            .add(*added)
+            .drain(*ids_in(self.drain))
+        )
+        for node_id, weight in weights.items():
+            changed = changed.reweight(node_id, weight)
+        return Topology(changed, cluster=topology.cluster, number=topology.number + bool(single))
+
+    @property
+    def gone(self) -> set[str]:
+        """Nodes that are removed, and not added anew."""
+        return set(ids_in(self.remove)).difference(ids_in(self.add))
+
+    def _check_removed(self, *, drained: list[str], weighed: list[str]) -> None:
+        gone = self.gone
+        for option, node_ids in (("--drain", drained), ("--weight", weighed)):
+            for node_id in node_ids:
+                if node_id in gone:
+                    hint = "A node that drains stays as a source, one that is removed does not: use one of the two."
+                    raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
+
+
+def ids_in(entries: list[str] | None) -> list[str]:
+    """Split at commas, as `--nodes` does."""
+    return [node_id for entry in entries or () for node_id in entry.split(",")]
+
+
+def _pairs(option: str, entries: list[str] | None) -> list[tuple[str, str]]:
+    """Split ID=VALUE at the last sign: an id may hold one, a value does not."""
+    pairs: list[tuple[str, str]] = []
+    for entry in entries or ():
+        node_id, sign, value = entry.rpartition("=")
+        if not sign or not node_id:
+            raise InvalidInput(
+                option,
+                entry,
+                "ID=VALUE",
+                f"Write it like {option} db-01={'2' if option == '--weight' else 'eu/rack1'}.",
+            )
+        if node_id in dict(pairs):
+            raise InvalidInput(option, node_id, "each node once", "Leave one of the two out.")
+        pairs.append((node_id, value))
+    return pairs
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidInput("--weight", text, "a number", "Write it like --weight db-01=2.") from error

@@ -1,0 +1,44 @@
+"""Who is up: `--live` names those that are, `--down` those that are not; without either, all are."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion.console.options.edits import Edits, ids_in
+from apportion.errors import InvalidInput
+from apportion.model.topology import Topology
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Outage:
+    """Nodes that are up, or that are not."""
+
+    live: Annotated[list[str] | None, Parameter(help="Nodes that are up, by commas (default: all).", negative="")] = (
+        None
+    )
+    down: Annotated[list[str] | None, Parameter(help="Nodes that are not up; they keep a home.", negative="")] = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the command line says who is up."""
+        return self.live is not None or self.down is not None
+
+    def check_beside(self, edits: Edits) -> None:
+        """Raise `InvalidInput` for a node that is said to be up or down, and removed."""
+        gone = edits.gone
+        for option, node_ids in (("--live", ids_in(self.live)), ("--down", ids_in(self.down))):
+            for node_id in node_ids:
+                if node_id in gone:
+                    hint = "One that is down keeps its home, one that is removed does not: use one of the two."
+                    raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
+
+    def live_of(self, topology: Topology) -> list[str]:
+        """Return the nodes that are up; raise `UnknownNode` for one that is not there."""
+        if self.live is not None and self.down is not None:
+            raise InvalidInput("--live", ",".join(self.live), "no --down beside it", "Use one of the two.")
+        if self.live is not None:
+            return ids_in(self.live)
+        down = {topology.index(node_id) for node_id in ids_in(self.down)}
+        return [node_id for index, node_id in enumerate(topology.ids) if index not in down]

@@ -1,0 +1,69 @@
+"""What an assignment is to hold, from options; whatever they leave out stays as in the assignment before."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion.balance.optimal import optimal
+from apportion.console.files.partitions_file import read_partitions
+from apportion.console.options.outage import Outage
+from apportion.errors import InvalidInput, NotEnoughNodes
+from apportion.model.assignment import Assignment, Rule, Spread
+from apportion.model.topology import Topology
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PartitionOptions:
+    """Which partitions, and how many replicas of each in which zones."""
+
+    # A lone hyphen, standard input, is a value and no option.
+    partitions: Annotated[
+        str | None, Parameter(help="How many, or a file with an id a line.", allow_leading_hyphen=True)
+    ] = None
+    column: Annotated[str | None, Parameter(help="Take the ids from this column of a CSV file.")] = None
+    size_column: Annotated[str | None, Parameter(help="Take sizes in bytes from this column.")] = None
+    replicas: Annotated[int | None, Parameter(help="Nodes that hold each partition (default: 1).")] = None
+    spread_level: Annotated[int | None, Parameter(help="Level of the zones to spread over; 0 is the outermost.")] = None
+    spread: Annotated[Spread | None, Parameter(help="Refuse too few zones (strict), or share them.")] = None
+
+    def assigned(self, topology: Topology, outage: Outage, before: Assignment | None) -> Assignment:
+        """Return the assignment on these nodes that follows on the one before."""
+        partitions, sizes = self._partitions(before)
+        rule = Rule(replicas=1) if before is None else _rule_of(before)
+        try:
+            return optimal(
+                partitions,
+                rule.replicas if self.replicas is None else self.replicas,
+                topology,
+                previous=before,
+                live=outage.live_of(topology),
+                sizes=sizes,
+                spread_level=rule.spread_level if self.spread_level is None else self.spread_level,
+                spread=self.spread or rule.spread,
+            )
+        except NotEnoughNodes as error:
+            error.hint = error.hint.replace("spread='best-effort'", "--spread best-effort")
+            raise
+
+    def _partitions(self, before: Assignment | None) -> tuple[int | list[str], list[int] | None]:
+        """Return how many partitions or their ids, and their sizes where they are known."""
+        if self.partitions is not None and not self.partitions.isdecimal():
+            listed = read_partitions(self.partitions, column=self.column, size_column=self.size_column)
+            return listed.ids, listed.sizes
+        for option, column in (("--column", self.column), ("--size-column", self.size_column)):
+            if column is not None:
+                raise InvalidInput(option, column, "a CSV file to take it from", "Pass --partitions FILE.csv.")
+        if self.partitions is not None:
+            return int(self.partitions[:20]), None
+        if before is None:
+            hint = "Write --partitions 1000, or --partitions FILE with an id a line."
+            raise InvalidInput("--partitions", None, "how many, or a file that lists them", hint)
+        ids = len(before.rows) if before.names is None else list(before.names)
+        return ids, None if before.sizes is None else list(before.sizes)
+
+
+def _rule_of(before: Assignment) -> Rule:
+    """Return the rule of an assignment; of one without, that it goes on to hold as many replicas as it does."""
+    return before.rule or Rule(replicas=max(1, *map(len, before.home_rows)))

@@ -1,0 +1,79 @@
+"""The parts that pages are put together from: document, header, section, figure with its table, legend.
+
+Promises: nothing is fetched and nothing runs (a document forbids both to the browser itself); tables scroll by
+themselves; what is passed as text is shown as text. Refuses: a date, so that pages made twice are equal.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from apportion import __version__
+from apportion.console.pages.charts import PATTERNS, swatch
+from apportion.console.pages.style import STYLE
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def document(title: str, sections: Iterable[str]) -> bytes:
+    """Return a whole page, in UTF-8, of the sections that are not empty."""
+    head = (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+    )
+    body = "\n".join(filter(None, sections))
+    page = f"{head}<body>\n{PATTERNS}\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    return page.encode(errors="replace")  # a file name may hold what is no text
+
+
+def header(heading: str, facts: Iterable[tuple[str, str]], command: str) -> str:
+    """Return the heading, facts as terms and HTML, and the command that makes the page again."""
+    terms = "".join(f"<dt>{term}</dt><dd>{fact}</dd>" for term, fact in facts)
+    shown = f'<pre tabindex="0" role="region" aria-label="command">{escape(command)}</pre>'
+    return (
+        f"<header><h1>{escape(heading)}</h1>\n<dl>{terms}</dl>"
+        f"<p>Made by apportion {escape(__version__)}:</p>{shown}</header>"
+    )
+
+
+def section(title: str, content: str) -> str:
+    """Return a section of HTML."""
+    return f"<section><h2>{title}</h2>\n{content}</section>"
+
+
+def figure(picture: str, listed: str) -> str:
+    """Return a picture with the same as a table under it, which opens on demand."""
+    return f"<figure>{picture}<details><summary>The same as a table</summary>{listed}</details></figure>"
+
+
+def table_of(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table that scrolls by itself where it is too wide, also by keyboard; its first column names the rows."""
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    lines = (
+        f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+        for name, *cells in rows
+    )
+    listed = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return f'<div class="scroll" role="region" aria-label="{caption}" tabindex="0">{listed}</div>'
+
+
+def legend_of(*entries: tuple[str, str]) -> str:
+    """Return what the kinds of shapes mean: see `charts.swatch`."""
+    return '<ul class="legend">' + "".join(f"<li>{swatch(kind)} {words}</li>" for kind, words in entries) + "</ul>"
+
+
+def name_of(text: str) -> str:
+    """Return a name from outside as HTML, whichever way its letters run."""
+    return f"<bdi>{escape(text)}</bdi>"
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio in per cent, with a digit more where it is small."""
+    return f"{ratio:.1%}" if ratio >= 0.01 or not ratio else f"{ratio:.2%}"
+
+
+def grouped(number: int) -> str:
+    """Return a number with its thousands apart."""
+    return f"{number:,}".replace(",", "\u202f")

@@ -1,0 +1,1 @@
+"""What commands print: columns, JSON, and the reports of plans and assignments."""

@@ -1,0 +1,183 @@
+"""What a new assignment prints: a line per node, what is degraded, the largest transfers, and last its summary.
+
+The summary says what the certificate proves; `balance.verify` has checked it before a word is printed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from apportion.balance.evenness import fair_shares
+from apportion.balance.verify import Verdict, verify
+from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.plan_report import mark_of, print_transfers, transfers_of
+from apportion.model.assignment import Assignment
+from apportion.model.plan import Plan
+from apportion.placement.change import plan as plan_of
+
+MAX_DEGRADED_SHOWN = 20
+
+
+# Without slots: a cached property keeps its value in the object's own dictionary.
+@dataclass(frozen=True, kw_only=True)
+class AssignmentStep:
+    """From one assignment to the next, or to the first."""
+
+    before: Assignment | None
+    after: Assignment
+
+    @cached_property
+    def change(self) -> Plan:
+        """What moves; nothing for a first assignment."""
+        return plan_of(self.before or self.after, self.after)
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """What the certificate proves, None if it does not speak of this step; `InvalidInput` if it is false."""
+        certificate = self.after.certificate
+        made_from = "" if self.before is None else self.before.epoch.digest
+        if certificate is None or certificate.previous != made_from:
+            return None
+        return verify(self.after, previous=self.before)
+
+    @cached_property
+    def gains(self) -> Counter[str | None]:
+        """How many replicas each node gets; of None, how many are dropped."""
+        return Counter(move.target for move in self.change.moves)
+
+    @cached_property
+    def gives(self) -> Counter[str | None]:
+        """How many replicas each node gives up; of None, how many are new."""
+        return Counter(move.source for move in self.change.moves)
+
+    @property
+    def moved(self) -> int:
+        """How many replicas another node holds; those of partitions that only grew are not counted."""
+        return sum(None not in (move.source, move.target) for move in self.change.moves)
+
+    @property
+    def leader_changes(self) -> int:
+        """How many partitions that somebody led have another leader."""
+        return sum(bool(change.before) and change.before[:1] != change.after[:1] for change in self.change.changes)
+
+    @property
+    def sides(self) -> Iterator[Assignment]:
+        """The assignments before, if there is one, and after."""
+        return (side for side in (self.before, self.after) if side is not None)
+
+
+def print_step(command: str, step: AssignmentStep) -> None:
+    """Print what a step means for each node, and its summary."""
+    verdict = step.verdict
+    rows = [(f"{mark_of(step.change, node_id)} {node_id}", *cells) for node_id, cells in _cells(step).items()]
+    any_down = any(side.down for side in step.sides)
+    headings = ("  node", "zone", "weight", "replicas", "leads", "gains", "gives", "up")
+    print_columns(headings[: None if any_down else -1], [row[: None if any_down else -1] for row in rows])
+    print_transfers("replicas", [(source, target, str(width)) for source, target, width in transfers_of(step.change)])
+    _print_degraded(step.after.degraded)
+    print()
+    print(f"{command}: {summary(step, verdict)}")
+
+
+def summary(step: AssignmentStep, verdict: Verdict | None) -> str:
+    """Return the one line that says what was done, and what is proven of it."""
+    after, change = step.after, step.change
+    replicas = sum(after.loads.values())
+    tail = [f"loads within {_farthest(after):.2f} of their shares"]
+    tail += [f"{len(after.degraded)} degraded"] if after.degraded else []
+    tail += [f"{len(after.down)} down"] if after.down else []
+    if step.before is None:
+        placed = f"{replicas} replicas of {len(after.rows)} partitions placed ({_proof(step, verdict)})"
+        return ", ".join((placed, *tail, f"{len(after.topology)} nodes", f"epoch {after.epoch}"))
+    moved = f"{step.moved} of {replicas} replicas move ({step.moved / replicas:.2%}, {_proof(step, verdict)})"
+    leaders = "1 leader changes" if step.leader_changes == 1 else f"{step.leader_changes} leaders change"
+    return ", ".join((moved, leaders, *tail, change.from_to))
+
+
+def _proof(step: AssignmentStep, verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "not proven: no certificate of this step"
+    if step.before is None:
+        return "verified"
+    if any(side.down for side in step.sides):
+        proof = f"home moves {verdict.moves} and repair {verdict.repair_moves} each proven the fewest: verified"
+        return f"{proof}; the way from the repair before is not bounded" if step.before.down else proof
+    return "the proven minimum: verified"
+
+
+def _farthest(assignment: Assignment) -> float:
+    """Return how far the load of any node lies from its share by weight, among those that are up."""
+    down, loads = set(assignment.down), assignment.loads
+    weights = {node.id: node.millionths for node in assignment.topology if node.weight and node.id not in down}
+    shares = fair_shares(weights, partitions=len(assignment.rows), total=sum(loads.values()))
+    return float(max((abs(loads[node_id] - share) for node_id, share in shares.items()), default=0))
+
+
+def _cells(step: AssignmentStep) -> dict[str, tuple[str, ...]]:
+    """Return what is printed of each node; a figure that differs, before and after."""
+    cells: dict[str, tuple[str, ...]] = {}
+    for node_id in sorted({*step.change.old.ids, *step.change.new.ids}):
+        sides = [side for side in step.sides if node_id in side.topology]
+        cells[node_id] = (
+            "/".join(sides[-1].topology[node_id].zone),
+            _arrow(f"{side.topology[node_id].weight:g}" for side in sides),
+            _arrow(str(side.loads.get(node_id, 0)) for side in step.sides),
+            _arrow(str(side.leader_loads.get(node_id, 0)) for side in step.sides),
+            str(step.gains[node_id] or ""),
+            str(step.gives[node_id] or ""),
+            _arrow("down" if node_id in side.down else "up" for side in sides),
+        )
+    return cells
+
+
+def _arrow(values: Iterable[str]) -> str:
+    return " -> ".join(dict.fromkeys(values))
+
+
+def _print_degraded(degraded: Mapping[str, str]) -> None:
+    if not degraded:
+        return
+    print()
+    shown = list(degraded.items())[:MAX_DEGRADED_SHOWN]
+    print_columns(("  degraded", "reason"), [(f"  {partition}", reason) for partition, reason in shown])
+    if len(degraded) > len(shown):
+        print(f"  and {len(degraded) - len(shown)} more partitions")
+
+
+def print_step_json(command: str, step: AssignmentStep, *, with_owners: bool) -> None:
+    """Print a step as JSON, with every single move, and where asked for with the owners of every partition."""
+    verdict, change, after = step.verdict, step.change, step.after
+    print_json(
+        command,
+        epoch_before=None if step.before is None else str(change.before),
+        epoch_after=str(change.after),
+        pending=step.before is None or change.is_pending,
+        partitions=len(after.rows),
+        replicas=sum(after.loads.values()),
+        moved=step.moved,
+        leader_changes=step.leader_changes,
+        farthest_load=_farthest(after),
+        verified=verdict is not None,
+        home_moves=None if verdict is None else verdict.moves,
+        repair_moves=None if verdict is None else verdict.repair_moves,
+        down=after.down,
+        degraded=after.degraded,
+        nodes=[_node_member(step, node_id) for node_id in sorted({*change.old.ids, *change.new.ids})],
+        moves=[{"partition": move.item, "source": move.source, "target": move.target} for move in change.moves],
+        **({"assignment": dict(after.preference_lists)} if with_owners else {}),
+    )
+
+
+def _node_member(step: AssignmentStep, node_id: str) -> Mapping[str, object]:
+    names = ("after",) if step.before is None else ("before", "after")
+    return {
+        "node": node_id,
+        "gains": step.gains[node_id],
+        "gives": step.gives[node_id],
+        **{
+            f"{figure}_{name}": loads.get(node_id, 0)
+            for name, side in zip(names, step.sides, strict=True)
+            for figure, loads in (("replicas", side.loads), ("leads", side.leader_loads))
+        },
+    }

@@ -1,0 +1,188 @@
+"""What `table import` reads: CSV of ranges, or what a cluster prints of itself, as a table.
+
+Promises: a cluster's output becomes the table of the placement that the cluster uses, so keys route as in the cluster.
+What the table has no room for (addresses, nodes that are down, slots on their way) is said in notes.
+Refuses: nodes or a hash function beside a format that has its own; an option that the format has no use for; tokens
+that do not fit into a table; more replicas than a datacenter has nodes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from apportion.console.files.ranges_csv import read_ranges
+from apportion.console.files.readers.memcached import read_memcached
+from apportion.console.files.readers.nodetool import TokenRing, read_token_ring
+from apportion.console.files.readers.redis_cluster import RedisCluster, read_cluster_nodes
+from apportion.console.options.placement import Hashing, NodesSource
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.model.table import Table
+from apportion.placement import cassandra
+from apportion.placement.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
+from apportion.placement.cassandra_strategies import Strategy
+from apportion.placement.cassandra_tokens import LEAST_MURMUR3
+from apportion.placement.circle import table_of_rows
+from apportion.placement.ketama import Ketama
+from apportion.placement.redis_slots import RedisSlots
+
+MOST_MURMUR3 = 2**63 - 1
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the file holds, and what to take as it is."""
+
+    format: Annotated[str, Parameter(help="csv, memcached, nodetool-describering, nodetool-ring or redis-cluster.")] = (
+        "csv"
+    )
+    replication: Annotated[
+        str | None, Parameter(help="Of nodetool-ring: replicas, as 3 or dc1=3,dc2=2 (default: the owner alone).")
+    ] = None
+    accept_suspected: Annotated[
+        bool, Parameter(help="Of redis-cluster: take owners in the state fail? as up.", negative="")
+    ] = False
+    accept_migrating: Annotated[
+        bool, Parameter(help="Of redis-cluster: leave slots that are on their way where they are.", negative="")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A table, and what was read that it has no room for."""
+
+    table: Table
+    notes: tuple[str, ...] = ()
+
+
+def imported(path: Path, reading: Reading, nodes: NodesSource, hashing: Hashing) -> Imported:
+    """Return the table that a file describes; refuse options that its format has no use for."""
+    if reading.format not in _FORMATS:
+        raise UnknownOption("--format", reading.format, _FORMATS)
+    read, takes = _FORMATS[reading.format]
+    given = {
+        "--nodes": nodes.nodes,
+        "--topology": nodes.topology,
+        "--hasher": hashing.hasher,
+        "--hasher-key-file": hashing.hasher_key_file,
+        "--replication": reading.replication,
+        "--accept-suspected": reading.accept_suspected or None,
+        "--accept-migrating": reading.accept_migrating or None,
+    }
+    for option, value in given.items():
+        if value is not None and option not in takes:
+            raise InvalidInput(option, str(value), f"nothing beside --format {reading.format}", _why_not(option))
+    return read(path, reading) if read else _of_ranges(path, nodes, hashing)
+
+
+def _why_not(option: str) -> str:
+    if option in _OF_CSV:
+        return "Leave it out: the file names the nodes, and the system prescribes its hash function."
+    taker = next(name for name, (_, takes) in _FORMATS.items() if option in takes)
+    return f"Leave it out, or pass --format {taker}."
+
+
+def _of_ranges(path: Path, nodes: NodesSource, hashing: Hashing) -> Imported:
+    ranges, hasher = read_ranges(path), hashing.load_position_hasher()
+    return Imported(table=Table.from_ranges(ranges, topology=nodes.load_topology(), hasher=hasher.label))
+
+
+def _of_memcached(path: Path, _: Reading) -> Imported:
+    return Imported(table=Ketama(read_memcached(path), layout="libmemcached").table())
+
+
+def _of_redis(path: Path, reading: Reading) -> Imported:
+    found = read_cluster_nodes(
+        path, accept_suspected=reading.accept_suspected, accept_migrating=reading.accept_migrating
+    )
+    return Imported(table=RedisSlots(found.assignment).table(), notes=(*_owner_notes(found), *_slot_notes(found)))
+
+
+def _owner_notes(found: RedisCluster) -> tuple[str, ...]:
+    """Return a line for each owner: Redis's ids say little to people."""
+    return tuple(
+        f"{node_id} is {found.addresses[node_id]}; slots: {load}, replicas: {len(found.replicas[node_id])}"
+        for node_id, load in found.assignment.loads.items()
+    )
+
+
+def _slot_notes(found: RedisCluster) -> tuple[str, ...]:
+    return tuple(
+        f"slot {slot} is on its way to {other}, and stays where it is here" for slot, other in found.migrating.items()
+    )
+
+
+def _of_token_ring(path: Path, reading: Reading) -> Imported:
+    found = _token_ring(path, reading)
+    strategy = SimpleStrategy(1) if reading.replication is None else _strategy(reading.replication)
+    cluster = Cassandra(found.topology, tokens=found.tokens, strategy=strategy)
+    for name, missing in cluster.missing.items():
+        wanted = dict(strategy.replicas)[name] if isinstance(strategy, NetworkTopologyStrategy) else strategy.replicas
+        where = f" in {name}" if isinstance(strategy, NetworkTopologyStrategy) else ""
+        raise InvalidInput(
+            f"--replication{where}", wanted, f"at most {wanted - missing}, the number of nodes there",
+            "Lower it: Cassandra too places no more replicas than there are nodes.",
+        )  # fmt: skip
+    return Imported(table=cluster.replica_table(), notes=_ring_notes(found))
+
+
+def _of_describering(path: Path, reading: Reading) -> Imported:
+    found = _token_ring(path, reading)
+    index = found.topology.index
+    rows = {token - LEAST_MURMUR3: tuple(map(index, owners)) for token, owners in found.replicas.items()}
+    table = table_of_rows(rows, found.topology, cassandra.HASHER.label)
+    return Imported(table=table, notes=_ring_notes(found))
+
+
+def _token_ring(path: Path, reading: Reading) -> TokenRing:
+    found = read_token_ring(path)
+    printed_by = "nodetool-describering" if found.replicas else "nodetool-ring"
+    if printed_by != reading.format:
+        raise InvalidInput("--format", reading.format, f"{printed_by}, which the file is", "Pass that.")
+    for node_id, own in found.tokens.items():
+        if own[-1] > MOST_MURMUR3:
+            raise InvalidInput(
+                f"token of node {node_id!r}", own[-1], "one of Murmur3Partitioner, in -2**63 .. 2**63 - 1",
+                "RandomPartitioner's do not fit into a table: ask placement.cassandra.replicas_of in Python.",
+            )  # fmt: skip
+    return found
+
+
+def _ring_notes(found: TokenRing) -> tuple[str, ...]:
+    return tuple(f"{node_id} is not up; it owns its tokens all the same" for node_id in found.not_up)
+
+
+def _strategy(text: str) -> Strategy:
+    """Return the strategy that is written as 3, or as dc1=3,dc2=2."""
+    hint = "Write it as the keyspace has it: 3 for SimpleStrategy, dc1=3,dc2=2 for NetworkTopologyStrategy."
+    if "=" not in text:
+        return SimpleStrategy(_count(text, text, hint))
+    replicas: dict[str, int] = {}
+    for entry in text.split(","):
+        name, _, count = entry.rpartition("=")
+        if not name or name in replicas:
+            raise InvalidInput("--replication", text, "DATACENTER=REPLICAS, each datacenter once", hint)
+        replicas[name] = _count(count, text, hint)
+    return NetworkTopologyStrategy(replicas)
+
+
+def _count(digits: str, text: str, hint: str) -> int:
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
+        raise InvalidInput("--replication", text, "whole numbers of replicas", hint)
+    return int(digits)
+
+
+Reader: TypeAlias = Callable[[Path, Reading], Imported]
+
+_OF_CSV = frozenset(("--nodes", "--topology", "--hasher", "--hasher-key-file"))
+_FORMATS: dict[str, tuple[Reader | None, frozenset[str]]] = {
+    "csv": (None, _OF_CSV),
+    "memcached": (_of_memcached, frozenset()),
+    "nodetool-describering": (_of_describering, frozenset()),
+    "nodetool-ring": (_of_token_ring, frozenset(("--replication",))),
+    "redis-cluster": (_of_redis, frozenset(("--accept-suspected", "--accept-migrating"))),
+}
+"""Of each format: who reads it, and the options that it has a use for."""

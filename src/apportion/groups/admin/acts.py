@@ -1,0 +1,216 @@
+"""What an operator does to a group without being in it: drain, forget, release, resize; and how its changes are read.
+
+Promises: each is one commit that compares what it rests upon, also to drain some and forget others as planned; what
+changed in between is read again. No epoch ever goes back: an ownership record is written anew with a
+higher epoch or with fewer deaths, and never deleted.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
+from dataclasses import replace
+
+from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
+from apportion.groups.admin.found import Found, happened, read
+from apportion.groups.admin.history import HistoryLine, Story
+from apportion.groups.deaths import ended
+from apportion.groups.membership import ask_to_leave, request_to_leave
+from apportion.groups.records import (
+    DRAINED,
+    GroupKeys,
+    OwnershipRecord,
+    Target,
+    checked_partitions,
+    encoded,
+    encoded_target,
+)
+from apportion.groups.view import View
+from apportion.stores.api import Absent, Committed, Compare, CoordinationStore, Put, Unchanged
+
+_HISTORY_SECONDS = 5.0
+
+
+async def drain(store: CoordinationStore, name: str, member_id: str, shown: str) -> Found:
+    """Ask a member for all its partitions; one that was asked already is not asked twice."""
+    while True:
+        found = await read(store, name)
+        found.checked_member(member_id)
+        outcome = await ask_to_leave(store, found.view, member_id, DRAINED)
+        if outcome is None or happened(outcome, shown):
+            return found
+
+
+async def left_over(store: CoordinationStore, found: Found, member_id: str) -> AsyncIterator[tuple[Found, int]]:
+    """Yield how many partitions a member owned as found, then each other number of them, until it has none."""
+    last = None
+    async with aclosing(store.watch(found.view.keys.live, after=found.view.revision)) as changes:
+        while True:
+            count = len(found.owned_by(member_id))
+            if count != last:
+                yield found, count
+            last = count
+            if member_id not in found.view.members or not (count or found.view.wanted(member_id)):
+                return
+            found.view.apply(await anext(changes), 0.0)
+
+
+async def forget(store: CoordinationStore, name: str, member_id: str, shown: str) -> None:
+    """Forget a static member, so that nobody waits for it; `InvalidInput` for one that is there."""
+    while True:
+        found = await read(store, name)
+        when = _remembered(found, member_id)
+        if happened(await store.commit(when=[when], deletes=[when.key]), shown):
+            return
+
+
+async def drain_and_forget(
+    store: CoordinationStore, found: Found, *, drains: Iterable[str], forgets: Iterable[str], shown: str
+) -> bool:
+    """Drain some members and forget others in one commit; whether it happened, for it compares the target as found."""
+    keys, view = found.view.keys, found.view
+    when: list[Compare] = [Unchanged(key=keys.target, revision=view.target_revision)]
+    puts: list[Put] = []
+    for each in drains:
+        asked = request_to_leave(view, found.checked_member(each), DRAINED)
+        when += [] if asked is None else asked[0]
+        puts += [] if asked is None else [asked[1]]
+    remembered = [_remembered(found, each) for each in forgets]
+    deletes = [each.key for each in remembered]
+    return happened(await store.commit(when=[*when, *remembered], puts=puts, deletes=deletes), shown)
+
+
+def _remembered(found: Found, member_id: str) -> Unchanged:
+    """Return the compare of the record that remembers a static member which is not there."""
+    statics = found.view.statics
+    if member_id in found.view.members:
+        hint = f"Stop its process, or ask for its partitions: apportion group drain URL {found.name} {member_id}"
+        raise InvalidInput("member", member_id, "one that is not there any more", hint)
+    if member_id not in statics:
+        if not statics:
+            hint = f"Group {found.name} remembers none: only static members are remembered when they are gone."
+            raise InvalidInput("member", member_id, "a static member", hint)
+        raise UnknownOption("static member", member_id, statics)
+    return Unchanged(key=found.view.keys.static(member_id), revision=statics[member_id][1])
+
+
+async def release(store: CoordinationStore, name: str, partition: int, shown: str) -> int:
+    """Let the next owner take a partition at once; return how many sessions in a row had ended under it."""
+    while True:
+        found = await read(store, name)
+        deaths = len(ended(found.view, found.checked_partition(partition)))
+        if not deaths:
+            return 0
+        when, after = _released(found, partition)
+        outcome = await store.commit(when=when, puts=[Put(key=found.view.keys.own(partition), value=encoded(after))])
+        if happened(outcome, shown):
+            return deaths
+
+
+def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRecord]:
+    """Return the compares and the record of a partition without deaths, and without an owner that is gone."""
+    view, owned = found.view, found.view.owned(partition)
+    record = owned.ownership
+    when: list[Compare] = [Unchanged(key=view.keys.own(partition), revision=owned.revision)]
+    if record.owner is None or view.is_live(record):
+        return when, replace(record, ended=())
+    session, member = view.session(record.owner), view.keys.member(record.owner)
+    when.append(Absent(key=member) if session is None else Unchanged(key=member, revision=session))
+    return when, OwnershipRecord(epoch=record.epoch + 1)
+
+
+async def resize(store: CoordinationStore, name: str, partitions: int, shown: str) -> Found:
+    """Give a group another number of partitions; `Unsafe` while a member is there. Returns what was before.
+
+    Ownership records stay, also of partitions that are no more: should these come back, their epochs go on. The target
+    names nobody, so that nobody claims what is no more.
+    """
+    checked_partitions(partitions)
+    while True:
+        found = await read(store, name)
+        if found.view.members:
+            raise _in_use(found, sorted(found.view.members))
+        if found.record.partitions == partitions:
+            return found
+        keys, target = found.view.keys, found.view.target
+        after = encoded(replace(found.record, partitions=partitions))
+        puts, when = [Put(key=keys.record, value=after)], [Unchanged(key=keys.record, revision=found.record_revision)]
+        if target is not None:
+            nobody = Target(generation=target.generation + 1, digest="", owners=(None,) * partitions)
+            puts.append(Put(key=keys.target, value=encoded_target(nobody)))
+            when.append(Unchanged(key=keys.target, revision=found.view.target_revision))
+        outcome = await store.commit(when=when, puts=puts)
+        if happened(outcome, shown) and isinstance(outcome, Committed):
+            await _undo_for_late(store, found, outcome.revision, shown)
+            return found
+
+
+async def _undo_for_late(store: CoordinationStore, before: Found, revision: int, shown: str) -> None:
+    """Put all back, and raise `Unsafe`, when somebody joined after we looked and before we wrote."""
+    now = await read(store, before.name)
+    late = sorted(each for each, there in now.view.members.items() if there.session < revision)
+    if not late:
+        return
+    keys, target = before.view.keys, before.view.target
+    puts, when = [Put(key=keys.record, value=encoded(before.record))], [Unchanged(key=keys.record, revision=revision)]
+    if target is not None and now.view.target_revision == revision:
+        puts.append(Put(key=keys.target, value=encoded_target(target)))
+        when.append(Unchanged(key=keys.target, revision=revision))
+    happened(await store.commit(when=when, puts=puts), shown)
+    raise _in_use(before, late)
+
+
+def _in_use(found: Found, members: list[str]) -> Unsafe:
+    some = ", ".join(members[:8]) + (f", ... {len(members) - 8} more" if len(members) > 8 else "")
+    hint = (
+        "Nothing was changed. Stop all members first. One that was killed is gone once its lease has ended, which"
+        f" somebody must watch: apportion group watch URL {found.name}"
+    )
+    return Unsafe(f"group {found.name} is in use by {some}.", hint)
+
+
+async def told(store: CoordinationStore, name: str) -> AsyncIterator[HistoryLine]:
+    """Yield what happens in a group from now on, without end."""
+    keys = (await read(store, name)).view.keys
+    while True:
+        scan = await store.scan(keys.live)
+        view = View(keys)
+        view.load(scan, 0.0)
+        story = Story.begin(view, scan.items)
+        yield HistoryLine(revision=scan.revision, kind="begin", text=f"watching {name} from here; Ctrl-C ends it")
+        try:
+            async with aclosing(store.watch(keys.live, after=scan.revision)) as changes:
+                async for change in changes:
+                    for line in story.tell(change):
+                        yield line
+        except Compacted:
+            yield HistoryLine(
+                revision=scan.revision, kind="gap", text="changes were missed: the store keeps them no longer"
+            )
+
+
+async def history(store: CoordinationStore, found: Found, partition: int) -> tuple[HistoryLine, ...]:
+    """Return what the store still knows of how a partition came to where it is, oldest first."""
+    last, after = found.view.owned(partition).revision, 0
+    lines: list[HistoryLine] = []
+    try:
+        async with asyncio.timeout(_HISTORY_SECONDS):
+            while after < last:
+                try:
+                    async for line in _replayed(store, found.view.keys, after=after, last=last):
+                        lines += [line] if partition in line.partitions else []
+                    break
+                except Compacted as error:
+                    after = max(error.oldest, after + 1)
+    except TimeoutError:
+        pass  # as much of it as was read in time
+    return tuple(lines)
+
+
+async def _replayed(store: CoordinationStore, keys: GroupKeys, *, after: int, last: int) -> AsyncIterator[HistoryLine]:
+    story = Story(View(keys), unknown_until=after)
+    async with aclosing(store.watch(keys.live, after=after)) as changes:
+        async for change in changes:
+            for line in story.tell(change):
+                yield line
+            if change.revision >= last:
+                return

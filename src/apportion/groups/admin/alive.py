@@ -1,0 +1,40 @@
+"""Which members are alive, as far as a store shows it: whether somebody renews a lease while we look.
+
+A store that ends leases by itself has no member that is dead for long. In the others members end each other's leases,
+so where no lease is renewed, nobody is there to end those of dead members.
+
+Promises: one renewal of one member ends the look. Without one it lasts half of the longest time to live.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+from apportion.groups.admin.found import Found, read
+from apportion.runtime.clock import SystemClock
+from apportion.stores.administration import Administration
+from apportion.stores.api import CoordinationStore
+
+_LOOKS = 50
+
+
+async def looked_at(store: CoordinationStore, looked_after: Administration, name: str) -> Found:
+    """Read a group whole, and find out whether a member of it renews its lease; errors are those of `read`."""
+    found = await read(store, name)
+    members = {there.lease: each for each, there in found.view.members.items()}
+    counters = [each for each in await looked_after.renewals() if each.lease in members]
+    if not counters:
+        return found
+    before = {each.lease: each.renewals for each in counters}
+    seconds, clock = max(each.ttl_seconds for each in counters) / 2, SystemClock()
+    started = clock.elapsed()
+    while clock.elapsed() < started + seconds:
+        await asyncio.sleep(seconds / _LOOKS)
+        if _have_moved(before, {each.lease: each.renewals for each in await looked_after.renewals()}):
+            return found
+    return replace(found, unseen=tuple(sorted(members[each] for each in before)), looked_seconds=seconds)
+
+
+def _have_moved(before: Mapping[int, int], now: Mapping[int, int]) -> bool:
+    """Whether one of the leases was renewed, or ended: then somebody watches."""
+    return any(now.get(lease) != renewals for lease, renewals in before.items())

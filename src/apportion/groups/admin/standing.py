@@ -1,0 +1,157 @@
+"""Why a partition is not where it should be: the one step that everything waits for, in words, and what helps.
+
+Promises: it says what the store shows. Of a member that died it cannot know before its lease has ended.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from apportion.groups.admin.found import Found
+from apportion.groups.deaths import ended
+from apportion.groups.records import Target
+from apportion.groups.settled import knows_all
+
+State = Literal["owned", "unowned", "orphaned", "crash-looping", "quarantined", "damaged"]
+_LETS_GO = (
+    "It ends its work on it first, for at most its drain_timeout. If its process is gone or stopped, its session ends"
+    " with its lease, within its lease_ttl, as long as a member or `apportion group watch` watches the store."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a partition stands: whether somebody owns it, and the step that it waits for ("" when it is settled)."""
+
+    partition: int
+    state: State
+    wanted: str | None
+    step: str
+    advice: str
+
+
+def standing(found: Found, partition: int) -> Standing:
+    """Say how a partition stands."""
+    state = state_of(found, partition)
+    step, advice = _of_damaged(found, partition) if state == "damaged" else _step(found, partition, state)
+    return Standing(partition=partition, state=state, wanted=found.wanted(partition), step=step, advice=advice)
+
+
+def state_of(found: Found, partition: int) -> State:
+    """Say whether somebody owns a partition, and if not, why."""
+    if found.view.is_damaged(partition):
+        return "damaged"
+    ownership, wait_seconds = found.view.owned(partition).ownership, found.wait_seconds(partition)
+    if wait_seconds:
+        return "quarantined" if wait_seconds == float("inf") else "crash-looping"
+    if ownership.owner is None:
+        return "unowned"
+    return "owned" if found.view.is_live(ownership) else "orphaned"
+
+
+def remarks(found: Found) -> Iterator[str]:
+    """Yield what holds up the whole group, if anything does."""
+    view = found.view
+    if not view.members:
+        yield "no member is there"
+        return
+    if found.unseen:
+        yield (
+            f"no member was seen to renew while we looked, for {found.looked_seconds:.1f} s: the processes may be gone."
+            " Their sessions end once a member, or `apportion group watch`, watches the store."
+        )
+    if view.leading is None:
+        yield "no controller: the members stand for it in the order of their ids, a tenth of a second each"
+    if not any(there.record.weight and each not in view.drains for each, there in view.members.items()):
+        yield "no member with a weight above 0 that does not drain"
+    target = view.target
+    if target is None:
+        yield "no target yet: the controller writes the first one"
+    elif target.is_paused:
+        yield "the target is paused (eager mode): all members let go of everything before the next one names owners"
+    elif not knows_all(view, target):
+        yield "the target was made before the newest member came"
+    elif not target.digest:
+        yield "the target is a step: the throttle holds back further moves until those under way are done"
+
+
+def _step(found: Found, partition: int, state: State) -> tuple[str, str]:
+    """Return the step that a partition waits for, and what helps."""
+    target, wanted = found.view.target, found.wanted(partition)
+    if state in ("crash-looping", "quarantined"):
+        return _crash_loop(found, partition, state)
+    if target is None or target.is_paused:
+        return _without_target(found, partition, state, target)
+    if state == "owned":
+        return _to_let_go(found, partition, wanted)
+    if wanted is None:
+        words = "the target names nobody: it knew no member with a weight above 0"
+        return words + _no_controller(found), "Start a member, or give one a weight above 0."
+    if wanted not in found.view.members:
+        return _of_absent(found, wanted)
+    return _to_be_taken(found, partition, wanted)
+
+
+def _of_damaged(found: Found, partition: int) -> tuple[str, str]:
+    problem = found.view.damaged[found.view.keys.own(partition)].problem
+    return (
+        f"its record is damaged, and nobody serves it: {problem}",
+        f"Mend it with: apportion group repair URL {found.name}",
+    )
+
+
+def _without_target(found: Found, partition: int, state: State, target: Target | None) -> tuple[str, str]:
+    if target is None:
+        nobody = "no target yet" + ("" if found.view.members else ": no member is there")
+        return nobody + _no_controller(found), "The first member that joins becomes controller and writes one."
+    owner = found.view.owned(partition).ownership.owner
+    if state == "owned":
+        return f"the target is paused (eager mode): {owner} is to let go of all that it owns", _LETS_GO
+    words = "the target is paused (eager mode): all let go of what they own, then the next one names owners"
+    return words + _no_controller(found), "Look at the members that still own something: apportion group show"
+
+
+def _to_let_go(found: Found, partition: int, wanted: str | None) -> tuple[str, str]:
+    owner = found.view.owned(partition).ownership.owner
+    if owner == wanted:
+        return "", ""
+    to = "to nobody: no member has a weight above 0" if wanted is None else f"to {wanted}"
+    if wanted is not None and wanted not in found.view.members:
+        to = f"to nobody: {wanted}, which the target names, is not there"
+    drains = ", which drains," if owner in found.view.drains else ""
+    return f"waiting for {owner}{drains} to let go of it; then it goes {to}", _LETS_GO
+
+
+def _of_absent(found: Found, wanted: str) -> tuple[str, str]:
+    words = f"waiting for {wanted}, which the target names and which is not there"
+    if wanted in found.view.statics:
+        grace = found.view.statics[wanted][0].grace_seconds
+        words += f": it is static, and the controller keeps its place for {grace:g} s after it saw it gone"
+        return words + _no_controller(
+            found
+        ), f"If it will not come back: apportion group forget URL {found.name} {wanted}"
+    return f"{words}; the controller writes a target without it" + _no_controller(found), ""
+
+
+def _to_be_taken(found: Found, partition: int, wanted: str) -> tuple[str, str]:
+    ownership = found.view.owned(partition).ownership
+    if ownership.owner is None:
+        words = f"waiting for {wanted} to claim it: nobody owns it"
+    elif ownership.owner == wanted:
+        words = f"waiting for {wanted} to take it over from its own earlier session {ownership.session}"
+    else:
+        words = f"waiting for {wanted} to take it over: session {ownership.session} of {ownership.owner} has ended"
+    return words, f"That takes milliseconds; if it lasts, look at the process of {wanted} and at its log."
+
+
+def _crash_loop(found: Found, partition: int, state: State) -> tuple[str, str]:
+    deaths, release = len(ended(found.view, partition)), f"apportion group release URL {found.name} {partition}"
+    words = f"{deaths} sessions in a row ended under it, each within a minute"
+    if state == "quarantined":
+        return f"quarantined: {words}", f"Mend the cause, then: {release}"
+    wait = f"the next try comes within {found.wait_seconds(partition):g} s"
+    return f"crash-looping: {words}; {wait}", f"Look at the logs of its last owners; to try at once: {release}"
+
+
+def _no_controller(found: Found) -> str:
+    return "" if found.view.leading is not None or not found.view.members else "; there is no controller now"
