@@ -7,7 +7,7 @@ its object beforehand. By key we ask `Cassandra.route`, the driver makes a token
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from apportion.placement.cassandra import Cassandra, token
+from apportion.placement.layouts.cassandra import Cassandra, token
 from bench.clock import race, speed_ratio, spread
 from bench.contender import NotSane
 from bench.fleet import contiguous_keys, node_names

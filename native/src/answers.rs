@@ -146,7 +146,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Threads {
         if let Ok(Ok(threads @ 1..)) = given.cast_exact::<PyInt>().map(|threads| threads.extract::<usize>()) {
             return Ok(Threads(threads));
         }
-        let reference = given.py().import("apportion.placement.keys")?;
+        let reference = given.py().import("apportion.placement.keys.key_bytes")?;
         reference.getattr("check_threads")?.call1((given,))?;
         Ok(Threads(usize::MAX)) // more than can be counted here
     }

@@ -4,7 +4,7 @@
 //! with, and only where words are equal by the others. The keys of a block take each step of the search together, so that
 //! none waits for another's memory.
 //!
-//! Promises: the numbers, and the errors, of the reference in `placement/range_router.py`.
+//! Promises: the numbers, and the errors, of the reference in `placement/shapes/range_router.py`.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -17,7 +17,7 @@ use crate::bulk::{BLOCK, refusal};
 use crate::key::KeyBytes;
 use crate::locator::Locator;
 
-const REFERENCE: &str = "apportion.placement.range_router";
+const REFERENCE: &str = "apportion.placement.shapes.range_router";
 const POSITION: &str = "ordered_position";
 
 /// What an int is moved by, so that positions are from 0 up: 2**63, which is its sign.

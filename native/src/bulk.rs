@@ -1,4 +1,4 @@
-//! Many keys in any container, and their positions, block by block: the twin of `placement/containers.py`.
+//! Many keys in any container, and their positions, block by block: the twin of `placement/keys/containers.py`.
 //!
 //! Promises: the answers and the errors of the reference, for every container; no key is copied that has its bytes in
 //! memory already; the lock of the interpreter is given up while buffers are hashed, and kept while lists are.
@@ -28,7 +28,7 @@ pub use places::Places;
 /// How many keys a block holds at most.
 pub const BLOCK: usize = 256;
 
-const REFERENCE: &str = "apportion.placement.containers";
+const REFERENCE: &str = "apportion.placement.keys.containers";
 
 /// What a caller passed as keys, ready to be hashed.
 pub enum BulkKeys<'py> {

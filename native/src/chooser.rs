@@ -221,7 +221,7 @@ pub fn score(u: u64, millionths: u128) -> u128 {
 
 const FRACTION_BITS: u32 = 48;
 
-/// Return log2(value) in units of 2**-48, rounded down, for 1 <= value <= 2**64; the twin of `placement/log2.py`.
+/// Return log2(value) in units of 2**-48, rounded down, for 1 <= value <= 2**64; the twin of `placement/shapes/log2.py`.
 #[pyfunction]
 pub fn log2_fixed(value: u128) -> PyResult<u128> {
     if (1..=1 << 64).contains(&value) { Ok(logarithm(value)) } else { Err(PyValueError::new_err("1 .. 2**64")) }

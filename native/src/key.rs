@@ -1,4 +1,4 @@
-//! Keys as bytes: the twin of `placement/keys.py`, whose docstring is the rule.
+//! Keys as bytes: the twin of `placement/keys/key_bytes.py`, whose docstring is the rule.
 //!
 //! Promises: plain `str`, `bytes` and `int` are read without a call into Python, ASCII and bytes without a copy; all
 //! else, and whatever is to be refused, is asked of the reference, so that its errors are the errors.
@@ -78,6 +78,6 @@ fn of_number<'a, 'py>(number: &'a Bound<'py, PyInt>) -> PyResult<KeyBytes<'a, 'p
 #[cold]
 fn asked<'a, 'py>(key: &'a Bound<'py, PyAny>) -> PyResult<KeyBytes<'a, 'py>> {
     static KEY_BYTES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let reference = KEY_BYTES.import(key.py(), "apportion.placement.keys", "key_bytes")?;
+    let reference = KEY_BYTES.import(key.py(), "apportion.placement.keys.key_bytes", "key_bytes")?;
     Ok(KeyBytes::Made(reference.call1((key,))?.cast_into::<PyBytes>()?))
 }

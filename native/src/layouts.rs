@@ -4,7 +4,7 @@ use crate::murmur3;
 
 pub const REDIS_SLOT_BITS: u32 = 14;
 
-/// Where Murmur3Partitioner puts a key: the token, and 2**63. See `placement/cassandra_tokens.py`.
+/// Where Murmur3Partitioner puts a key: the token, and 2**63. See `placement/layouts/cassandra/tokens.py`.
 pub fn cassandra_position(data: &[u8]) -> u64 {
     if data.is_empty() {
         return 0; // the least token, which no other key has
@@ -30,7 +30,7 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
-/// MurmurHash2 of 32 bits, with the seed of Kafka's clients; see `placement/kafka.py`.
+/// MurmurHash2 of 32 bits, with the seed of Kafka's clients; see `placement/layouts/kafka.py`.
 pub fn kafka_murmur2(data: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const MULTIPLIER: u32 = 0x5bd1_e995;

@@ -61,6 +61,6 @@ impl Locator for Hasher {
     }
 
     fn refusal<'py>(&self, py: Python<'py>, key: Bound<'py, PyAny>) -> PyErr {
-        refusal(py, "apportion.placement.keys", "key_bytes", (key,))
+        refusal(py, "apportion.placement.keys.key_bytes", "key_bytes", (key,))
     }
 }

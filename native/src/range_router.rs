@@ -1,4 +1,4 @@
-//! Range router: search the range that a key lies in, name its owners. The twin of `placement/range_router.py`.
+//! Range router: search the range that a key lies in, name its owners. The twin of `placement/shapes/range_router.py`.
 //!
 //! Promises: the answers and the errors of the reference. Immutable once laid. Refuses: to be asked before.
 

@@ -1,4 +1,4 @@
-//! The tokens of a ring: the twin of `placement/ring_tokens.py`, whose docstring says where they stand.
+//! The tokens of a ring: the twin of `placement/shapes/ring_tokens.py`, whose docstring says where they stand.
 //!
 //! Promises: the tokens of the reference; those of a node that two rings share are taken over, not made again.
 

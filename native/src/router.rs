@@ -1,4 +1,4 @@
-//! Router: hash a key, search its stretch, name the owner. The twin of `placement/router.py`.
+//! Router: hash a key, search its stretch, name the owner. The twin of `placement/shapes/router.py`.
 //!
 //! Placements inherit from it, so that `ring.route` is the method below, with no Python frame between it and the caller.
 //!
@@ -295,7 +295,7 @@ impl Router {
 fn refused(position: &Bound<'_, PyAny>) -> PyErr {
     let raised = position
         .py()
-        .import("apportion.placement.router")
+        .import("apportion.placement.shapes.router")
         .and_then(|reference| reference.getattr("check_token")?.call1((position,)));
     raised.err().unwrap_or_else(|| PyRuntimeError::new_err("the reference takes what the twin refuses"))
 }

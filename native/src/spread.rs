@@ -61,5 +61,5 @@ impl<'py> Wanted<'_, 'py> {
 
 /// The keys of any container, one by one, as the reference reads them.
 pub fn listed<'py>(keys: &Bound<'py, PyAny>) -> PyResult<impl Iterator<Item = PyResult<Bound<'py, PyAny>>>> {
-    keys.py().import("apportion.placement.keys")?.getattr("listed")?.call1((keys,))?.try_iter()
+    keys.py().import("apportion.placement.keys.key_bytes")?.getattr("listed")?.call1((keys,))?.try_iter()
 }

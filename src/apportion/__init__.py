@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from apportion.model import Assignment, Epoch, KeyRange, Move, Node, Plan, Table, Throttle, Topology
     from apportion.model.codec import decode, encode
     from apportion.placement import Jump, Modulo, Rendezvous, Ring, Slots, apply, handover, hashers, plan
+    from apportion.placement.by_node import group_keys, group_places
     from apportion.placement.frozen import Frozen
-    from apportion.placement.groups import group_keys, group_places
     from apportion.stores.facade import open_store
     from apportion.tables.facade import follow, publish
 
@@ -32,7 +32,7 @@ _HOMES = {
         "Jump", "Modulo", "Rendezvous", "Ring", "Slots", "apply", "handover", "hashers", "plan",
     ),
     "apportion.placement.frozen": ("Frozen",),
-    "apportion.placement.groups": ("group_keys", "group_places"),
+    "apportion.placement.by_node": ("group_keys", "group_places"),
     "apportion.stores.facade": ("open_store",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

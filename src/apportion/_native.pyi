@@ -10,8 +10,8 @@ from apportion.model.plan import Key
 from apportion.model.rows import Rows
 from apportion.model.token import Position
 from apportion.placement.hashers import Hasher
+from apportion.placement.shapes.tabular import Tabular
 from apportion.placement.spread import Spread
-from apportion.placement.tabular import Tabular
 
 PROFILE: Final[str]
 VERSION: Final[str]

@@ -1,11 +1,11 @@
 """Server lists of memcached clients: what they say, what is refused and on which line, and back again."""
 
 import pytest
-from apportion.console.files.readers import memcached
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion import Node, Topology
+from apportion.console.files.readers import memcached
 from apportion.console.files.readers.memcached import parse_memcached, read_memcached, write_memcached
 from apportion.errors import BadWeight, InvalidInput
 from tests.console.running import written

@@ -15,7 +15,7 @@ from apportion.console.files.readers.nodetool import (
     write_initial_tokens,
 )
 from apportion.errors import InvalidInput
-from apportion.placement.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
+from apportion.placement.layouts.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
 
 SAMPLES = Path(__file__).parent / "samples"
 RING = (SAMPLES / "nodetool-ring-4.1.txt").read_text()

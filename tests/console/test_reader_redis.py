@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from apportion import balance, plan
 from apportion.console.files.readers.redis_cluster import parse_cluster_nodes, read_cluster_nodes
 from apportion.errors import BadRange, InvalidInput, UnknownOption
-from apportion.placement.redis_slots import SLOTS, RedisSlots
+from apportion.placement.layouts.redis_slots import SLOTS, RedisSlots
 
 SAMPLES = Path(__file__).parent / "samples"
 SETTLED = (SAMPLES / "redis-cluster-nodes-7.0.txt").read_text()

@@ -14,12 +14,12 @@ from apportion.console.options.composition import compose_from, recomposed
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.table import Table
 from apportion.placement import catalog
-from apportion.placement.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
-from apportion.placement.envoy import Envoy
 from apportion.placement.frozen import Frozen
-from apportion.placement.ketama import Ketama
-from apportion.placement.nginx import Nginx
-from apportion.placement.redis_slots import RedisSlots, slot
+from apportion.placement.layouts.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
+from apportion.placement.layouts.envoy import Envoy
+from apportion.placement.layouts.ketama import Ketama
+from apportion.placement.layouts.nginx import Nginx
+from apportion.placement.layouts.redis_slots import RedisSlots, slot
 from tests.console.running import refused, run, written
 
 SAMPLES = Path(__file__).parent / "samples"

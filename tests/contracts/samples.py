@@ -9,8 +9,8 @@ from zlib import crc32
 
 from apportion import Assignment, Ring, Topology, balance, placement
 from apportion.placement.hashers import position_of
-from apportion.placement.keys import key_bytes
-from apportion.placement.redis_slots import SLOTS
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.layouts.redis_slots import SLOTS
 
 NAMES = [f"tenant-{number}" for number in range(3000)]
 TOKENS_OF_A_NODE = 40

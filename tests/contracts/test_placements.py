@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apportion import Assignment, Node, Topology, placement
 from apportion.errors import InvalidInput, NoNodes, NotEnoughNodes, UnknownOption
 from apportion.placement import PlacementSpec
-from apportion.placement.ketama import Ketama
+from apportion.placement.layouts.ketama import Ketama
 from tests import worlds
 from tests.contracts import promises
 from tests.contracts.promises import NODES

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from apportion.placement.cassandra import token
-from apportion.placement.cassandra_murmur3 import murmur3_by_rule
+from apportion.placement.layouts.cassandra import token
+from apportion.placement.layouts.cassandra.murmur3 import murmur3_by_rule
 
 pytestmark = pytest.mark.live
 

@@ -12,8 +12,8 @@ import pytest
 from xxhash import xxh64_intdigest
 
 from apportion import Node
-from apportion.placement.envoy import Envoy, murmur_hash_2
-from apportion.placement.envoy_maglev import EnvoyMaglev
+from apportion.placement.layouts.envoy import Envoy, murmur_hash_2
+from apportion.placement.layouts.envoy_maglev import EnvoyMaglev
 
 pytestmark = pytest.mark.live
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from apportion.placement.kafka import murmur2, partition
+from apportion.placement.layouts.kafka import murmur2, partition
 
 pytestmark = pytest.mark.live
 

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from apportion import Node
-from apportion.placement.ketama import Ketama, _libketama_groups, _libmemcached_groups
+from apportion.placement.layouts.ketama import Ketama, _libketama_groups, _libmemcached_groups
 
 pytestmark = pytest.mark.live
 

@@ -18,7 +18,7 @@ from random import Random
 import pytest
 
 from apportion import Node
-from apportion.placement.nginx import Nginx
+from apportion.placement.layouts.nginx import Nginx
 
 pytestmark = pytest.mark.live
 

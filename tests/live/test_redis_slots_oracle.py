@@ -17,7 +17,7 @@ import pytest
 
 from apportion import balance
 from apportion.console.files.readers.redis_cluster import parse_cluster_nodes
-from apportion.placement.redis_slots import SLOTS, RedisSlots, slot
+from apportion.placement.layouts.redis_slots import SLOTS, RedisSlots, slot
 
 pytestmark = pytest.mark.live
 

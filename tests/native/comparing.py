@@ -7,10 +7,10 @@ import pytest
 
 from apportion import hashers, native
 from apportion.errors import ApportionError, InvalidInput
-from apportion.placement import router
-from apportion.placement.circle import Circle
-from apportion.placement.keys import key_bytes, listed
+from apportion.placement.keys.key_bytes import key_bytes, listed
 from apportion.placement.ring import _check_tokens, _token_count
+from apportion.placement.shapes import router
+from apportion.placement.shapes.circle import Circle
 
 SECRET = bytes(range(16))
 SECRETS = {name: SECRET if name.startswith("siphash") else None for name in hashers.names()}

@@ -6,7 +6,7 @@ All memory stays until the end of the tests: what a reader takes too often, or a
 import ctypes
 from ctypes import CFUNCTYPE, byref, c_char_p, c_int, c_void_p, cast, py_object, pythonapi
 
-from apportion.placement.arrow import _Array, _Schema, _Stream
+from apportion.placement.keys.arrow import _Array, _Schema, _Stream
 
 KEPT = []
 ENOMEM = 12

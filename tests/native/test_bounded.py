@@ -11,9 +11,9 @@ from apportion import Rendezvous, Ring, hashers, native
 from apportion.errors import InvalidInput, InvariantBroken
 from apportion.placement import bounded
 from apportion.placement.bounded import Bounded
+from apportion.placement.layouts.redis_slots import HASHER as REDIS_SLOT
 from apportion.placement.maglev import Maglev
 from apportion.placement.multiprobe import MultiProbe
-from apportion.placement.redis_slots import HASHER as REDIS_SLOT
 from tests import worlds
 from tests.native.comparing import SECRETS, hammered, needs_twin, outcome
 

@@ -5,18 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion import Node, Topology, hashers, native
-from apportion.placement import (
-    Jump,
-    Modulo,
-    Rendezvous,
-    envoy_maglev,
-    maglev,
-    multiprobe,
-)
+from apportion.placement import Jump, Modulo, Rendezvous, maglev, multiprobe
 from apportion.placement.choose_k import ChooseK
-from apportion.placement.kafka import Kafka
-from apportion.placement.keys import key_bytes
-from apportion.placement.log2 import log2_fixed
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.layouts import envoy_maglev
+from apportion.placement.layouts.kafka import Kafka
+from apportion.placement.shapes.log2 import log2_fixed
 from tests import worlds
 from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apportion import hashers, native
 from apportion.errors import ApportionError, InvalidInput
-from apportion.placement.keys import MAX_KEY_BYTES
+from apportion.placement.keys.key_bytes import MAX_KEY_BYTES
 from tests.native.comparing import SECRET, SECRETS, answered_by_the_twin, needs_twin, reference, twin
 from tests.placement import test_golden, test_hashers
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from apportion import Node, Ring, hashers
 from apportion.errors import ApportionError, InvalidInput, NotEnoughNodes, UnknownOption
-from apportion.placement.envoy import Envoy
-from apportion.placement.ketama import Ketama
-from apportion.placement.nginx import Nginx
+from apportion.placement.layouts.envoy import Envoy
+from apportion.placement.layouts.ketama import Ketama
+from apportion.placement.layouts.nginx import Nginx
 from tests import worlds
 from tests.native.comparing import answered_by_the_twin, laid_reference, needs_twin, reference_ring
 from tests.native.test_router import KEYS

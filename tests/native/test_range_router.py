@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion import Node, Topology, group_keys, native
-from apportion.placement.range_router import ReferenceRangeRouter
 from apportion.placement.ranges import Ranges
+from apportion.placement.shapes.range_router import ReferenceRangeRouter
 from tests import worlds
 from tests.native.comparing import answered_by_the_twin, hammered, is_refused, needs_twin, outcome
 from tests.native.test_positions import REFUSED, SUBCLASSED

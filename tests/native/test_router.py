@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from apportion import Jump, Node, Rendezvous, Ring, Slots, Topology, balance, hashers, native, plan
 from apportion.errors import InvalidInput
-from apportion.placement import circle
-from apportion.placement.laid import both_laid
+from apportion.placement.shapes import circle
+from apportion.placement.twin_table import both_laid
 from tests import worlds
 from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin, reference_ring
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from apportion import Node, Topology
-from apportion.placement.cassandra import NetworkTopologyStrategy, SimpleStrategy
+from apportion.placement.layouts.cassandra import NetworkTopologyStrategy, SimpleStrategy
 
 LEAST, MOST = -(2**63), 2**63 - 1
 

@@ -10,7 +10,7 @@ import pytest
 
 from apportion import Node, Topology, plan
 from apportion.errors import BadWeight, CannotPlace, InvalidInput, NoNodes, NotEnoughNodes, UnknownNode, UnknownOption
-from apportion.placement.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy, replicas_of, token
+from apportion.placement.layouts.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy, replicas_of, token
 from tests import invariants
 from tests.placement import cassandra_twins as twins
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from apportion import Topology, hashers
 from apportion.errors import InvalidInput, UnknownNode, UnknownOption
-from apportion.placement.cassandra import token
-from apportion.placement.cassandra_murmur3 import murmur3, murmur3_by_rule
-from apportion.placement.cassandra_tokens import Murmur3Positions, tokens_of_nodes
+from apportion.placement.layouts.cassandra import token
+from apportion.placement.layouts.cassandra.murmur3 import murmur3, murmur3_by_rule
+from apportion.placement.layouts.cassandra.tokens import Murmur3Positions, tokens_of_nodes
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "cassandra_tokens.json").read_text())["tokens"]
 AB = Topology(["a", "b"])
@@ -143,7 +143,7 @@ def test_tokens_of_an_unknown_node_name_the_nearest():
 
 
 def test_more_tokens_than_a_table_holds_are_refused_before_they_are_kept(monkeypatch):
-    monkeypatch.setattr("apportion.placement.cassandra_tokens.MAX_TOKENS", 3)
+    monkeypatch.setattr("apportion.placement.layouts.cassandra.tokens.MAX_TOKENS", 3)
     assert ((1, 2), (3,)) == tokens_of_nodes({"a": [1, 2], "b": [3]}, AB, partitioner="murmur3")
     with pytest.raises(InvalidInput, match="tokens is 'more than 3', expected at most MAX_TOKENS = 3"):
         tokens_of_nodes({"a": [1, 2], "b": iter(range(3, 10**12))}, AB, partitioner="murmur3")

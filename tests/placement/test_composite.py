@@ -14,7 +14,7 @@ from apportion.errors import BadRange, CannotPlace, InvalidInput, NotEnoughNodes
 from apportion.placement import composite as module
 from apportion.placement.composite import SPEC, Composite
 from apportion.placement.directory import Directory
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
 from tests import invariants, twins, worlds
 
 ABCDE = Topology(Node(name, zone=(name,)) for name in "abcde")

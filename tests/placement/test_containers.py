@@ -12,8 +12,8 @@ import pytest
 
 from apportion import Ring, placement, plan
 from apportion.errors import InvalidInput
-from apportion.placement.containers import keys_in
-from apportion.placement.keys import listed
+from apportion.placement.keys.containers import keys_in
+from apportion.placement.keys.key_bytes import listed
 from tests.contracts.promises import NODES
 from tests.contracts.samples import TEXT_ONLY, keys_of, start
 
@@ -89,4 +89,4 @@ def test_a_stream_that_is_not_read_to_its_end_is_let_go():
 def test_neither_arrow_nor_numpy_is_imported_for_a_list():
     code = "import sys; from apportion import Ring; Ring(['a']).route_many(['k']); print(*sys.modules)"
     modules = run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout.split()
-    assert set() == {"numpy", "pandas", "polars", "pyarrow", "ctypes", "apportion.placement.arrow"} & set(modules)
+    assert set() == {"numpy", "pandas", "polars", "pyarrow", "ctypes", "apportion.placement.keys.arrow"} & set(modules)

@@ -12,7 +12,7 @@ from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes, UnknownN
 from apportion.placement import directory as module
 from apportion.placement.composite import Composite
 from apportion.placement.directory import SPEC, Directory
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.lists import Lists
 from tests import invariants, twins, worlds
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apportion import Node, Topology, hashers, plan
 from apportion.errors import BadWeight, InvalidInput, NoNodes, NotEnoughNodes, UnknownOption
-from apportion.placement.envoy import LARGEST_RING, SPEC, Envoy, murmur_hash_2
+from apportion.placement.layouts.envoy import LARGEST_RING, SPEC, Envoy, murmur_hash_2
 from tests import worlds
 from tests.placement import layout_twins as twins
 

@@ -13,7 +13,7 @@ from xxhash import xxh64_intdigest
 
 from apportion import Node, Topology, plan
 from apportion.errors import BadWeight, InvalidInput, NoNodes, NotEnoughNodes
-from apportion.placement.envoy_maglev import MOST_SLOTS, SPEC, EnvoyMaglev
+from apportion.placement.layouts.envoy_maglev import MOST_SLOTS, SPEC, EnvoyMaglev
 from tests import worlds
 from tests.placement import layout_twins as twins
 

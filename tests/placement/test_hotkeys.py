@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from apportion import Jump, Node, Rendezvous, Ring, Topology
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
 from apportion.placement.hotkeys import MAX_SALTS, PopularKeys, popular_of, salt, salted
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
 from tests import worlds
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "hotkeys.json").read_text())

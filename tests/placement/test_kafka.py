@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apportion import Node, Topology, plan
 from apportion.errors import BadWeight, CannotPlace, InvalidInput, NoNodes
-from apportion.placement.kafka import SPEC, Kafka, Murmur2, murmur2, partition
+from apportion.placement.layouts.kafka import SPEC, Kafka, Murmur2, murmur2, partition
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "kafka_murmur2.json").read_text())["hashes"]
 KEYS = [f"tenant-{number}é" for number in range(2000)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apportion import Node, Topology, plan
 from apportion.errors import BadWeight, InvalidInput, NoNodes, NotEnoughNodes, UnknownOption
-from apportion.placement.ketama import HASHER, SPEC, Ketama, _libketama_groups, _libmemcached_groups, first_word
+from apportion.placement.layouts.ketama import HASHER, SPEC, Ketama, _libketama_groups, _libmemcached_groups, first_word
 from tests import worlds
 from tests.placement import layout_twins as twins
 

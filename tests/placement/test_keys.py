@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidInput
-from apportion.placement.keys import MAX_KEY_BYTES, key_bytes
+from apportion.placement.keys.key_bytes import MAX_KEY_BYTES, key_bytes
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 

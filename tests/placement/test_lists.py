@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from apportion import Node, Ring, Topology, plan
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes, UnknownNode
 from apportion.placement import lists as module
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.lists import SPEC, Lists
 from tests import invariants, worlds
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion
-from apportion.placement.log2 import FRACTION_BITS, log2_fixed
+from apportion.placement.shapes.log2 import FRACTION_BITS, log2_fixed
 
 SOURCE = Path(apportion.__file__).parent
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apportion import Node, Topology, plan
 from apportion.errors import BadWeight, InvalidInput, NoNodes
-from apportion.placement.nginx import HASHER, Nginx
+from apportion.placement.layouts.nginx import HASHER, Nginx
 from tests import invariants
 from tests.placement import layout_twins as twins
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from apportion import KeyRange, Node, Plan, Table, Topology, apply, decode, encode, plan
 from apportion.errors import BadRange, BadSnapshot, CannotPlace, InvalidInput, NotEnoughNodes, UnknownNode
 from apportion.model import Change
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.ranges import SPEC, Ranges
 from tests import invariants
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apportion import Assignment, Node, Slots, Table, Topology, apply, balance, decode, encode, plan
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
-from apportion.placement.redis_slots import HASHER, SLOTS, RedisSlotHasher, RedisSlots, hash_tag, slot
+from apportion.placement.layouts.redis_slots import HASHER, SLOTS, RedisSlotHasher, RedisSlots, hash_tag, slot
 from tests import invariants
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "redis_slots.json").read_text())["slots"]

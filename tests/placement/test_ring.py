@@ -9,9 +9,9 @@ from xxhash import xxh3_64_intdigest
 
 from apportion import Node, Ring, Slots, Topology, balance, plan
 from apportion.errors import InvalidInput, NotEnoughNodes
-from apportion.placement.cassandra import Cassandra
-from apportion.placement.envoy import Envoy
-from apportion.placement.ketama import Ketama
+from apportion.placement.layouts.cassandra import Cassandra
+from apportion.placement.layouts.envoy import Envoy
+from apportion.placement.layouts.ketama import Ketama
 from tests import invariants, twins, worlds
 
 KEYS = [f"tenant-{number}" for number in range(500)]

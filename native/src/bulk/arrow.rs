@@ -1,4 +1,4 @@
-//! Keys in Arrow arrays, through the C data interface: the twin of `placement/arrow.py`, whose docstring is the rule.
+//! Keys in Arrow arrays, through the C data interface: the twin of `placement/keys/arrow.py`, whose docstring is the rule.
 //!
 //! Nothing is copied. What is in a capsule is released by the capsule, which is held; what was taken out of a stream, here.
 
@@ -14,7 +14,7 @@ use super::chunk::{Chunk, Data, Integer, Rows};
 use super::flat::{Flat, Origin};
 use super::refusal;
 
-pub const REFERENCE: &str = "apportion.placement.arrow";
+pub const REFERENCE: &str = "apportion.placement.keys.arrow";
 const MAX_ROWS: i64 = (1 << 31) - 1;
 const MOST_BUFFERS: i64 = 1 << 20;
 const EXTENSION: &[u8] = b"ARROW:extension:name";

@@ -20,13 +20,13 @@ from apportion.console.files.readers.redis_cluster import RedisCluster, read_clu
 from apportion.console.options.placement import Hashing, NodesSource
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.table import Table
-from apportion.placement import cassandra
-from apportion.placement.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
-from apportion.placement.cassandra_strategies import Strategy
-from apportion.placement.cassandra_tokens import LEAST_MURMUR3
-from apportion.placement.circle import table_of_rows
-from apportion.placement.ketama import Ketama
-from apportion.placement.redis_slots import RedisSlots
+from apportion.placement.layouts.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy
+from apportion.placement.layouts.cassandra import ring as cassandra
+from apportion.placement.layouts.cassandra.strategies import Strategy
+from apportion.placement.layouts.cassandra.tokens import LEAST_MURMUR3
+from apportion.placement.layouts.ketama import Ketama
+from apportion.placement.layouts.redis_slots import RedisSlots
+from apportion.placement.shapes.circle import table_of_rows
 
 MOST_MURMUR3 = 2**63 - 1
 

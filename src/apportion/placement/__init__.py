@@ -10,25 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from apportion.placement import (
         bounded,
-        cassandra,
         choose_k,
         composite,
         directory,
-        envoy,
-        envoy_maglev,
         hashers,
         hotkeys,
         jump,
-        kafka,
-        ketama,
         lists,
         maglev,
         modulo,
         multiprobe,
-        native,
-        nginx,
         ranges,
-        redis_slots,
         rendezvous,
         ring,
         slots,
@@ -39,6 +31,7 @@ if TYPE_CHECKING:
     from apportion.placement.explanation import Explanation
     from apportion.placement.hashers import Hasher
     from apportion.placement.jump import Jump
+    from apportion.placement.layouts import cassandra, envoy, envoy_maglev, kafka, ketama, nginx, redis_slots
     from apportion.placement.modulo import Modulo
     from apportion.placement.rendezvous import Rendezvous
     from apportion.placement.ring import Ring
@@ -56,6 +49,7 @@ _HOMES = {
     "ring": ("Ring",),
     "slots": ("Slots",),
 }
+_LAYOUTS = ("cassandra", "envoy", "envoy_maglev", "kafka", "ketama", "nginx", "redis_slots")
 _HOME_OF = {name: home for home, names_there in _HOMES.items() for name in names_there}
 
 __all__ = [
@@ -89,7 +83,6 @@ __all__ = [
     "modulo",
     "multiprobe",
     "names",
-    "native",
     "nginx",
     "plan",
     "ranges",
@@ -103,6 +96,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _HOME_OF:
         value = getattr(import_module(f"apportion.placement.{_HOME_OF[name]}"), name)
+    elif name in _LAYOUTS:
+        value = import_module(f"apportion.placement.layouts.{name}")
     elif name in __all__:
         value = import_module(f"apportion.placement.{name}")
     else:

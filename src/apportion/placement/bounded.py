@@ -27,7 +27,7 @@ from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement
 from apportion.placement.hashers import Hasher, native_name
-from apportion.placement.keys import key_bytes, listed
+from apportion.placement.keys.key_bytes import key_bytes, listed
 
 DEFAULT_HEADROOM = 250
 MOST_HEADROOM = 1_000_000

@@ -8,7 +8,7 @@ A file whose layout prescribes a hash of its own calls it `HASHER`; `hasher` fin
 
 from collections.abc import Iterator
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ def _own() -> dict[str, PlacementSpec]:
 
 def _modules() -> Iterator[ModuleType]:
     room = import_module("apportion.placement")
-    return (import_module(f"apportion.placement.{module.name}") for module in iter_modules(room.__path__))
+    return (import_module(module.name) for module in walk_packages(room.__path__, "apportion.placement."))
 
 
 def _foreign() -> dict[str, PlacementSpec]:

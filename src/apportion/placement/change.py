@@ -21,8 +21,8 @@ from apportion.model.table import Owners, Table
 from apportion.model.token import POSITIONS
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement
-from apportion.placement.keys import listed
-from apportion.placement.laid import LaidTable, both_laid
+from apportion.placement.keys.key_bytes import listed
+from apportion.placement.twin_table import LaidTable, both_laid
 
 Placed: TypeAlias = Placement | Table
 Planned: TypeAlias = Placed | Assignment

@@ -31,10 +31,10 @@ from apportion.errors import DuplicateNode, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology, check_name
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.computed import Computed, equal_weights
 from apportion.placement.spread import Spread, spread_rule
 
 

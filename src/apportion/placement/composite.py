@@ -32,8 +32,8 @@ from apportion.model.table import Owners
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement, PlacementSpec
 from apportion.placement.explanation import Explanation
-from apportion.placement.key_by_key import KeyByKey, check_base, led_by
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.key_by_key import KeyByKey, check_base, led_by
 from apportion.placement.spread import Spread
 
 MAX_PERIODS = 2**20

@@ -23,8 +23,8 @@ from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement, PlacementSpec
 from apportion.placement.explanation import Explanation
-from apportion.placement.key_by_key import AS_THEY_ARE, KeyByKey, check_base, check_owns, led_by
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.key_by_key import AS_THEY_ARE, KeyByKey, check_base, check_owns, led_by
 from apportion.placement.spread import Spread
 
 MAX_EXCEPTIONS = 2**20

@@ -20,9 +20,9 @@ from apportion.model.topology import Topology
 from apportion.placement import catalog
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Hasher, resolve
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.tabular import Tabular
 from apportion.placement.spread import Spread, check_options
-from apportion.placement.tabular import Tabular
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)

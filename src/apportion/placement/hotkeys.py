@@ -24,8 +24,8 @@ from apportion.model.plan import Key
 from apportion.model.table import Owners
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement
-from apportion.placement.key_by_key import check_base
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.key_by_key import check_base
 from apportion.placement.spread import Spread
 
 MAX_SALTS = 4096

@@ -18,10 +18,10 @@ from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
-from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.computed import Computed, equal_weights
 
 _LINEAR = 2862933555777941757
 _MASK = 2**64 - 1

@@ -22,8 +22,8 @@ from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.explanation import Explanation
-from apportion.placement.key_by_key import AS_THEY_ARE, KeyByKey, check_owns
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.key_by_key import AS_THEY_ARE, KeyByKey, check_owns
 from apportion.placement.spread import Spread, spread_rule
 
 MAX_VALUES = 2**20

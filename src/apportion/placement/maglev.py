@@ -33,10 +33,10 @@ from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.token import POSITIONS, KeyRange, slot_start
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.computed import Computed
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.computed import Computed
 from apportion.placement.spread import Spread, spread_rule
 
 DEFAULT_ENTRIES = 65_537

@@ -12,10 +12,10 @@ from apportion import native
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
-from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.computed import Computed, equal_weights
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

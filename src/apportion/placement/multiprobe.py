@@ -30,10 +30,10 @@ from apportion.model.plan import Key
 from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.computed import Computed, equal_weights
 from apportion.placement.spread import Spread, spread_rule
 
 DEFAULT_PROBES = 21

@@ -23,7 +23,7 @@ from apportion.model.token import KeyRange, Position, is_before
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.explanation import Explanation
-from apportion.placement.range_router import FIRST_INT, RangeRouter, ordered_position
+from apportion.placement.shapes.range_router import FIRST_INT, RangeRouter, ordered_position
 from apportion.placement.spread import Spread, spread_rule
 
 _INTS = "int-order"

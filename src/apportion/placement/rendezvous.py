@@ -24,11 +24,11 @@ from apportion.errors import NoNodes
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
-from apportion.placement.computed import Computed
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
-from apportion.placement.keys import key_bytes, listed
-from apportion.placement.log2 import FRACTION_BITS, log2_fixed
+from apportion.placement.keys.key_bytes import key_bytes, listed
+from apportion.placement.shapes.computed import Computed
+from apportion.placement.shapes.log2 import FRACTION_BITS, log2_fixed
 from apportion.placement.spread import Spread, spread_rule
 
 

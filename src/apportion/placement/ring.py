@@ -22,9 +22,9 @@ from apportion.model.table import MAX_TOKENS
 from apportion.model.token import Token
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
-from apportion.placement.circle import Circle
 from apportion.placement.hashers import DEFAULT, Hasher, position_of, resolve
-from apportion.placement.ring_tokens import ring_tokens
+from apportion.placement.shapes.circle import Circle
+from apportion.placement.shapes.ring_tokens import ring_tokens
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

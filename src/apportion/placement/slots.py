@@ -23,9 +23,9 @@ from apportion.model.topology import Topology
 from apportion.placement.api import PlacementSpec, check_topology
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.tabular import Tabular
 from apportion.placement.spread import Spread, spread_rule
-from apportion.placement.tabular import Tabular
 
 LEAST_SLOTS = 4096
 SLOTS_PER_NODE = 32

@@ -18,7 +18,7 @@ from cyclopts import Parameter
 from apportion.console.files.io import open_for_reading, unusable
 from apportion.console.files.topology_file import BYTE_ORDER_MARKS
 from apportion.errors import InvalidInput, UnknownOption
-from apportion.placement.keys import MAX_KEY_BYTES
+from apportion.placement.keys.key_bytes import MAX_KEY_BYTES
 
 CHUNK_BYTES = 1 << 18
 

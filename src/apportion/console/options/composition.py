@@ -10,10 +10,11 @@ from apportion.balance.slots import slots as balance_slots
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.table import Table
 from apportion.model.topology import Topology
-from apportion.placement import catalog, hashers, redis_slots
+from apportion.placement import catalog, hashers
 from apportion.placement.api import Placement, PlacementSpec
 from apportion.placement.hashers import Hasher, resolve
-from apportion.placement.redis_slots import RedisSlots
+from apportion.placement.layouts import redis_slots
+from apportion.placement.layouts.redis_slots import RedisSlots
 from apportion.placement.ring import Ring
 from apportion.placement.slots import Slots
 

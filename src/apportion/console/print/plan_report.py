@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from apportion.console.print.output import key_member, print_columns, print_json
 from apportion.model.plan import Key, Plan
 from apportion.model.token import KeyRange, position_text
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
 
 MAX_TRANSFERS_SHOWN = 20
 

@@ -23,7 +23,7 @@ from apportion.console.files.io import read_bounded
 from apportion.errors import BadRange, InvalidInput, UnknownOption
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
-from apportion.placement.redis_slots import SLOTS
+from apportion.placement.layouts.redis_slots import SLOTS
 
 MAX_BYTES = 16 * 2**20
 

@@ -17,10 +17,10 @@ from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Topology
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Hasher
-from apportion.placement.keys import key_bytes
-from apportion.placement.router import circle_of
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.router import circle_of
+from apportion.placement.shapes.tabular import Tabular
 from apportion.placement.spread import Spread, spread_rule
-from apportion.placement.tabular import Tabular
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

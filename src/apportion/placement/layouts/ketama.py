@@ -27,8 +27,8 @@ from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.token import Token
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.circle import position_of_token
-from apportion.placement.foreign import FixedHasher, Foreign, check_distinct, check_tokens, owning_nodes
+from apportion.placement.layouts.circle import FixedHasher, Foreign, check_distinct, check_tokens, owning_nodes
+from apportion.placement.shapes.circle import position_of_token
 
 Layout: TypeAlias = Literal["libketama", "libmemcached"]
 

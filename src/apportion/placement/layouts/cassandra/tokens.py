@@ -25,9 +25,9 @@ from apportion.model.plan import Key
 from apportion.model.table import MAX_TOKENS
 from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Topology
-from apportion.placement.cassandra_murmur3 import murmur3
 from apportion.placement.hashers import Digest
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.layouts.cassandra.murmur3 import murmur3
 
 Partitioner: TypeAlias = Literal["murmur3", "random", "byteordered"]
 CassandraToken: TypeAlias = int | bytes

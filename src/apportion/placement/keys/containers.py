@@ -15,7 +15,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
-from apportion.placement.limits import MAX_ROWS
+from apportion.placement.keys.limits import MAX_ROWS
 
 Source: TypeAlias = list[Key] | memoryview | tuple[object, object] | object
 """Keys, a buffer, the two capsules of an Arrow array (schema and array), or the capsule of an Arrow stream."""
@@ -41,7 +41,7 @@ def keys_in(keys: Iterable[Key]) -> Iterable[Key]:
         return source
     if isinstance(source, memoryview):
         return _keys_of_buffer(source)
-    from apportion.placement.arrow import keys_of  # noqa: PLC0415 - only who passes Arrow arrays pays for it
+    from apportion.placement.keys.arrow import keys_of  # noqa: PLC0415 - only who passes Arrow arrays pays for it
 
     return keys_of(source)
 

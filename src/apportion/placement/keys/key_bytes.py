@@ -12,8 +12,8 @@ from uuid import UUID
 
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
-from apportion.placement.containers import keys_in
-from apportion.placement.limits import MAX_KEY_BYTES
+from apportion.placement.keys.containers import keys_in
+from apportion.placement.keys.limits import MAX_KEY_BYTES
 
 __all__ = ["MAX_KEY_BYTES", "key_bytes", "listed"]
 

@@ -13,7 +13,7 @@ from apportion.model.plan import Key
 from apportion.model.table import Owners, Table
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement, index_buffer
-from apportion.placement.keys import check_threads, listed
+from apportion.placement.keys.key_bytes import check_threads, listed
 from apportion.placement.spread import Spread, spread_rule
 
 AS_THEY_ARE = "exact-bytes"

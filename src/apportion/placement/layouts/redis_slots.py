@@ -22,7 +22,7 @@ from apportion.model.token import Slot
 from apportion.placement.api import PlacementSpec
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Digest, Hasher
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.slots import Slots
 
 SLOTS = 16_384

@@ -30,12 +30,12 @@ from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.computed import Computed
-from apportion.placement.envoy import host_shares
 from apportion.placement.explanation import Explanation
-from apportion.placement.foreign import owning_nodes
 from apportion.placement.hashers import get
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.layouts.circle import owning_nodes
+from apportion.placement.layouts.envoy import host_shares
+from apportion.placement.shapes.computed import Computed
 
 DEFAULT_SLOTS = 65_537
 MOST_SLOTS = 5_000_011

@@ -12,7 +12,7 @@ from apportion.model.plan import Change
 from apportion.model.table import table_epoch
 from apportion.model.token import KeyRange
 from apportion.model.topology import Topology
-from apportion.placement.tabular import Tabular
+from apportion.placement.shapes.tabular import Tabular
 
 
 @dataclass(frozen=True, slots=True)

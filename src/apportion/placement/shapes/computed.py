@@ -15,7 +15,7 @@ from apportion.model.table import Table
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, native_name
-from apportion.placement.keys import check_threads, key_bytes, listed
+from apportion.placement.keys.key_bytes import check_threads, key_bytes, listed
 from apportion.placement.spread import Spread, spread_rule
 
 

@@ -11,7 +11,7 @@ from apportion import native
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.placement.api import Placement
-from apportion.placement.keys import listed
+from apportion.placement.keys.key_bytes import listed
 
 
 def group_keys(placement: Placement, keys: Iterable[Key], *, threads: int = 1) -> dict[str, list[Key]]:

@@ -11,7 +11,7 @@ from apportion.model.table import Table
 from apportion.model.token import Token
 from apportion.model.topology import Topology
 from apportion.placement.hashers import Hasher, position_of
-from apportion.placement.router import Router
+from apportion.placement.shapes.router import Router
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

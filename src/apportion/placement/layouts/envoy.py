@@ -24,8 +24,8 @@ from apportion.errors import BadWeight, InvalidInput, UnknownOption
 from apportion.model.token import Token
 from apportion.model.topology import MAX_NODES, Node, Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.foreign import Foreign, owning_nodes
 from apportion.placement.hashers import Digest, get
+from apportion.placement.layouts.circle import Foreign, owning_nodes
 
 HashFunction: TypeAlias = Literal["xx-hash", "murmur-hash-2"]
 

@@ -18,9 +18,9 @@ from apportion.errors import BadWeight, InvalidInput, NoNodes
 from apportion.model.plan import Key
 from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.topology import Node, Topology
-from apportion.placement.circle import Circle
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Digest, Hasher
+from apportion.placement.shapes.circle import Circle
 from apportion.placement.spread import Spread, spread_rule
 
 

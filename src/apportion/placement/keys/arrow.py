@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple, NoReturn
 
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
-from apportion.placement.limits import MAX_KEY_BYTES, MAX_ROWS
+from apportion.placement.keys.limits import MAX_KEY_BYTES, MAX_ROWS
 
 _INTEGERS = {
     "c": ctypes.c_int8, "C": ctypes.c_uint8, "s": ctypes.c_int16, "S": ctypes.c_uint16,

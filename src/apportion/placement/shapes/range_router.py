@@ -17,7 +17,7 @@ from apportion.errors import InvalidInput
 from apportion.model.plan import Key
 from apportion.model.token import Position
 from apportion.placement.api import index_buffer
-from apportion.placement.keys import check_threads, key_bytes, listed
+from apportion.placement.keys.key_bytes import check_threads, key_bytes, listed
 from apportion.placement.spread import Spread
 
 FIRST_INT = -(2**63)

@@ -19,8 +19,8 @@ from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, position_of
-from apportion.placement.keys import check_threads, key_bytes, listed
-from apportion.placement.ring_tokens import ring_tokens
+from apportion.placement.keys.key_bytes import check_threads, key_bytes, listed
+from apportion.placement.shapes.ring_tokens import ring_tokens
 from apportion.placement.spread import Spread
 
 

@@ -25,10 +25,10 @@ from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.computed import Computed, equal_weights
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Digest
-from apportion.placement.keys import key_bytes
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.shapes.computed import Computed, equal_weights
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995

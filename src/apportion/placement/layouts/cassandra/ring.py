@@ -27,13 +27,15 @@ from apportion.model.table import Table
 from apportion.model.token import Token
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.cassandra_strategies import (
+from apportion.placement.explanation import Explanation
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.placement.layouts.cassandra.strategies import (
     NetworkTopologyStrategy,
     ReplicaRule,
     SimpleStrategy,
     Strategy,
 )
-from apportion.placement.cassandra_tokens import (
+from apportion.placement.layouts.cassandra.tokens import (
     LEAST_MURMUR3,
     Murmur3Positions,
     Partitioner,
@@ -42,10 +44,8 @@ from apportion.placement.cassandra_tokens import (
     token,
     tokens_of_nodes,
 )
-from apportion.placement.circle import Circle
-from apportion.placement.computed import equal_weights
-from apportion.placement.explanation import Explanation
-from apportion.placement.keys import key_bytes
+from apportion.placement.shapes.circle import Circle
+from apportion.placement.shapes.computed import equal_weights
 from apportion.placement.spread import Spread, spread_rule
 
 __all__ = ["SPEC", "Cassandra", "NetworkTopologyStrategy", "SimpleStrategy", "replicas_of", "token"]

@@ -21,8 +21,8 @@ from typing import Self
 from apportion.model.token import Token
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.circle import Circle, position_of_token
-from apportion.placement.foreign import FixedHasher, Foreign, check_distinct, check_tokens, owning_nodes
+from apportion.placement.layouts.circle import FixedHasher, Foreign, check_distinct, check_tokens, owning_nodes
+from apportion.placement.shapes.circle import Circle, position_of_token
 
 POINTS_PER_WEIGHT = 160
 _DIGITS = frozenset("0123456789")

@@ -1,0 +1,1 @@
+"""Keys: how one is read as bytes, and in which containers many may come."""
