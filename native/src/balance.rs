@@ -94,7 +94,7 @@ pub fn choose_leaders<'py>(
     let bounds = match py.detach(|| leaders::bounds(&listed, nodes)) {
         Some(bounds) => bounds,
         None => {
-            let reference = py.import("apportion.balance.leaders")?;
+            let reference = py.import("apportion.balance.solver.leaders")?;
             reference.call_method1("leader_bounds", (rows, nodes))?.extract::<AskedBounds>()?.checked(nodes)?
         }
     };

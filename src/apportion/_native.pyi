@@ -4,8 +4,8 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from apportion.balance.flow import FlowNetwork
 from apportion.balance.helix.straws import Straws
+from apportion.balance.solver.flow import FlowNetwork
 from apportion.model.plan import Key
 from apportion.model.rows import Rows
 from apportion.model.token import Position

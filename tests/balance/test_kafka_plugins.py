@@ -239,7 +239,7 @@ def test_the_generation_carried_never_overflows():
 
 
 def test_neither_client_is_imported():
-    for name in ("kafka_python", "aiokafka", "wire", "leading"):
+    for name in ("kafka_python", "aiokafka", "wire", "leader"):
         module = importlib.import_module(f"apportion.balance.kafka.plugins.{name}")
         assert not {"kafka", "aiokafka"} & {getattr(each, "__name__", "") for each in vars(module).values()}
 

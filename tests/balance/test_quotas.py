@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from apportion.balance.quotas import Demand, load_bounds, quotas, settled
+from apportion.balance.solver.quotas import Demand, load_bounds, quotas, settled
 from tests.balance import lists
 
 WEIGHTS = st.sampled_from([0, 1, 1, 2, 3, 10**6, 10**15])

@@ -13,7 +13,7 @@ import pytest
 from apportion import Assignment, Node, Rendezvous, Topology, balance
 from apportion.balance.optimal import OptimalRequest
 from apportion.balance.optimal import start as begin
-from apportion.balance.repair import Elsewhere, demand_on, repair
+from apportion.balance.solver.repair import Elsewhere, demand_on, repair
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Rule
 from apportion.model.epoch import content_digest
@@ -445,5 +445,7 @@ def imported(module):
 
 
 def test_verify_shares_no_code_with_the_solver():
-    assert {"apportion.balance.cheapest", "apportion.balance.evenness"} == imported("apportion.balance.verify")
-    assert "apportion.balance.flow" in imported("apportion.balance.optimal")
+    assert {"apportion.balance.solver.dual_bound", "apportion.balance.solver.fair_loads"} == imported(
+        "apportion.balance.verify"
+    )
+    assert "apportion.balance.solver.flow" in imported("apportion.balance.optimal")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion import native
-from apportion.balance.flow import FlowNetwork, reference_solve, solve
-from apportion.balance.leaders import choose_leaders, reference_choose_leaders
-from apportion.balance.quotas import Demand, LoadBounds, load_bounds
+from apportion.balance.solver.flow import FlowNetwork, reference_solve, solve
+from apportion.balance.solver.leaders import choose_leaders, reference_choose_leaders
+from apportion.balance.solver.quotas import Demand, LoadBounds, load_bounds
 from apportion.errors import InvariantBroken
 from apportion.model.rows import Rows
 from tests.native.comparing import answered_by_the_twin, hammered, needs_twin, outcome

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from apportion import native
 from apportion.balance.helix.circle import reference_tokens
 from apportion.balance.helix.crush import reference_lists
-from apportion.balance.helix.drawing import draw, reference_draw
+from apportion.balance.helix.draws import draw, reference_draw
 from apportion.balance.helix.request import HelixRequest
 from apportion.balance.helix.straws import Straws
 from apportion.balance.helix.tree import Tree

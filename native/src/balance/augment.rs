@@ -1,4 +1,4 @@
-//! Primal-dual augmentation: the twin of `balance/augment.py`, whose docstrings say what each step is for.
+//! Primal-dual augmentation: the twin of `balance/solver/augment.py`, whose docstrings say what each step is for.
 //!
 //! Promises: the steps of the reference, in its order. What it leaves out: looking at items when no node is open to which
 //! any could go.

@@ -1,4 +1,4 @@
-//! Evening out: the twin of `balance/evening.py`.
+//! Evening out: the twin of `balance/solver/tie_breaks.py`.
 //!
 //! What it leaves out: to search on when the taker is found that is better than any other could be.
 

@@ -1,6 +1,6 @@
 //! Where the flow begins: each partition keeps what it may, and is completed where there is most room.
 //!
-//! The twin of `_kept` and `_fill` in `balance/flow.py`, but that each zone has an order of its own: where a zone is full,
+//! The twin of `_kept` and `_fill` in `balance/solver/flow.py`, but that each zone has an order of its own: where a zone is full,
 //! none of its nodes is looked at.
 
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! The minimum-movement flow: the twin of `balance/flow.py`.
+//! The minimum-movement flow: the twin of `balance/solver/flow.py`.
 
 use super::augment::{Augmenting, Bounds, Broken, Items, Standing};
 use super::evening::even_out;

@@ -1,4 +1,4 @@
-//! Leaders: the twin of `balance/leaders.py`.
+//! Leaders: the twin of `balance/solver/leaders.py`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The nodes that a step may lead to now: the twin of `Open` in `balance/augment.py`.
+//! The nodes that a step may lead to now: the twin of `Open` in `balance/solver/augment.py`.
 //!
 //! Promises: the order of the reference. Several sets of open nodes are kept in one value, a node being in one at most:
 //! they are the levels of a search.

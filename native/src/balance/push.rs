@@ -1,6 +1,6 @@
 //! A blocking flow: what can be passed on along the shortest chains, one unit after the other.
 //!
-//! The second half of `Augmenting` in `balance/augment.py`, in the same order.
+//! The second half of `Augmenting` in `balance/solver/augment.py`, in the same order.
 
 use super::augment::{Augmenting, Items, UNSEEN};
 use super::open::Open;

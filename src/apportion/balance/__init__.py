@@ -5,9 +5,9 @@ from apportion.balance.api import BalancerSpec, GroupView
 from apportion.balance.catalog import get, names
 from apportion.balance.optimal import optimal
 from apportion.balance.resources import Resource, optimal_resources
-from apportion.balance.schedule import schedule
 from apportion.balance.slots import slots
 from apportion.balance.verify import Verdict, verify
+from apportion.balance.waves.schedule import schedule
 
 __all__ = [
     "BalancerSpec",

@@ -17,7 +17,7 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import islice, repeat
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.repair import Before, Elsewhere, RepairStep, demand_on, repair
+from apportion.balance.solver.repair import Before, Elsewhere, RepairStep, demand_on, repair
 from apportion.errors import InvalidInput
 from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread, check_each_once, check_sizes
 from apportion.model.certificate import Certificate

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from apportion.balance.optimal import OptimalRequest, Partitions, Sizes, place
-from apportion.balance.quotas import quotas
-from apportion.balance.repair import Elsewhere, demand_on
+from apportion.balance.solver.quotas import quotas
+from apportion.balance.solver.repair import Elsewhere, demand_on
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, Rule, Spread
 from apportion.model.topology import Topology, check_name

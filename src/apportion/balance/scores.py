@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from apportion.balance.evenness import fair_shares
+from apportion.balance.solver.fair_loads import fair_shares
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.placement.spread import check_options

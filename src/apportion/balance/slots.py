@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from apportion.balance.flow import FlowNetwork, solve
-from apportion.balance.quotas import Demand, LoadBounds
+from apportion.balance.solver.flow import FlowNetwork, solve
+from apportion.balance.solver.quotas import Demand, LoadBounds
 from apportion.errors import InvalidInput, NoNodes
 from apportion.model.assignment import MAX_PARTITIONS, Assignment
 from apportion.model.rows import Rows

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
 
-from apportion.balance.cheapest import CheapestLists
-from apportion.balance.evenness import Box, ZoneLimits, box_of
+from apportion.balance.solver.dual_bound import CheapestLists
+from apportion.balance.solver.fair_loads import Box, ZoneLimits, box_of
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, PreferenceList, Rule
 from apportion.model.certificate import Certificate, Proof

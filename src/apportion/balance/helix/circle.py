@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from apportion import native
-from apportion.balance.helix.card_dealing import Held
+from apportion.balance.helix.card_dealer import Held
 from apportion.balance.helix.jenkins import hash1, hash2, hash3
 from apportion.balance.helix.tree import FaultZone
 from apportion.balance.java.hashmap import in_order

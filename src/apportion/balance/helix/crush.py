@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from apportion import native
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.helix.drawing import reference_draw
+from apportion.balance.helix.draws import reference_draw
 from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.jenkins import hash1
 from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists

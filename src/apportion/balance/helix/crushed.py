@@ -11,7 +11,7 @@ Source: `CrushEdRebalanceStrategy` of Apache Helix 2.0.
 from collections.abc import Iterable
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.helix.card_dealing import Held, deal
+from apportion.balance.helix.card_dealer import Held, deal
 from apportion.balance.helix.circle import move_from_dead
 from apportion.balance.helix.crush import crushed_on
 from apportion.balance.helix.group import owners_of, taken

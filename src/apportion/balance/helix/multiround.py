@@ -11,7 +11,7 @@ Source: `MultiRoundCrushRebalanceStrategy` of Apache Helix 2.0.
 from collections.abc import Iterable, Mapping
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.helix.drawing import draw
+from apportion.balance.helix.draws import draw
 from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.jenkins import hash1
 from apportion.balance.helix.models import ModelName, StateModel, model_of

@@ -14,7 +14,7 @@ and Murota 2018).
 from collections.abc import Sequence
 from heapq import heapify, heapreplace
 
-from apportion.balance.quotas import LoadBounds
+from apportion.balance.solver.quotas import LoadBounds
 
 
 def evenest_loads(wanting: Sequence[Sequence[int]], counts: Sequence[int], members: int) -> LoadBounds:

@@ -5,20 +5,20 @@ the squares of the loads is the least there is; the fewest partitions leave thos
 
 Promises: both are optimal, also where members want different topics. Who owned what is judged as in `sticky`.
 Refuses: to be what Java does, and racks, which it checks and does not look at.
-Source: an integral minimum-cost flow, see `evenest` and `apportion.balance.augment`.
+Source: an integral minimum-cost flow, see `evenest` and `apportion.balance.solver.augment`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 
 from apportion.balance.api import BalancerSpec
-from apportion.balance.augment import NOTHING, Augmenting, Open
-from apportion.balance.kafka.asked import owners_by
 from apportion.balance.kafka.claims import claims_of
 from apportion.balance.kafka.evenest import evenest_loads
+from apportion.balance.kafka.for_groups import owners_by
 from apportion.balance.kafka.group import CheckedGroup, Racks
 from apportion.balance.kafka.subscription import Assigned, Subscription
-from apportion.balance.quotas import LoadBounds
+from apportion.balance.solver.augment import NOTHING, Augmenting, Open
+from apportion.balance.solver.quotas import LoadBounds
 
 
 def optimal(topics: Mapping[str, int], members: Iterable[Subscription], *, racks: Racks | None = None) -> Assigned:

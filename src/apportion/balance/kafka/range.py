@@ -12,7 +12,7 @@ Source: `RangeAssignor` of Kafka 4.1 (KIP-881).
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from apportion.balance.api import BalancerSpec
-from apportion.balance.kafka.asked import owners_by
+from apportion.balance.kafka.for_groups import owners_by
 from apportion.balance.kafka.group import CheckedGroup, Racks, is_rack_aware
 from apportion.balance.kafka.subscription import Assigned, Subscription
 

@@ -9,7 +9,7 @@ Source: `RoundRobinAssignor` of Kafka 4.1.
 from collections.abc import Iterable, Mapping
 
 from apportion.balance.api import BalancerSpec
-from apportion.balance.kafka.asked import owners_by
+from apportion.balance.kafka.for_groups import owners_by
 from apportion.balance.kafka.group import CheckedGroup, Racks
 from apportion.balance.kafka.subscription import Assigned, Subscription
 

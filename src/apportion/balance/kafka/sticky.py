@@ -14,9 +14,9 @@ Source: `StickyAssignor` of Kafka 4.1 (KIP-54, KIP-881).
 from collections.abc import Iterable, Mapping
 
 from apportion.balance.api import BalancerSpec
-from apportion.balance.kafka.asked import owners_by
 from apportion.balance.kafka.claims import claims_of
 from apportion.balance.kafka.constrained import deal
+from apportion.balance.kafka.for_groups import owners_by
 from apportion.balance.kafka.general import even_out
 from apportion.balance.kafka.group import CheckedGroup, Racks
 from apportion.balance.kafka.nearby import Nearby

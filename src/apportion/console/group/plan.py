@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from apportion.balance.evenness import fair_shares
+from apportion.balance.solver.fair_loads import fair_shares
 from apportion.console.options.edits import Edits, ids_in
 from apportion.console.print.output import print_columns, print_json
 from apportion.console.print.plan_report import print_transfers

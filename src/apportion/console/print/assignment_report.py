@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from apportion.balance.evenness import fair_shares
+from apportion.balance.solver.fair_loads import fair_shares
 from apportion.balance.verify import Verdict, verify
 from apportion.console.print.output import print_columns, print_json
 from apportion.console.print.plan_report import mark_of, print_transfers, transfers_of

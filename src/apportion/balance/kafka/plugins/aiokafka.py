@@ -17,7 +17,7 @@ from typing import ClassVar, Protocol
 from apportion.balance.api import BalancerSpec
 from apportion.balance.kafka.cooperative import SPEC as COOPERATIVE_STICKY
 from apportion.balance.kafka.plugins import wire
-from apportion.balance.kafka.plugins.leading import ClusterMetadata, Seat, lead
+from apportion.balance.kafka.plugins.leader import ClusterMetadata, Seat, lead
 from apportion.balance.kafka.plugins.wire import Past
 from apportion.balance.kafka.range import SPEC as RANGE
 from apportion.balance.kafka.roundrobin import SPEC as ROUND_ROBIN

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from apportion.balance.room import Room
+from apportion.balance.waves.capacity import Room
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.schedule import Copy

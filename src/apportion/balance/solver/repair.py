@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from operator import ne
 
-from apportion.balance.flow import FlowNetwork, solve
-from apportion.balance.leaders import choose_leaders
-from apportion.balance.quotas import Demand, load_bounds, settled
+from apportion.balance.solver.flow import FlowNetwork, solve
+from apportion.balance.solver.leaders import choose_leaders
+from apportion.balance.solver.quotas import Demand, load_bounds, settled
 from apportion.errors import NoNodes, NotEnoughNodes
 from apportion.model.assignment import Rule
 from apportion.model.certificate import Proof

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from apportion.balance.quotas import LoadBounds
+from apportion.balance.solver.quotas import LoadBounds
 from apportion.errors import InvariantBroken
 
 NOTHING = -1

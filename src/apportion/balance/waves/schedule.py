@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NoReturn, TypeAlias
 
-from apportion.balance.copying import Copying, Turn
+from apportion.balance.waves.copies import Copying, Turn
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.assignment import Assignment
 from apportion.model.rows import Row

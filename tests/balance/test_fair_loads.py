@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.balance.evenness import ZoneLimits, box_of, fair_shares
+from apportion.balance.solver.fair_loads import ZoneLimits, box_of, fair_shares
 from apportion.errors import InvalidInput
 from tests.balance import lists
 from tests.balance.test_quotas import demand_of, demands, feasible_loads

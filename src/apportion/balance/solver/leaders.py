@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from apportion import native
-from apportion.balance.augment import NOTHING, Augmenting, Open
-from apportion.balance.evening import even_out
-from apportion.balance.quotas import LoadBounds
+from apportion.balance.solver.augment import NOTHING, Augmenting, Open
+from apportion.balance.solver.quotas import LoadBounds
+from apportion.balance.solver.tie_breaks import even_out
 from apportion.model.rows import Rows
 
 

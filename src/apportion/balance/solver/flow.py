@@ -11,9 +11,9 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 
 from apportion import native
-from apportion.balance.augment import NOTHING, Augmenting, Open
-from apportion.balance.evening import even_out
-from apportion.balance.quotas import Demand, LoadBounds
+from apportion.balance.solver.augment import NOTHING, Augmenting, Open
+from apportion.balance.solver.quotas import Demand, LoadBounds
+from apportion.balance.solver.tie_breaks import even_out
 from apportion.errors import InvariantBroken
 from apportion.model.rows import Rows
 

@@ -7,7 +7,7 @@ Refuses: to prove that no other result of the cost is more even.
 from collections import deque
 from collections.abc import Sequence
 
-from apportion.balance.augment import NOTHING, Augmenting, Open
+from apportion.balance.solver.augment import NOTHING, Augmenting, Open
 
 
 def even_out(result: Augmenting, elsewhere: Sequence[int]) -> None:

@@ -1,0 +1,1 @@
+"""Waves: the order in which an assignment is changed, so that it is safe to stop at any moment."""
