@@ -8,7 +8,7 @@ import pytest
 
 from apportion.runtime.clock import SystemClock
 from apportion.sim.facts import Answered, Changed, Delivered
-from apportion.sim.invariants import Checker
+from apportion.sim.invariants.store import Checker
 from apportion.stores import Committed
 from tests.stores.rigs import rig_of
 from tests.stores.witness import facts_of

@@ -6,13 +6,14 @@ from apportion.groups.opening import Options
 from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view import View
-from apportion.sim import World, groups
-from apportion.sim.group_play import watched
-from apportion.sim.invariants import ALL
-from apportion.sim.network import STORE
-from apportion.sim.orphans import BoundedOrphan
-from apportion.sim.sink import Sink, SinkToken
-from apportion.sim.worker import GroupWorker, Habits
+from apportion.sim import World
+from apportion.sim.invariants import groups
+from apportion.sim.invariants.orphans import BoundedOrphan
+from apportion.sim.invariants.store import ALL
+from apportion.sim.scenarios.group import watched
+from apportion.sim.scenarios.group_worker import GroupWorker, Habits
+from apportion.sim.world.network import STORE
+from apportion.sim.world.sink import Sink, SinkToken
 from apportion.stores import Scan
 
 GROUP, KEYS = "g", GroupKeys(group="g")

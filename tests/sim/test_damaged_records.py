@@ -7,7 +7,7 @@ are served, by members that never ended; a newcomer joins and gets its share; `g
 import pytest
 
 from apportion.console.group.repair import repair
-from apportion.sim.groups import NoLiveOverlap, TokensAreUnique
+from apportion.sim.invariants.groups import NoLiveOverlap, TokensAreUnique
 from apportion.stores import Absent, Committed, Put, Unchanged
 from tests.groups.malformed import mixed
 from tests.sim.scene import GROUP, KEYS, Scene

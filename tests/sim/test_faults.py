@@ -6,10 +6,10 @@ import pytest
 
 from apportion.errors import Compacted, StoreDenied, StoreUnavailable
 from apportion.sim import Mix, World
-from apportion.sim.losses import Way
-from apportion.sim.nemesis import _ASKED_FOR, BLOWS
-from apportion.sim.network import Weather
-from apportion.sim.troubles import Odds
+from apportion.sim.world.losses import Way
+from apportion.sim.world.nemesis import _ASKED_FOR, BLOWS
+from apportion.sim.world.network import Weather
+from apportion.sim.world.troubles import Odds
 from apportion.stores import Absent, Committed, Put, Refused, Unchanged, Unknown
 
 

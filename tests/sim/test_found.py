@@ -6,8 +6,8 @@ import pytest
 
 from apportion.errors import StoreWentBack
 from apportion.sim import World
-from apportion.sim.backing import MemoryBacking
-from apportion.sim.sqlite_backing import SqliteBacking
+from apportion.sim.world.backings import MemoryBacking
+from apportion.sim.world.sqlite_backing import SqliteBacking
 from apportion.stores import Absent, Put
 
 

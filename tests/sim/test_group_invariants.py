@@ -5,9 +5,10 @@ import json
 import pytest
 
 from apportion.groups.records import MemberRecord, OwnershipRecord, Target, encoded, encoded_target
-from apportion.sim import Checker, groups
+from apportion.sim import Checker
 from apportion.sim.facts import Asked, Began, Calm, Changed, Entered, Left, Revoked
-from apportion.sim.orphans import ORPHAN_SECONDS, BoundedOrphan
+from apportion.sim.invariants import groups
+from apportion.sim.invariants.orphans import ORPHAN_SECONDS, BoundedOrphan
 from apportion.stores import Item, Put, Unchanged
 
 BEGAN = Began(at=0.0, incarnation=1, revision=0)

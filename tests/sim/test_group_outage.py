@@ -8,7 +8,7 @@ import pytest
 
 from apportion.groups.session import MARGIN_RATIO
 from apportion.sim.facts import Changed, Entered, Wrote
-from apportion.sim.ownership import split
+from apportion.sim.invariants.ownership import split
 from tests.sim.scene import GROUP, Scene
 
 MEMBERS, PARTITIONS = ("a", "b", "c", "d"), 16

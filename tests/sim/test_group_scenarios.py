@@ -17,10 +17,10 @@ from apportion.groups.deaths import ended, next_try, wait_seconds
 from apportion.groups.records import OwnershipRecord, decoded, decoded_target
 from apportion.groups.settled import is_at_rest
 from apportion.sim.facts import Asked, Changed, Entered, Granted, Left, Wrote
-from apportion.sim.groups import GroupInvariant
-from apportion.sim.ownership import ownership, split
-from apportion.sim.process import outside
-from apportion.sim.worker import POISON, Habits
+from apportion.sim.invariants.groups import GroupInvariant
+from apportion.sim.invariants.ownership import ownership, split
+from apportion.sim.scenarios.group_worker import POISON, Habits
+from apportion.sim.world.process import outside
 from apportion.stores import Absent, Put
 from apportion.tables.follower import Follower
 from tests.groups import next_release

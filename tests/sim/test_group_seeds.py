@@ -7,7 +7,7 @@ import pytest
 from apportion.groups.handover import TRANSITIONS
 from apportion.sim import play
 from apportion.sim.__main__ import main
-from apportion.sim.group_play import row_name
+from apportion.sim.scenarios.group import row_name
 from tests.sim.test_seeds import played, start
 
 FIRST, SEEDS, REPEATED = 2_080, 1_000, 40  # `make soak` plays seeds that nobody has played

@@ -22,7 +22,7 @@ from apportion.sim.facts import (
     Watching,
     Wrote,
 )
-from apportion.sim.scenario import HELD
+from apportion.sim.scenarios.scenario import HELD
 from apportion.stores import Absent, Committed, Event, Item, Put, Refused, Unchanged, Unknown
 
 BEGAN = Began(at=0.0, incarnation=1, revision=0)

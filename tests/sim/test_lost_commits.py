@@ -5,7 +5,7 @@ Weather loses a ratio of all messages; what is lost here is exactly the k-th com
 
 import pytest
 
-from apportion.sim.losses import Way
+from apportion.sim.world.losses import Way
 from tests.sim.scene import TTL_SECONDS, Scene
 
 SPARE_SECONDS = 1.0

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from apportion.sim import invariants, play
+from apportion.sim import play
 from apportion.sim.__main__ import has_canary, main
-from apportion.sim.nemesis import _ASKED_FOR, BLOWS
+from apportion.sim.invariants import store as invariants
+from apportion.sim.world.nemesis import _ASKED_FOR, BLOWS
 
 SEEDS = 1_040
 REPEATED = 200
@@ -97,7 +98,7 @@ class Sour(invariants.Invariant):
 
 
 def test_a_failure_is_shrunk_to_the_faults_it_needs():
-    from apportion.sim.shrink import shortest
+    from apportion.sim.scenarios.shrink import shortest
 
     failing = (seed for seed in range(200) if play(seed, invariants=[Sour]).violations)
     seed = next(failing)

@@ -3,7 +3,7 @@
 import pytest
 
 from apportion.sim.facts import Lapsed
-from apportion.sim.losses import Way
+from apportion.sim.world.losses import Way
 from tests.sim.scene import Scene
 
 SILENCES = 12

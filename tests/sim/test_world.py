@@ -6,7 +6,7 @@ import pytest
 
 from apportion.errors import InvalidInput, InvariantBroken, StoreUnavailable, StoreWentBack, UnknownOption
 from apportion.sim import Invariant, Sink, World
-from apportion.sim.network import Weather
+from apportion.sim.world.network import Weather
 from apportion.stores import Absent, Committed, Put, Unchanged, Unknown
 
 

@@ -14,7 +14,7 @@ import apportion
 from apportion import guards, sync
 from apportion.errors import Fenced, InvariantBroken, NotOwner, StoreUnavailable, UnknownOption
 from apportion.sim import LeavesTheWorld, Mix, Nemesis, Sink, World
-from apportion.sim.invariants import RevisionsGrow
+from apportion.sim.invariants.store import RevisionsGrow
 from apportion.stores import Absent, Put
 
 URL = "sqlite:///work.db"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.sim import scenario
+from apportion.sim.scenarios import scenario
 from tests.sim.zoo.bugs import BUGS, FOUND_BY, Bug
 from tests.sim.zoo.keeper import PACKAGE, hunt, planted
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apportion.errors import LeaseLost
 from apportion.sim.facts import Answered, Asked, Began, Changed, Fact, Granted, Renewed, Revoked
-from apportion.sim.invariants import Checker
+from apportion.sim.invariants.store import Checker
 from apportion.stores import Absent, Committed, Event, Item, Put, Refused, StoreChange, Unchanged
 from apportion.stores.ledger import Ledger
 from apportion.stores.memory import CAPABILITIES, Memory, MemoryStore

@@ -2,7 +2,7 @@
 
 import random
 
-from apportion.sim.loop import VirtualLoop
+from apportion.sim.world.loop import VirtualLoop
 from apportion.stores import Absent, Put
 from apportion.stores.memory import Memory, MemoryStore
 

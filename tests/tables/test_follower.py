@@ -23,7 +23,7 @@ from apportion.errors import (
 )
 from apportion.model.epoch import Epoch
 from apportion.placement import get
-from apportion.sim.loop import VirtualLoop
+from apportion.sim.world.loop import VirtualLoop
 from apportion.stores import Put, Unchanged, connect
 from apportion.stores.memory import Memory
 from apportion.tables import follower as following_module

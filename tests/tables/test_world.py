@@ -12,7 +12,7 @@ import pytest
 from apportion import Assignment, Topology
 from apportion.errors import Conflict, StaleEpoch, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim import Mix, Nemesis, World
-from apportion.sim.invariants import ALL, WatchesMissNothing
+from apportion.sim.invariants.store import ALL, WatchesMissNothing
 from apportion.tables.follower import Follower
 from apportion.tables.publisher import Publisher
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from apportion.sim.facts import Began
-from apportion.sim.invariants import Invariant
-from apportion.sim.scenario import SCENARIOS, STORES, Report, play
-from apportion.sim.shrink import shortest
+from apportion.sim.invariants.store import Invariant
+from apportion.sim.scenarios.scenario import SCENARIOS, STORES, Report, play
+from apportion.sim.scenarios.shrink import shortest
 
 CANARY_RATIO = 0.01
 _NAMES = {each.__name__ for scenario in SCENARIOS.values() for each in scenario.held}

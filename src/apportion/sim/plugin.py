@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from apportion.sim.world import World
+from apportion.sim.world.world import World
 
 SEEDS = 10
 

@@ -7,9 +7,9 @@ of the store, its leases, what its groups have in common, and what a SIGTERM wou
 import asyncio
 from collections.abc import Iterator
 
-from apportion.sim.loop import SeededTask
-from apportion.sim.process import CURRENT
-from apportion.sim.world import World
+from apportion.sim.world.loop import SeededTask
+from apportion.sim.world.process import CURRENT
+from apportion.sim.world.world import World
 
 
 def remains(world: World, name: str) -> list[str]:

@@ -324,7 +324,7 @@ _ON_SQLITE = (
 _ON_THE_SINK = (
     Bug(
         "a sink accepts every token",
-        "sim/sink.py",
+        "sim/world/sink.py",
         "token >= before[0]",
         "bool(token)",
     ),
@@ -333,13 +333,13 @@ _ON_THE_SINK = (
 _ON_THE_MEMBER = (
     Bug(
         "a member does not stand a store that went back",
-        "sim/member.py",
+        "sim/scenarios/store_member.py",
         "except (SessionOver, *_OUTAGES, StoreWentBack, LeaseLost, Compacted) as error",
         "except (SessionOver, *_OUTAGES, LeaseLost, Compacted) as error",
     ),
     Bug(
         "a member does not stand a refusal",
-        "sim/member.py",
+        "sim/scenarios/store_member.py",
         "_OUTAGES = (StoreDenied, StoreUnavailable)",
         "_OUTAGES = (StoreUnavailable,)",
     ),

@@ -274,7 +274,7 @@ _ON_DRIVER = (
     ),
 )
 
-_ON_THE_SINK = (Bug("a sink of a group accepts every token", "sim/sink.py", "token >= before[0]", "bool(token)"),)
+_ON_THE_SINK = (Bug("a sink of a group accepts every token", "sim/world/sink.py", "token >= before[0]", "bool(token)"),)
 
 BUGS = tuple(
     replace(bug, scenario="group")

@@ -12,7 +12,7 @@ from tests.sim.zoo.cage import Bug
 PACKAGE = Path(apportion.__file__).parent
 _PLAY = """
 import json, sys
-from apportion.sim import scenario
+from apportion.sim.scenarios import scenario
 played, store, first, last, wanted = *sys.argv[1:3], *map(int, sys.argv[3:6])
 names = sys.argv[6:]
 only = [each for each in scenario.SCENARIOS[played].held if not names or each.__name__ in names]

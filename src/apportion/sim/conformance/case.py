@@ -6,8 +6,8 @@ A case is skipped for one reason only: a field of `Capabilities` says that the s
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from apportion.sim.conformance.claims import holds
-from apportion.sim.conformance.stage import FIELDS, Stage
+from apportion.sim.conformance.context import FIELDS, Stage
+from apportion.sim.conformance.expect import holds
 
 Run = Callable[[Stage], Awaitable[None]]
 

@@ -10,7 +10,7 @@ It reads the store's URL from its standard input, and says what it has done, a n
 import asyncio
 import sys
 
-from apportion.sim.conformance.deeds import increment, make
+from apportion.sim.conformance.steps import increment, make
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, connect
 
 

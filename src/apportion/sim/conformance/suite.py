@@ -7,24 +7,24 @@ import asyncio
 from secrets import token_hex
 from types import ModuleType
 
-from apportion.sim.conformance import (
+from apportion.sim.conformance.case import Case
+from apportion.sim.conformance.context import PATIENCE_SECONDS, Stage
+from apportion.sim.conformance.promises import (
     commits,
     denials,
     faults,
     handles,
     leases,
     limits,
-    lives,
     processes,
+    restores,
     scans,
     watches,
 )
-from apportion.sim.conformance.case import Case
 from apportion.sim.conformance.rig import Impossible, Rig
-from apportion.sim.conformance.stage import PATIENCE_SECONDS, Stage
 
 CASE_SECONDS = 90.0
-_FILES = (commits, limits, scans, watches, leases, faults, denials, lives, processes, handles)
+_FILES = (commits, limits, scans, watches, leases, faults, denials, restores, processes, handles)
 
 
 def cases() -> tuple[Case, ...]:

@@ -1,0 +1,1 @@
+"""The promises of a store, a file each kind; every case is one of them."""

@@ -1,0 +1,1 @@
+"""Invariants: what must hold at every transition, whatever fails."""

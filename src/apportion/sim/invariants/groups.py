@@ -1,0 +1,287 @@
+"""Groups: what must always hold for the members of a group and what they work on, whatever fails.
+
+They read facts alone: what the store's keys became (`groups/records.py` says what they mean), and when a process
+entered and left a partition, under which token. So the simulated world and tests of real processes, which keep a log
+of their effects, are held against the same lines.
+"""
+
+from collections.abc import Callable, Iterator
+
+from apportion.groups.deaths import wait_seconds
+from apportion.groups.records import KEPT_DEATHS, LEAVES, OwnershipRecord, Target, decoded_target
+from apportion.sim.facts import Asked, Began, Changed, Delivered, Entered, Scanned, Watching
+from apportion.sim.invariants import ownership as owners
+from apportion.sim.invariants.history import History
+from apportion.sim.invariants.ownership import ownership, split
+from apportion.sim.invariants.store import Invariant
+from apportion.stores import Item, Unchanged
+
+SLOWEST_CLOCK = 0.99
+_LAG_SECONDS = 2.0  # what a member has been given, it has looked at by then
+_NOBODY = OwnershipRecord()
+Session = tuple[str, int]
+
+
+class GroupInvariant(Invariant):
+    """One promise about groups. `live` are the sessions that have not ended, with their leases."""
+
+    def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
+        super().__init__(history, report)
+        self.live: dict[Session, int | None] = {}
+
+    def began(self, fact: Began) -> None:
+        """Take who is there in this life of the store."""
+        self.live = {}
+        self._join((item.key, item) for item in fact.items)
+
+    def changed(self, fact: Changed) -> None:
+        """Look at what changed, then take who came and went. One whose record was written over is still there."""
+        self.look(fact)
+        for key, item in fact.items:
+            before = self.history.items.get(key)
+            if item is None and before is not None:
+                self.live = {
+                    each: lease for each, lease in self.live.items() if (each[0], lease) != (key, before.lease)
+                }
+        self._join(fact.items)
+
+    def look(self, fact: Changed) -> None:
+        """Look at what changed; `live` and the history are as they were before."""
+
+    def session_of(self, hold: Entered) -> Session:
+        """Return the session under which a process works."""
+        group, _, _ = hold.resource.rpartition("/")
+        member, _, session = hold.holder.rpartition(" ")
+        return f"live/{group}/member/{member}", int(session)
+
+    def owned(self, fact: Changed) -> Iterator[tuple[str, OwnershipRecord, OwnershipRecord, Session]]:
+        """Yield each ownership record that changed, as it was and is, and the session that owned it."""
+        for key, item in fact.items:
+            room, kind, _ = split(key)
+            if kind == "own" and item is not None:
+                before = self.history.items.get(key)
+                old = _NOBODY if before is None else ownership(before.value)
+                yield key, old, ownership(item.value), (f"{room}member/{old.owner}", old.session)
+
+    def _join(self, items: "Iterator[tuple[str, Item | None]] | tuple[tuple[str, Item | None], ...]") -> None:
+        for key, item in items:
+            if item is not None and split(key)[1] == "member":
+                self.live[key, item.revision] = item.lease
+
+
+class OneSessionAnId(GroupInvariant):
+    """Of one member id one session is there: a record of it is written only where there is none."""
+
+    def look(self, fact: Changed) -> None:
+        """Look at records of members."""
+        for key, item in fact.items:
+            if item is not None and split(key)[1] == "member" and key in self.history.items:
+                self.broken(f"{key} was written over at {fact.revision}")
+
+
+class TargetsHaveATerm(GroupInvariant):
+    """A target is written by the process that is the controller, and compares its term."""
+
+    def look(self, fact: Changed) -> None:
+        """Look at targets."""
+        for key, item in fact.items:
+            room, kind, _ = split(key)
+            if kind != "target":
+                continue
+            attempt, leading = self.history.cause.attempt, self.history.items.get(f"{room}controller")
+            if item is None or attempt is None or leading is None:
+                self.broken(f"{key} became {'nothing' if item is None else 'another'} without a controller")
+            elif Unchanged(key=leading.key, revision=leading.revision) not in attempt.asked.when:
+                self.broken(f"{key} was written without a look at the term {leading.revision}")
+            elif attempt.asked.process != self.history.writers.get((leading.key, leading.revision)):
+                self.broken(f"{key} was written by {attempt.asked.process} in the term {leading.revision} of another")
+
+
+class GivenWhenQuiet(GroupInvariant):
+    """What a live session gives away, or numbers anew, nobody works on any more: except in the commit that ends it."""
+
+    def look(self, fact: Changed) -> None:
+        """Look at the holds that are open on what changed."""
+        for key, old, new, session in self.owned(fact):
+            if new.epoch == old.epoch or session not in self.live or (session[0], None) in fact.items:
+                continue
+            for hold in self.history.holds.values():
+                is_under = (hold.incarnation, hold.epoch) == (fact.incarnation, old.epoch)
+                if is_under and self.session_of(hold) == session and _key_of(hold) == key:
+                    self.broken(f"{key} went to {new.owner} while hold {hold.hold} of {hold.process} was open")
+
+
+class HoldsAreOwned(GroupInvariant):
+    """Whoever enters a partition has a session that lives, and owns it under the token's epoch."""
+
+    def entered(self, fact: Entered) -> None:
+        """Look at who enters."""
+        if fact.incarnation != self.history.incarnation:
+            return  # of another life of the store: nobody can know before the session ends
+        member, session = self.session_of(fact)
+        if (member, session) not in self.live:
+            self.broken(f"{fact.process} enters {fact.resource} though its session {session} is over")
+            return
+        item = self.history.items.get(_key_of(fact))
+        own = _NOBODY if item is None else ownership(item.value)
+        if (f"{split(member)[0]}member/{own.owner}", own.session, own.epoch) != (member, session, fact.epoch):
+            self.broken(f"{fact.process} enters {fact.resource} under {fact.epoch}, and it belongs to {own}")
+
+
+class NoLiveOverlap(GroupInvariant):
+    """No two members whose sessions live work on one partition at once."""
+
+    def entered(self, fact: Entered) -> None:
+        """Look at who works there already."""
+        mine = self.session_of(fact)
+        for hold in self.history.holds.values():
+            theirs = self.session_of(hold)
+            is_same_place = (hold.resource, hold.incarnation) == (fact.resource, fact.incarnation)
+            is_now = fact.incarnation == self.history.incarnation
+            if is_same_place and is_now and theirs != mine and theirs in self.live:
+                self.broken(f"{fact.process} enters {fact.resource} while {hold.process} works there")
+
+
+class TokensAreUnique(GroupInvariant):
+    """No two sessions hold a resource under one token, and a session that holds on holds it since the same time."""
+
+    def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
+        super().__init__(history, report)
+        self._holders: dict[tuple[str, int, int], Entered] = {}
+
+    def entered(self, fact: Entered) -> None:
+        """Look at a token."""
+        token = (fact.resource, fact.incarnation, fact.epoch)
+        first = self._holders.setdefault(token, fact)
+        if (first.process, first.holder) != (fact.process, fact.holder):
+            self.broken(f"{fact.holder} holds {fact.resource} under a token of {first.holder}: {token[1:]}")
+        elif first.since != fact.since:
+            self.broken(f"{fact.holder} got {fact.resource} twice under one token: {token[1:]}")
+
+
+class UntouchedStays(GroupInvariant):
+    """What a live session owns keeps its epoch as long as the targets that it can have seen name the same member.
+
+    A member that leaves frees what it cannot hand over: with its own record, or once it has asked to be drained.
+    """
+
+    def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
+        super().__init__(history, report)
+        self._targets: dict[str, list[tuple[int, Target | None]]] = {}
+        self._known: dict[str, list[tuple[float, int]]] = {}
+        self._watches: dict[int, str] = {}
+        self._since: dict[str, int] = {}
+        self._leaving: set[tuple[str, str]] = set()  # requests to be drained, which may never arrive
+
+    def asked(self, fact: Asked) -> None:
+        """Remember a request to be drained."""
+        self._leaving.update((put.key, fact.process) for put in fact.puts if put.value == LEAVES)
+
+    def began(self, fact: Began) -> None:
+        """Forget what was seen of another life."""
+        super().began(fact)
+        self._targets, self._known, self._watches, self._since = {}, {}, {}, {}
+        for item in fact.items:
+            room, kind, _ = split(item.key)
+            if kind == "target":
+                self._targets[room] = [(item.revision, decoded_target(item.value))]
+
+    def watching(self, fact: Watching) -> None:
+        """Remember whose watch it is."""
+        self._watches[fact.watch] = fact.process
+
+    def delivered(self, fact: Delivered) -> None:
+        """Remember how far a process has seen."""
+        if fact.watch in self._watches:
+            self._known.setdefault(self._watches[fact.watch], []).append((fact.at, fact.revision))
+
+    def scanned(self, fact: Scanned) -> None:
+        """Remember how far a process has seen."""
+        if fact.incarnation == self.history.incarnation:
+            self._known.setdefault(fact.process, []).append((fact.at, fact.revision))
+
+    def look(self, fact: Changed) -> None:
+        """Look at owners whose epoch changed."""
+        for key, old, new, session in self.owned(fact):
+            room, _, partition = split(key)
+            if new.epoch == old.epoch:
+                continue
+            is_kept = session in self.live and key in self._since and not self._leaves(fact, room, new, session)
+            if is_kept and {old.owner} == set(self._named(room, int(partition), since=self._since[key])):
+                self.broken(f"{key} of {old.owner} went to {new} though every target names {old.owner}")
+            self._since[key] = self._seen_by_owner(fact, (f"{room}member/{new.owner}", new.session))
+        for key, item in fact.items:
+            room, kind, _ = split(key)
+            if kind == "target" and item is not None:
+                self._targets.setdefault(room, [(0, None)]).append((fact.revision, decoded_target(item.value)))
+
+    def _leaves(self, fact: Changed, room: str, new: OwnershipRecord, session: Session) -> bool:
+        """Whether the owner frees a partition because it leaves."""
+        request = (f"{room}drain/{split(session[0])[2]}", self.history.writers.get(session))
+        return new.owner is None and (request in self._leaving or (session[0], None) in fact.items)
+
+    def _named(self, room: str, partition: int, *, since: int) -> Iterator[str | None]:
+        """Yield whom the targets name that were there after a revision."""
+        targets = self._targets.get(room, [(0, None)])
+        first = max((index for index, (revision, _) in enumerate(targets) if revision <= since), default=0)
+        for _, target in targets[first:]:
+            yield None if target is None else target.owner(partition)
+
+    def _seen_by_owner(self, fact: Changed, session: Session) -> int:
+        """Return up to where an owner had seen the store at least, when the record was written."""
+        if (attempt := self.history.cause.attempt) is None:
+            return 0
+        if self.history.writers.get(session) != attempt.asked.process:
+            return fact.revision  # a gift: who got it sees all before it first
+        by = attempt.asked.at - _LAG_SECONDS
+        return max((revision for at, revision in self._known.get(attempt.asked.process, ()) if at <= by), default=0)
+
+
+class DeathsAreTrue(GroupInvariant):
+    """A record lists sessions that are over, each once. Only its owner's end adds one, and delays the next owner."""
+
+    def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
+        super().__init__(history, report)
+        self._gone: dict[Session, float] = {}
+
+    def began(self, fact: Began) -> None:
+        """Forget what ended in another life."""
+        super().began(fact)
+        self._gone = {}
+
+    def changed(self, fact: Changed) -> None:
+        """Remember when sessions ended."""
+        before = set(self.live)
+        super().changed(fact)
+        self._gone |= dict.fromkeys(before - self.live.keys(), fact.at)
+
+    def look(self, fact: Changed) -> None:
+        """Look at the sessions that are listed, and at how long the next owner waited."""
+        for key, old, new, session in self.owned(fact):
+            is_dead = old.owner is not None and session not in self.live
+            added = {*new.ended}.difference(old.ended, [old.session] if is_dead else [])
+            if added or len({*new.ended}) < len(new.ended) or len(new.ended) > KEPT_DEATHS:
+                self.broken(f"{key} lists the sessions {new.ended} after {old}")
+            if is_dead and new.owner is None:
+                self.broken(f"{key} was taken from {old.owner}, which is gone, and given to nobody")
+            waited = fact.at - self._gone.get(session, float("-inf"))
+            if is_dead and waited < wait_seconds(len(new.ended)) * SLOWEST_CLOCK:
+                self.broken(f"{key} was taken {waited:.3f} s after the end of {session}, and {new.ended} before")
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (
+    *owners.INVARIANTS,
+    OneSessionAnId,
+    TargetsHaveATerm,
+    GivenWhenQuiet,
+    HoldsAreOwned,
+    NoLiveOverlap,
+    TokensAreUnique,
+    UntouchedStays,
+    DeathsAreTrue,
+)
+
+
+def _key_of(hold: Entered) -> str:
+    group, _, partition = hold.resource.rpartition("/")
+    return f"live/{group}/own/{partition}"

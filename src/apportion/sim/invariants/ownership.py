@@ -1,0 +1,64 @@
+"""Ownership: what must hold for records of who owns what, of a group or of the store's scenario.
+
+A record, `own/<resource>`, is never deleted, and its epoch grows whenever its owner changes. These invariants are held
+where they are asked for, as the scenarios do: in a world of others such keys may mean anything.
+"""
+
+from apportion.groups.records import OwnershipRecord, decoded
+from apportion.sim.facts import Changed
+from apportion.sim.invariants.store import Invariant
+
+
+def ownership(value: bytes) -> OwnershipRecord:
+    """Read the value of an ownership record."""
+    return decoded(OwnershipRecord, value)
+
+
+def split(key: str) -> tuple[str, str, str]:
+    """Return where a key lies, what kind it is of and which one: `("live/mailers/", "own", "17")`."""
+    room = key[: key.index("/", 5) + 1] if key.startswith("live/") else ""
+    kind, _, name = key.removeprefix(room).partition("/")
+    return room, kind, name
+
+
+class OwnersKeepTheirEpoch(Invariant):
+    """An ownership record stays; its epoch never goes back, and grows whenever its owner changes."""
+
+    def changed(self, fact: Changed) -> None:
+        """Look at ownership records."""
+        for key, item in fact.items:
+            if split(key)[1] != "own":
+                continue
+            before = self.history.items.get(key)
+            if item is None:
+                self.broken(f"{key} was deleted at {fact.revision}")
+            elif before is not None:
+                self._compare(key, ownership(before.value), ownership(item.value))
+
+    def _compare(self, key: str, old: OwnershipRecord, new: OwnershipRecord) -> None:
+        if new.epoch < old.epoch:
+            self.broken(f"{key} went back from epoch {old.epoch} to {new.epoch}")
+        if new.epoch == old.epoch and (new.owner, new.session) != (old.owner, old.session):
+            self.broken(f"{key} went from {old.owner} to {new.owner} within epoch {new.epoch}")
+
+
+class LiveOwnersAreAsked(Invariant):
+    """What a live session owns goes to another only by that session's own commit."""
+
+    def changed(self, fact: Changed) -> None:
+        """Look at who gave away what."""
+        attempt = self.history.cause.attempt
+        for key, item in fact.items:
+            before, (room, kind, _) = self.history.items.get(key), split(key)
+            if item is None or before is None or kind != "own":
+                continue
+            old, new = ownership(before.value), ownership(item.value)
+            member = self.history.items.get(f"{room}member/{old.owner}")
+            if member is None or member.revision != old.session or (new.owner, new.session) == (old.owner, old.session):
+                continue
+            process = self.history.writers.get((member.key, member.revision), old.owner)
+            if attempt is None or attempt.asked.process != process:
+                self.broken(f"{key} was taken from {old.owner}, whose session {old.session} lives, by {new.owner}")
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (OwnersKeepTheirEpoch, LiveOwnersAreAsked)

@@ -1,0 +1,92 @@
+"""The scenario of damaged records: that of groups, while somebody writes bytes over their records.
+
+A damaged record costs itself alone. An operator mends what is left of it once nothing fails any more, as `apportion
+group repair` does: a partition belongs to nobody, under an epoch that was never given.
+Held are the promises that no damage excuses: no token comes twice, no process is ended, and all comes to rest.
+Refuses: the promise that nobody overlaps. A member whose record is written over is no member from that moment, and it
+goes on until it has seen that; guards protect from its work meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from apportion.errors import ApportionError, BadSnapshot
+from apportion.groups.damage import controller_of, drain_of, member_of, ownership_of, static_of
+from apportion.groups.records import OwnershipRecord, encoded
+from apportion.sim.invariants import survival
+from apportion.sim.invariants.groups import TokensAreUnique
+from apportion.sim.invariants.ownership import split
+from apportion.sim.invariants.store import ALL, Invariant
+from apportion.sim.scenarios.group import GroupPlay
+from apportion.sim.world.nemesis import Mix, Nemesis
+from apportion.sim.world.world import World
+from apportion.stores import Item, Put, Unchanged
+
+HELD: tuple[type[Invariant], ...] = (*ALL, *survival.INVARIANTS, TokensAreUnique)
+OPERATOR = "(operator)"
+
+
+class DamagePlay(GroupPlay):
+    """One seed of the scenario."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        mix = Mix.drawn(world.seed)
+        self.nemesis = Nemesis(world, replace(mix, blows=(*mix.blows, "damaged record")), start=self.start)
+        self._mending: asyncio.Task[None] | None = None
+
+    def rest(self) -> None:
+        """See `GroupPlay`; and let an operator mend what is damaged."""
+        super().rest()
+        self._mending = asyncio.create_task(self._mend())
+
+    def unsettled(self, calm: float) -> list[str]:
+        """See `GroupPlay`; nothing is settled while a record is damaged that somebody mends."""
+        if damaged := self._damaged():
+            return [f"{[item.key for item in damaged]} are damaged"]
+        try:
+            return super().unsettled(calm)
+        except BadSnapshot as error:
+            return [error.problem]
+
+    async def _mend(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            with suppress(ApportionError):
+                for item in self._damaged():
+                    await self._mend_one(item)
+
+    def _damaged(self) -> list[Item]:
+        """Return the records that cannot be right, of whatever group; a target is for the controller to mend."""
+        return [item for _, item in sorted(self.world.checker.history.items.items()) if not _is_right(item)]
+
+    async def _mend_one(self, item: Item) -> None:
+        store = self.world.store(OPERATOR)
+        scan = await store.scan("live/")
+        when, is_own = [Unchanged(key=item.key, revision=item.revision)], split(item.key)[1] == "own"
+        if is_own:
+            mended = Put(key=item.key, value=encoded(OwnershipRecord(epoch=scan.revision)))
+            await store.commit(when=when, puts=[mended])
+        else:
+            await store.commit(when=when, deletes=[item.key])
+
+
+def _is_right(item: Item) -> bool:
+    reads = _READS.get(split(item.key)[1])
+    try:
+        if reads is not None:
+            reads(item)
+    except BadSnapshot:
+        return False
+    return True
+
+
+_READS: dict[str, Callable[[Item], object]] = {
+    "own": lambda item: ownership_of(item, OwnershipRecord()),
+    "drain": drain_of,
+    "static": static_of,
+    "member": member_of,
+    "controller": controller_of,
+}

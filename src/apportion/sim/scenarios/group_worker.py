@@ -1,0 +1,206 @@
+"""A worker: one process that takes part in a group by the shipped driver, and works on what it holds.
+
+It enters a partition, takes its time, writes to a guarded sink under the token, and leaves; some listen to changes,
+some are deaf to being cancelled, and some go now and then and come back. In some worlds all visit another group
+by the same session. They know no more than a user's program would.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from apportion.errors import DuplicateMember, LeaseLost, NotOwner, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.groups.driver import Driver
+from apportion.groups.membership import ask_to_leave
+from apportion.groups.opening import Options
+from apportion.groups.records import DRAINED
+from apportion.groups.session import Sessions
+from apportion.guards import note
+from apportion.model.epoch import FencingToken
+from apportion.sim.facts import Entered, Left
+from apportion.sim.world.sink import Sink, SinkToken
+from apportion.sim.world.world import World
+from apportion.stores import CoordinationStore
+
+POISON = 0  # the partition that some worlds let its owners die of
+_POISON_SECONDS = 1.3
+_OUTAGES = (LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack)
+_EARLY_TURNS = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How a worker works: the longest that it takes, whether it listens to changes, and whether to being cancelled."""
+
+    most_seconds: float
+    listens: bool
+    is_deaf: bool
+
+
+class GroupWorker:
+    """One process. `run` takes part again and again; one that is `spare` does so until nothing fails any more."""
+
+    def __init__(
+        self,
+        process: str,
+        world: World,
+        sink: Sink,
+        options: Options,
+        habits: Habits,
+        *,
+        spare: bool,
+        dies: Callable[[str], None],
+        beside: Options | None = None,
+    ) -> None:
+        self.driver: Driver | None = None
+        self.process, self._spare, self._dies = process, spare, dies
+        self._world, self._sink, self._options, self._habits = world, sink, options, habits
+        self._store: CoordinationStore = world.store(process)
+        self._sessions = Sessions(world.store(process), world.clock(process))
+        self._beside, self._store_beside = beside, world.store(process)
+
+    async def run(self) -> None:
+        """Take part; after an end come back a little later."""
+        history = self._world.checker.history
+        beside = None if self._beside is None else asyncio.create_task(self._visit(self._beside))
+        while not (self._spare and history.calm_since is not None):
+            try:
+                how = "leaves" if await self._given_time(self._take_part()) else "given up"
+            except DuplicateMember as error:
+                how = type(error).__name__
+            self._world.trace.cover(f"part ends: {how}")
+            await asyncio.sleep(random.uniform(0.2, 2.0))  # noqa: S311 - seeded by the world
+        if beside is not None:
+            await beside
+
+    async def leave(self) -> None:
+        """Hand all over, and go."""
+        if self.driver is not None:
+            self.driver.leave()
+
+    async def drain(self, member_id: str) -> None:
+        """Ask a member for its partitions, as an operator does from anywhere."""
+        if self.driver is not None:
+            try:
+                await ask_to_leave(self._store, self.driver.view, member_id, DRAINED)
+            except _OUTAGES:
+                return
+
+    async def _visit(self, options: Options) -> None:
+        """Take part in another group by the same session, for a while and again, until nothing fails any more."""
+        loop = asyncio.get_running_loop()
+        while self._world.checker.history.calm_since is None:
+            driver = self._driver(options)
+            loop.call_later(random.uniform(0.2, 4.0), driver.leave)  # noqa: S311
+            try:
+                await self._given_time(_lived(driver))
+                self._world.trace.cover("visit ends")
+            except DuplicateMember as error:
+                self._world.trace.cover(f"visit ends: {type(error).__name__}")
+            await asyncio.sleep(random.uniform(0.1, 1.0))  # noqa: S311
+
+    def _driver(self, options: Options) -> Driver:
+        store = self._store if options is self._options else self._store_beside
+        return Driver(store, self._sessions, self._world.clock(self.process), options)
+
+    async def _given_time(self, part: Coroutine[Any, Any, None]) -> bool:
+        """Take part as the task of a caller, who may give it up at any turn of the loop; whether it came to its end."""
+        task, loop, troubles = asyncio.ensure_future(part), self._world.loop, self._world.troubles
+        if troubles.happens(troubles.odds.cancelled, "cancelled", self.process):
+            early = random.random() < 0.5  # noqa: S311
+            turns = random.randint(1, _EARLY_TURNS if early else 10 * _EARLY_TURNS)  # noqa: S311
+            loop.at_step(loop.steps + turns, task.cancel)
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+        return not task.cancelled()
+
+    async def _take_part(self) -> None:
+        self.driver = driver = self._driver(self._options)
+        tasks = [asyncio.create_task(self._work(driver))]
+        if self._habits.listens:
+            tasks.append(asyncio.create_task(self._listen(driver)))
+        try:
+            await _lived(driver)
+        finally:
+            self.driver = None
+            for task in tasks:
+                task.cancel()
+
+    async def _listen(self, driver: Driver) -> None:
+        """Take the changes one after another, each for some time."""
+        driver.holdings.consume()
+        while True:
+            change = driver.holdings.next_change()
+            if change is None:
+                await driver.turn()
+            elif driver.holdings.tell(change):
+                await asyncio.sleep(random.uniform(0, self._habits.most_seconds))  # noqa: S311
+
+    async def _work(self, driver: Driver) -> None:
+        turn = 0
+        holds: set[asyncio.Task[None]] = set()
+        while True:
+            owned = list(driver.holdings)
+            if owned:
+                turn += 1
+                hold = asyncio.create_task(self._hold(driver, owned[turn % len(owned)]))
+                holds.add(hold)
+                hold.add_done_callback(holds.discard)
+            await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311
+
+    async def _hold(self, driver: Driver, partition: int) -> None:
+        """Work on one partition, for which a user writes `async with group.hold(partition) as token`."""
+        work = asyncio.current_task()
+
+        def _cancel() -> None:
+            if work is not None and not self._habits.is_deaf:
+                work.cancel()
+
+        try:
+            token, hold = driver.holdings.enter(partition, _cancel)
+        except NotOwner:
+            return
+        note(token)  # for the sink is a guard
+        since = driver.holdings[partition].since
+        number = self._entered(since, token)
+        if partition == POISON and self._world.clock(self.process).elapsed() - since > _POISON_SECONDS:
+            self._dies(self.process)
+        try:
+            await asyncio.sleep(random.uniform(0, self._habits.most_seconds))  # noqa: S311
+            await self._write(token)
+        finally:
+            self._world.record(Left(at=self._world.now, hold=number))
+            driver.holdings.leave(hold)
+
+    def _entered(self, since: float, token: FencingToken) -> int:
+        number = self._world.troubles.number()
+        self._world.record(
+            Entered(
+                at=self._world.now,
+                hold=number,
+                process=self.process,
+                resource=token.resource,
+                holder=token.holder,
+                incarnation=token.incarnation,
+                epoch=token.epoch,
+                since=since,
+            )
+        )
+        return number
+
+    async def _write(self, token: FencingToken) -> None:
+        shown = SinkToken(incarnation=token.incarnation, epoch=token.epoch)
+        accepted = await self._sink.write(token.resource, shown, token.holder)
+        self._world.trace.cover("wrote" if accepted else "fenced off" if accepted is False else "wrote, perhaps")
+
+
+async def _lived(driver: Driver) -> None:
+    """Run a member to its end. A refusal before its first session ends it: a caller hears that, and tries again."""
+    try:
+        await driver.run()
+    except StoreDenied:
+        if driver.statistics.sessions:
+            raise

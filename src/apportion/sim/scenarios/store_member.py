@@ -1,0 +1,312 @@
+"""A member, in the smallest honest form: it holds a lease, and owns resources by compare-and-set.
+
+`member/<id>` goes with its lease, and the revision that wrote it is the number of its session. `own/<resource>` says
+who owns it in which session since which epoch; it is never deleted and its epoch never goes back. Ownership moves by
+one commit that compares all it rests upon: a *claim* of what is free, a *takeover* from a session whose record is gone,
+a *transfer* from its owner to a live session, or a *rebump* by an owner that cannot be sure what it did last.
+It is what the store's scenario plays, not the group protocol that users get.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from uuid import uuid4
+from zlib import crc32
+
+from apportion.errors import ApportionError, Compacted, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.groups.records import OwnershipRecord
+from apportion.sim.invariants.ownership import ownership
+from apportion.sim.world.sink import Sink, SinkToken
+from apportion.sim.world.world import World
+from apportion.stores import (
+    Absent,
+    Committed,
+    Compare,
+    CoordinationStore,
+    Put,
+    Refused,
+    Scan,
+    StoreChange,
+    Unchanged,
+    Unknown,
+)
+
+TTL_SECONDS = 2.0
+_MARGIN_RATIO = 0.1
+_RENEWALS_PER_TTL = 4
+_TOGGLE_RATIO = 0.1
+_PATIENCE_TTLS = 3
+_OUTAGES = (StoreDenied, StoreUnavailable)
+
+
+class SessionOver(Exception):
+    """This session cannot go on; the next one may."""
+
+
+def wanted(resource: str, members: Sequence[str]) -> str:
+    """Return who should own a resource: the member that ranks highest for it, so that a change moves little."""
+    return max(members, key=lambda member: (crc32(f"{resource}/{member}".encode()), member))
+
+
+class StoreMember:
+    """One process of the scenario. `run` goes from session to session for ever."""
+
+    def __init__(self, name: str, world: World, sink: Sink, resources: Sequence[str]) -> None:
+        self.name = name
+        self._world = world
+        self._store = world.store(name)
+        self._sink = sink
+        self._resources = resources
+
+    async def run(self) -> None:
+        """Live."""
+        while True:
+            session = StoreSession(self.name, self._world, self._store, self._sink)
+            try:
+                await session.run(self._resources)
+            except (SessionOver, *_OUTAGES, StoreWentBack, LeaseLost, Compacted) as error:
+                self._world.trace.cover(f"session ends: {type(error).__name__}")
+                await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - seeded by the world
+
+
+class StoreSession:
+    """One session: a lease, a view of the store that follows it, and what is done about it."""
+
+    def __init__(self, name: str, world: World, store: CoordinationStore, sink: Sink) -> None:
+        self.name = name
+        self._store, self._clock, self._sink, self._cover = store, world.clock(name), sink, world.trace.cover
+        self._view: dict[str, tuple[bytes, int]] = {}
+        self._unsure: set[str] = set()
+        self._drained: set[tuple[str, int]] = set()
+        self._over: ApportionError | SessionOver | None = None
+        self._deadline = 0.0
+        self._number = 0
+        self._incarnation = 0
+        self._lease = 0
+
+    async def run(self, resources: Sequence[str]) -> None:
+        """Join, own and serve until the session is over."""
+        scan = await self._store.scan("")
+        self._incarnation = scan.incarnation
+        self._take(scan, "")
+        sent = self._clock.elapsed()
+        self._lease = (await self._store.grant(ttl_seconds=TTL_SECONDS)).id
+        self._prolong(sent)
+        background = [asyncio.create_task(self._renew()), asyncio.create_task(self._follow(scan.revision))]
+        try:
+            await self._join()
+            while True:
+                for resource in resources:
+                    await self._act(resource)
+                if random.random() < _TOGGLE_RATIO:  # noqa: S311
+                    await self._toggle()
+                await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311
+        finally:
+            for task in background:
+                task.cancel()
+            await self._leave()
+
+    async def _join(self) -> None:
+        """Write `member/<id>`; its revision is the session's number. Wait for an earlier session to end.
+
+        Who waits for that watches: where reapers end leases, a process that watches for a moment only ends none.
+        """
+        since = self._clock.elapsed()
+        while not await self._has_joined():
+            if self._clock.elapsed() > since + _PATIENCE_TTLS * TTL_SECONDS:
+                raise SessionOver("an earlier session is still there, or nothing shows that this one began")
+            await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311
+            self._check()
+
+    async def _has_joined(self) -> bool:
+        key, flag, value = f"member/{self.name}", f"flag/{self.name}", _value(None)
+        outcome = await self._store.commit(
+            when=[Absent(key=key), Absent(key=flag)],
+            puts=[Put(key=key, value=value, lease=self._lease), Put(key=flag, value=value, lease=self._lease)],
+        )
+        if isinstance(outcome, Committed):
+            self._number = outcome.revision
+        elif isinstance(outcome, Unknown):
+            found = [item for item in (await self._store.scan(key)).items if item.value == value]
+            self._number = found[0].revision if found else 0
+            if not found:
+                raise SessionOver("nothing shows that this session began, and it may begin yet")
+        return self._number > 0
+
+    async def _toggle(self) -> None:
+        """Raise a flag that goes with the lease, or take it down and count that; nobody asks for either."""
+        flag, tally = f"flag/{self.name}", f"tally/{self.name}"
+        is_up = flag in self._view
+        try:
+            if is_up:
+                when = [self._as_seen(flag), self._as_seen(tally)]
+                await self._store.commit(when=when, puts=[Put(key=tally, value=_value(None))], deletes=[flag])
+            else:
+                put = Put(key=flag, value=_value(None), lease=self._lease)
+                await self._store.commit(when=[Absent(key=flag)], puts=[put])
+        except _OUTAGES:
+            return
+
+    def _as_seen(self, key: str) -> Compare:
+        _, revision = self._view.get(key, (b"", 0))
+        return Unchanged(key=key, revision=revision) if revision else Absent(key=key)
+
+    async def _leave(self) -> None:
+        try:
+            if random.random() < 0.5:  # noqa: S311 - else the lease ends by itself
+                await self._store.revoke(self._lease)
+        except (*_OUTAGES, StoreWentBack):
+            return
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(TTL_SECONDS / _RENEWALS_PER_TTL)
+            sent = self._clock.elapsed()
+            try:
+                alive = await self._store.renew([self._lease])
+            except _OUTAGES:
+                continue
+            except StoreWentBack as error:
+                self._over = error
+                return
+            if self._lease not in alive:
+                self._over = SessionOver("the lease has ended")
+                return
+            self._prolong(sent)
+
+    def _prolong(self, sent: float) -> None:
+        self._deadline = sent + TTL_SECONDS * (1 - _MARGIN_RATIO)
+
+    async def _follow(self, after: int) -> None:
+        while True:
+            try:
+                async for change in self._store.watch("", after=after):
+                    after = change.revision
+                    self._apply(change)
+            except Compacted:
+                after = await self._read_all(after)
+            except (StoreDenied, StoreWentBack) as error:
+                self._over = error
+                return
+
+    async def _read_all(self, after: int) -> int:
+        try:
+            scan = await self._store.scan("")
+        except _OUTAGES:
+            await asyncio.sleep(0.2)
+            return after
+        self._take(scan, "")
+        return scan.revision
+
+    def _check(self) -> None:
+        """Raise when this session must stop: it is looked at before everything that others could suffer from."""
+        if self._over is not None:
+            raise self._over
+        if self._clock.elapsed() >= self._deadline:
+            raise SessionOver("not renewed in time")
+
+    def _apply(self, change: StoreChange) -> None:
+        for event in change.events:
+            if change.revision > self._view.get(event.key, (b"", 0))[1]:
+                self._set(event.key, event.value, change.revision)
+
+    def _set(self, key: str, value: bytes | None, revision: int) -> None:
+        if value is None:
+            self._view.pop(key, None)
+        else:
+            self._view[key] = (value, revision)
+
+    def _take(self, scan: Scan, prefix: str) -> None:
+        """Take what a scan shows, save where more is known already."""
+        if scan.incarnation != self._incarnation:
+            raise SessionOver("the store has begun another life")
+        shown = {item.key: item for item in scan.items}
+        for key in [key for key in self._view if key.startswith(prefix) and key not in shown]:
+            if self._view[key][1] <= scan.revision:
+                del self._view[key]
+        for item in scan.items:
+            if item.revision > self._view.get(item.key, (b"", 0))[1]:
+                self._view[item.key] = (item.value, item.revision)
+
+    def _session_of(self, member: str) -> int:
+        return self._view.get(f"member/{member}", (b"", 0))[1]
+
+    async def _act(self, resource: str) -> None:
+        """Do what one resource asks for now; what the store could not do is tried again."""
+        self._check()
+        try:
+            await self._decide(resource)
+        except _OUTAGES:
+            await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311
+
+    async def _decide(self, resource: str) -> None:
+        key = f"own/{resource}"
+        if resource in self._unsure:
+            self._take(await self._store.scan(key), key)
+            self._unsure.discard(resource)
+        members = [name.removeprefix("member/") for name in self._view if name.startswith("member/")]
+        target = wanted(resource, members) if members else self.name
+        value, revision = self._view.get(key, (b"", 0))
+        unchanged = self._as_seen(key)
+        own = ownership(value) if revision else OwnershipRecord(owner=None, session=0, epoch=0)
+        if (own.owner, own.session) == (self.name, self._number):
+            await self._own(resource, own, unchanged, target)
+        elif target == self.name:
+            await self._get(resource, own, unchanged)
+
+    async def _own(self, resource: str, own: OwnershipRecord, unchanged: Compare, target: str) -> None:
+        """Serve what is ours, or give it to whom it should belong."""
+        drained = (resource, own.epoch) in self._drained
+        if target != self.name and self._session_of(target):
+            self._drained.add((resource, own.epoch))  # from now on never served again under this epoch
+            session = self._session_of(target)
+            new = OwnershipRecord(owner=target, session=session, epoch=own.epoch + 1)
+            receiver = Unchanged(key=f"member/{target}", revision=session)
+            await self._move("transfer", resource, new, when=[unchanged, receiver])
+        elif drained:
+            new = OwnershipRecord(owner=self.name, session=self._number, epoch=own.epoch + 1)
+            await self._move("rebump", resource, new, when=[unchanged, self._mine()])
+        else:
+            await self._serve(resource, SinkToken(incarnation=self._incarnation, epoch=own.epoch))
+
+    async def _get(self, resource: str, own: OwnershipRecord, unchanged: Compare) -> None:
+        """Claim what is free, or take over what belonged to a session that is gone."""
+        new = OwnershipRecord(owner=self.name, session=self._number, epoch=own.epoch + 1)
+        if own.owner is None or own.owner == self.name:
+            await self._move("claim" if own.owner is None else "rebump", resource, new, when=[unchanged, self._mine()])
+            return
+        session = self._session_of(own.owner)
+        if session == own.session:
+            return  # it lives, and will transfer
+        key = f"member/{own.owner}"
+        gone: Compare = Unchanged(key=key, revision=session) if session else Absent(key=key)
+        await self._move("takeover", resource, new, when=[unchanged, gone, self._mine()])
+
+    def _mine(self) -> Compare:
+        return Unchanged(key=f"member/{self.name}", revision=self._number)
+
+    async def _move(self, how: str, resource: str, new: OwnershipRecord, when: list[Compare]) -> None:
+        key, value = f"own/{resource}", _value(new)
+        distinct = list({compare.key: compare for compare in when}.values())
+        outcome = await self._store.commit(when=distinct, puts=[Put(key=key, value=value)])
+        if isinstance(outcome, Committed):
+            self._set(key, value, outcome.revision)
+            self._cover(how)
+        elif isinstance(outcome, Unknown | Refused):
+            self._unsure.add(resource)  # read back before anything else
+
+    async def _serve(self, resource: str, token: SinkToken) -> None:
+        accepted = await self._sink.write(resource, token, f"{self.name}.{self._number}")
+        self._cover("served" if accepted else "fenced off" if accepted is False else "served, perhaps")
+        if accepted is False:
+            self._unsure.add(resource)
+            self._drained.add((resource, token.epoch))
+
+
+def _value(own: OwnershipRecord | None) -> bytes:
+    """Make a value that is like no other, so that it can be recognised when it is read back."""
+    said: dict[str, object] = {"nonce": uuid4().hex[:12]}
+    if own is not None:
+        said |= {"owner": own.owner, "session": own.session, "epoch": own.epoch}
+    return json.dumps(said).encode()

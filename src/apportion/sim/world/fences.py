@@ -1,0 +1,138 @@
+"""Fences: while a world runs, clocks and random bytes are the world's, and what would leave it is refused.
+
+Promises: other threads of the program (a test runner's watchdog, say) see the machine as it is; all is put back at the
+end, also after an error. `random`, `secrets`, `uuid4` and `os.urandom` give seeded values.
+Refuses to pretend: what was imported by name before (`from time import time`), the clock of `datetime`, chance of
+extension modules and the order of sets of `str` cannot be fenced.
+"""
+
+import _posixsubprocess
+import _thread
+import os
+import random
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import process, synchronize
+from typing import Any, NoReturn, Protocol
+
+from apportion.sim.world.refusal import refuse
+from apportion.sim.world.waits import waits
+
+Fence = tuple[Any, str, Callable[..., Any]]
+
+
+class FencedWorld(Protocol):
+    """What the fences ask a world for."""
+
+    def elapsed(self) -> float:
+        """Return the elapsed seconds of the process that asks."""
+        ...
+
+    def wall(self) -> float:
+        """Return the wall clock of the process that asks, in seconds since 1970."""
+        ...
+
+    def random_bytes(self, size: int) -> bytes:
+        """Return seeded bytes."""
+        ...
+
+    def host(self) -> str:
+        """Return the name of the machine that the process which asks is on."""
+        ...
+
+
+@contextmanager
+def fenced(fences: Sequence[Fence], *, seed: str) -> Iterator[None]:
+    """Put up the fences for the calling thread, and take them down at the end."""
+    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in fences]
+    state = random.getstate()
+    here = threading.get_ident()
+    for (owner, name, replacement), (_, _, original) in zip(fences, originals, strict=True):
+        setattr(owner, name, _for_thread(here, replacement, original))
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        for owner, name, original in originals:
+            setattr(owner, name, original)
+
+
+def _for_thread(thread: int, replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    def _choose(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - whatever the fenced function takes and gives
+        chosen = replacement if threading.get_ident() == thread else original
+        return chosen(*args, **options)
+
+    return _choose
+
+
+def fences_of(source: FencedWorld) -> list[Fence]:
+    """Return what is put in the place of what: an owner, a name of its, and what stands there while a world runs."""
+
+    def _clock_gettime(clock: int) -> float:
+        return source.wall() if clock == time.CLOCK_REALTIME else source.elapsed()
+
+    strftime, asctime, seed = time.strftime, time.asctime, random.Random.seed
+    elapsed_clocks = ("monotonic", "perf_counter", "process_time", "thread_time")
+    return [
+        (time, "time", source.wall),
+        (time, "time_ns", lambda: int(source.wall() * 1e9)),
+        *((time, name, source.elapsed) for name in elapsed_clocks),
+        *((time, f"{name}_ns", lambda: int(source.elapsed() * 1e9)) for name in elapsed_clocks),
+        *((time, name, _at_wall(getattr(time, name), source)) for name in ("gmtime", "localtime", "ctime")),
+        (time, "strftime", lambda text, parts=None: strftime(text, time.localtime() if parts is None else parts)),
+        (time, "asctime", lambda parts=None: asctime(time.localtime() if parts is None else parts)),
+        (time, "clock_gettime", _clock_gettime),
+        (time, "clock_gettime_ns", lambda clock: int(_clock_gettime(clock) * 1e9)),
+        (os, "urandom", source.random_bytes),
+        (random, "_urandom", source.random_bytes),  # what SystemRandom, and by it `secrets`, asks
+        (random.Random, "seed", lambda self, a=None, version=2: seed(self, _said(a, source), version)),
+        (random, "seed", lambda a=None, version=2: seed(random._inst, _said(a, source), version)),
+        (socket, "gethostname", source.host),
+        (uuid, "uuid1", _refusal("uuid.uuid1", "uuid.uuid4")),
+        (time, "sleep", _refusal("time.sleep", "await asyncio.sleep(seconds)")),
+        *_of_other_processes(),
+        *_of_the_network(),
+        *waits(),
+    ]
+
+
+def _of_other_processes() -> Iterator[Fence]:
+    spawn, world = "World.spawn, which starts a process of this world", "World.kill, World.pause and World.terminate"
+    yield threading.Thread, "start", _refusal("a thread", "asyncio tasks")
+    yield _thread, "start_new_thread", _refusal("a thread", "asyncio tasks")
+    yield subprocess.Popen, "__init__", _refusal("a subprocess", spawn)
+    yield _posixsubprocess, "fork_exec", _refusal("a subprocess", spawn)
+    yield process.BaseProcess, "start", _refusal("a process of multiprocessing", spawn)
+    yield synchronize.SemLock, "__init__", _refusal("a lock of multiprocessing", "asyncio.Lock, or the store")
+    for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "execv", "execve", "_exit", "abort"):
+        yield os, name, _refusal(f"os.{name}", spawn)
+    for name in ("kill", "killpg"):
+        yield os, name, _refusal(f"os.{name}", world)
+
+
+def _of_the_network() -> Iterator[Fence]:
+    inside = "World.send and World.receive, or World.store"
+    yield socket.socket, "__init__", _refusal("a socket", inside)
+    for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
+        yield socket, name, _refusal(f"socket.{name}", inside)
+
+
+def _at_wall(convert: Callable[[float], object], source: FencedWorld) -> Callable[..., object]:
+    return lambda seconds=None: convert(source.wall() if seconds is None else seconds)
+
+
+def _said(seed: Any, source: FencedWorld) -> Any:  # noqa: ANN401 - whatever `random.seed` takes
+    return source.random_bytes(32) if seed is None else seed
+
+
+def _refusal(what: str, instead: str) -> Callable[..., Any]:
+    def _refuse(*args: object, **options: object) -> NoReturn:  # noqa: ARG001
+        refuse(what, instead)
+
+    return _refuse

@@ -1,0 +1,169 @@
+"""The loop: asyncio under virtual time, where a seed decides which of the callbacks that are ready runs next.
+
+Time stands still while anything can run, and then leaps to the next timer: an hour of waiting costs nothing, and the
+same seed gives the same run, in every process, unless what runs goes through a set of `str` (PYTHONHASHSEED orders it).
+A loop that has nothing left to wait for is a deadlock, and says so.
+
+Refuses: sockets, threads, subprocesses and signals, each with what to use instead. What asyncio does not ask its loop
+for (clocks, random bytes, bare sockets) is fenced by `fences`.
+Idea: the simulation of FoundationDB (C++), in the small.
+"""
+
+import asyncio
+from asyncio import base_events, events
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from heapq import heappop
+from random import Random
+from typing import Any, NoReturn
+
+from apportion.errors import ApportionError
+from apportion.sim.world.refusal import LeavesTheWorld, refuse
+
+Gate = Callable[[events.Handle], bool]
+
+
+class Deadlock(ApportionError):
+    """Everybody waits, and nothing is left that could happen."""
+
+    def __init__(self, now: float, waiting: list[str]) -> None:
+        shown = ", ".join(waiting[:5]) or "nobody"
+        super().__init__(
+            f"at {now:.3f} s of virtual time nothing is left to happen, while these still wait: {shown}.",
+            "Somebody awaits what nobody will ever set; a World with story=True tells what led there.",
+        )
+
+
+class SeededTask(asyncio.Task[Any]):
+    """A task whose place in a set does not hang on its address, so that `asyncio.wait` and task groups repeat.
+
+    `made_in` is the context that it runs in.
+    """
+
+    _number = 0
+    made_in: Context
+
+    def __hash__(self) -> int:
+        if not self._number:
+            loop = self.get_loop()
+            assert isinstance(loop, VirtualLoop)  # noqa: S101 - its task factory is the only one that makes these
+            loop.tasks += 1
+            self._number = loop.tasks
+        return self._number
+
+
+class VirtualLoop(base_events.BaseEventLoop):
+    """An event loop whose time is virtual and whose order is drawn from `order`.
+
+    `gate` is asked before a callback runs and may keep it (a paused process) or drop it (a dead one) by returning
+    False; `after_step` is told after each callback that did run, and `refused` of each use that a world refuses.
+    """
+
+    def __init__(
+        self, order: Random, *, gate: Gate = lambda _: True, after_step: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__()
+        self.refused: Callable[[LeavesTheWorld], None] = lambda _: None
+        self._ready: list[events.Handle] = []  # any of them may be next
+        self._order = order.random
+        self._gate = gate
+        self._after_step = after_step
+        self._now = 0.0
+        self.steps = 0
+        self.tasks = 0
+        self._at_steps: dict[int, Callable[[], object]] = {}
+        self.set_task_factory(_task)  # type: ignore[arg-type]  # the stubs lag behind `context`
+
+    def time(self) -> float:
+        """Return virtual seconds since the loop was made."""
+        return self._now
+
+    def at_step(self, step: int, callback: Callable[[], object]) -> None:
+        """Call something right after a step of the loop, counted as `steps` is: between two turns of whoever runs."""
+        self._at_steps[step] = callback
+
+    def wake(self, handles: list[events.Handle]) -> None:
+        """Make callbacks ready that the gate had kept."""
+        self._ready.extend(handles)
+
+    def _run_once(self) -> None:
+        if not self._ready:
+            self._leap()
+        ready = self._ready
+        index = int(self._order() * len(ready))
+        ready[index], ready[-1] = ready[-1], ready[index]
+        handle = ready.pop()
+        if handle.cancelled() or not self._gate(handle):
+            return
+        self.steps += 1
+        handle._run()
+        if self._at_steps and (callback := self._at_steps.pop(self.steps, None)) is not None:
+            callback()
+        self._after_step()
+
+    def _leap(self) -> None:
+        scheduled = self._scheduled  # type: ignore[attr-defined]  # the base loop's heap of timers
+        while scheduled and scheduled[0].cancelled():
+            self._due(scheduled)
+        if not scheduled:
+            raise Deadlock(self._now, sorted(_told(task) for task in asyncio.all_tasks(self)))
+        self._now = max(self._now, scheduled[0].when())
+        while scheduled and scheduled[0].when() <= self._now:
+            self._ready.append(self._due(scheduled))
+
+    @staticmethod
+    def _due(scheduled: list[events.TimerHandle]) -> events.TimerHandle:
+        timer = heappop(scheduled)
+        timer._scheduled = False  # type: ignore[attr-defined]
+        return timer
+
+    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
+        """Keep a cancelled timer in the heap until its time has come."""
+
+    def _process_events(self, event_list: list[object]) -> None:
+        """There is no selector, hence no events of one."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps in a system call who would have to be woken."""
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> events.Handle:
+        """Do as `call_soon`: there are no threads."""
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: object) -> NoReturn:  # noqa: ARG002
+        """Refuse: a thread would run in the machine's time."""
+        refuse("run_in_executor (a thread)", "the function itself, or make it async and await it")
+
+
+def _refusal(name: str, instead: str) -> Callable[..., NoReturn]:
+    def _refuse(self: VirtualLoop, *args: object, **options: object) -> NoReturn:  # noqa: ARG001
+        refuse(f"loop.{name}", instead)
+
+    return _refuse
+
+
+_SOCKETS = "World.send and World.receive, or the store that World.store returns"
+for _name in (
+    *("create_connection", "create_server", "create_unix_connection", "create_unix_server", "connect_accepted_socket"),
+    *("create_datagram_endpoint", "sock_connect", "sock_accept", "sock_recv", "sock_recv_into", "sock_sendall"),
+    *("sendfile", "sock_sendfile", "start_tls", "add_reader", "add_writer", "connect_read_pipe", "connect_write_pipe"),
+    *("getaddrinfo", "getnameinfo"),
+):
+    setattr(VirtualLoop, _name, _refusal(_name, _SOCKETS))
+for _name in ("subprocess_exec", "subprocess_shell"):
+    setattr(VirtualLoop, _name, _refusal(_name, "World.spawn, which starts a process of this world"))
+setattr(VirtualLoop, "add_signal_handler", _refusal("add_signal_handler", "World.kill and World.pause"))  # noqa: B010
+
+
+def _task(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:  # noqa: ANN401
+    context: Context = options.pop("context", None) or copy_context()
+    task = SeededTask(coroutine, loop=loop, context=context, **options)
+    task.made_in = context
+    return task
+
+
+def _told(task: asyncio.Task[Any]) -> str:
+    coroutine = task.get_coro()
+    return getattr(coroutine, "__qualname__", "a task")

@@ -1,0 +1,197 @@
+"""Machines of a world: what `apportion.open_group` and its like find there in the place of a thread, a clock, a store.
+
+So what runs in production runs in a world as it is: the shipped groups, elections, tables and stores, on the loop and
+the clock of their process, and on the world's one store, whatever URL they name.
+
+Promises: when work begins and ends on what a group holds is told to the world, which holds it against the invariants
+of groups. Refuses: calls of `apportion.sync`, which wait in a thread, a second store, and calls outside of a process.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from apportion.model.epoch import FencingToken
+from apportion.runtime.clock import Clock
+from apportion.runtime.endings import begun, to_its_end
+from apportion.runtime.simulated import Machine, Undo
+from apportion.runtime.thread_call import Call
+from apportion.sim.facts import Entered, Fact, Left
+from apportion.sim.invariants.store import Checker, Invariant
+from apportion.sim.world.refusal import refuse
+from apportion.stores import CoordinationStore
+
+Result = TypeVar("Result")
+
+
+class Place(Protocol):
+    """What machines ask their world for."""
+
+    checker: Checker
+
+    @property
+    def now(self) -> float:
+        """The true time."""
+        ...
+
+    def store(self, name: str) -> CoordinationStore:
+        """Return a new handle for a process."""
+        ...
+
+    def clock(self, name: str) -> Clock:
+        """Return the clock of a process."""
+        ...
+
+    def record(self, fact: Fact) -> None:
+        """Take a fact."""
+        ...
+
+
+class WorldMachine(Machine, Protocol):
+    """A machine of a world, from which the store of that world is reached."""
+
+    async def connect(self, url: str) -> CoordinationStore:
+        """Return a new handle of the store that a URL stands for, with every guarantee."""
+        ...
+
+
+class Machines:
+    """The machines of one world, whose processes meet in one store; `held` is held once one of them has opened it."""
+
+    def __init__(self, world: Place, *, number: Callable[[], int], held: Iterable[type[Invariant]]) -> None:
+        self._world, self._number, self._held = world, number, tuple(held)
+        self._url = ""
+
+    def machine(self, process: str) -> WorldMachine:
+        """Return the machine of one life of a process."""
+        return _Machine(process, self._world, number=self._number, opened=self._opened)
+
+    def _opened(self, url: str) -> None:
+        if self._url not in ("", url):
+            refuse(f"a second store, {url},", f"one URL for all in a world; this one has {self._url}")
+        if not self._url:
+            self._world.checker.hold(self._held)
+        self._url = url
+
+
+class _Machine:
+    """See `Machine`."""
+
+    runs = True
+
+    def __init__(self, process: str, world: Place, *, number: Callable[[], int], opened: Callable[[str], None]) -> None:
+        self.clock = world.clock(process)
+        self.shared: dict[object, Any] = {}
+        self.leaving: dict[object, Callable[[], None]] = {}
+        self._process, self._world, self._number, self._opened = process, world, number, opened
+        self._numbers: dict[object, int] = {}
+
+    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
+        """See `Runner`: as by a thread, whose work goes on for a turn or two when its caller was cancelled."""
+        return await Call(_loop(work), work, undo).heard()
+
+    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
+        """Refuse: whoever waits without a loop would keep the whole world waiting."""
+        work.close()
+        refuse("a call of apportion.sync (it waits in a thread)", "the same call of apportion, awaited")
+
+    async def finish(self, work: Coroutine[object, object, None]) -> None:
+        """See `Runner`."""
+        _loop(work)
+        await to_its_end(work)
+
+    def wait_finished(self, work: Coroutine[object, object, None]) -> None:
+        """Refuse, as `wait` does."""
+        self.wait(work)
+
+    def send(self, work: Coroutine[object, object, None]) -> None:
+        """See `Runner`."""
+        begun(work)
+
+    async def connect(self, url: str) -> CoordinationStore:
+        """See `WorldMachine`."""
+        self._opened(url)
+        return self._world.store(self._process)
+
+    def entered(self, work: object, token: FencingToken, since: float) -> None:
+        """See `Observer`."""
+        self._numbers[work] = number = self._number()
+        self._world.record(
+            Entered(
+                at=self._world.now,
+                hold=number,
+                process=self._process,
+                resource=token.resource,
+                holder=token.holder,
+                incarnation=token.incarnation,
+                epoch=token.epoch,
+                since=since,
+            )
+        )
+
+    def left(self, work: object) -> None:
+        """See `Observer`."""
+        self._world.record(Left(at=self._world.now, hold=self._numbers.pop(work)))
+
+
+class _Nowhere:
+    """Where code of a world is that no process runs: nothing can be opened there."""
+
+    runs = True
+    shared: dict[object, Any] = {}  # noqa: RUF012 - nothing is ever put into it
+    leaving: dict[object, Callable[[], None]] = {}  # noqa: RUF012
+
+    @property
+    def clock(self) -> Clock:
+        """Refuse."""
+        _refuse()
+
+    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    async def finish(self, work: Coroutine[object, object, None]) -> None:
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    def wait_finished(self, work: Coroutine[object, object, None]) -> None:
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    def send(self, work: Coroutine[object, object, None]) -> None:
+        """Refuse."""
+        work.close()
+        _refuse()
+
+    async def connect(self, url: str) -> CoordinationStore:  # noqa: ARG002
+        """Refuse."""
+        _refuse()
+
+    def entered(self, work: object, token: FencingToken, since: float) -> None:
+        """Nothing is held here."""
+
+    def left(self, work: object) -> None:
+        """Nothing is held here."""
+
+
+def _loop(work: Coroutine[object, object, object]) -> asyncio.AbstractEventLoop:
+    loop = asyncio._get_running_loop()
+    if loop is None:  # a `finally` at the end of the world
+        work.close()
+        _refuse()
+    return loop
+
+
+def _refuse() -> NoReturn:
+    refuse("what apportion opens outside of every process", "World.spawn(name, ...), and open it there")
+
+
+NOWHERE = _Nowhere()

@@ -1,0 +1,263 @@
+"""The nemesis: what goes wrong in one seed, and when.
+
+Each seed draws a random part of all kinds of faults, each at a random rate (swarm testing): a world in which everything
+fails a little is one world, and hides what only shows when one thing fails much.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING
+
+from apportion.errors import ApportionError
+from apportion.sim.world.losses import Way
+from apportion.sim.world.network import FAIR, STORE, Weather
+from apportion.sim.world.troubles import Odds
+from apportion.stores import Put, Unchanged
+
+if TYPE_CHECKING:
+    from apportion.sim.world.world import World
+
+VANDAL = "(vandal)"  # who damages records; names in brackets are of nobody who takes part
+Start = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """The faults of one seed: the network's weather, the store's odds, and the blows that fall every so often."""
+
+    weather: Weather
+    odds: Odds
+    blows: tuple[str, ...]
+    pause_seconds: float
+
+    @staticmethod
+    def drawn(seed: int, *, blows: Iterable[str] | None = None) -> "Mix":
+        """Draw the mix of a seed, with its blows out of these, or out of all that come without being asked for."""
+        draw = Random(f"{seed} mix")  # noqa: S311 - it must repeat
+        weather = Weather(
+            most_seconds=draw.choice([0.002, 0.01, 0.05]),
+            lost=_ratio(draw, 0.1),
+            duplicated=_ratio(draw, 0.2),
+            reordered=_ratio(draw, 0.2),
+            late=_ratio(draw, 0.1),
+        )
+        odds = Odds(
+            stale_scan=_ratio(draw, 0.5),
+            watch_gap=_ratio(draw, 0.05),
+            watch_silent=_ratio(draw, 0.1),
+            sync_error=_ratio(draw, 0.1),
+            cancelled=_ratio(draw, 0.5),
+        )
+        among = [name for name in BLOWS if name not in _ASKED_FOR] if blows is None else blows
+        drawn = tuple(name for name in among if draw.random() < 0.4)
+        return Mix(weather=weather, odds=odds, blows=drawn, pause_seconds=draw.uniform(0.3, 2.0))
+
+
+def _ratio(draw: Random, most: float) -> float:
+    enabled, ratio = draw.random() < 0.5, draw.uniform(0, most)
+    return ratio if enabled else 0.0
+
+
+class Nemesis:
+    """Lets the faults of a mix loose upon a world; `start` starts a process anew that was killed."""
+
+    def __init__(self, world: "World", mix: Mix, *, start: Start) -> None:
+        self.world = world
+        self.mix = mix
+        self.start = start
+        self.draw = world.draws("nemesis")
+        self.copies: list[object] = []
+        self.down: list[str] = []
+
+    async def rage(self, until: float) -> None:
+        """Do harm up to a true time."""
+        world = self.world
+        world.network.weather, world.troubles.odds = self.mix.weather, self.mix.odds
+        copying = asyncio.create_task(self._copy())
+        while world.now < until:
+            await asyncio.sleep(min(self.draw.expovariate(1 / self.mix.pause_seconds), max(0.0, until - world.now)))
+            if self.mix.blows and world.now < until:
+                name = self.draw.choice(self.mix.blows)
+                await BLOWS[name](self)
+        copying.cancel()
+
+    def rest(self) -> None:
+        """Mend everything, and start what is down."""
+        world, troubles = self.world, self.world.troubles
+        world.network.weather = FAIR
+        world.network.heal()
+        troubles.mend()
+        world.processes.resume_all()
+        for name in self.down:
+            self.start(name)
+        self.down.clear()
+
+    def victim(self) -> str:
+        """Draw a process."""
+        return self.draw.choice(self.running)
+
+    @property
+    def running(self) -> list[str]:
+        """The processes that take part and are not dead, sorted."""
+        return [name for name in self.world.processes.names if not name.startswith("(")]
+
+    async def _copy(self) -> None:
+        while True:
+            self.copies.append(self.world.backing.save())
+            await asyncio.sleep(1.0)
+
+
+async def _pause(nemesis: Nemesis) -> None:
+    name, seconds = nemesis.victim(), nemesis.draw.uniform(0.1, 6.0)
+    if nemesis.world.trace.inject("pause", name):
+        nemesis.world.pause(name, seconds)
+
+
+async def _kill(nemesis: Nemesis) -> None:
+    name, seconds = nemesis.victim(), nemesis.draw.uniform(0.1, 5.0)
+    if len(nemesis.running) < 2 or not nemesis.world.trace.inject("kill", name):
+        return
+    nemesis.world.kill(name)
+    nemesis.down.append(name)
+    await asyncio.sleep(seconds / 4)
+    nemesis.start(name)
+    nemesis.down.remove(name)
+
+
+async def _partition(nemesis: Nemesis) -> None:
+    name, seconds = nemesis.victim(), nemesis.draw.uniform(0.5, 6.0)
+    if nemesis.world.trace.inject("partition", name):
+        nemesis.world.partition(name, STORE, seconds)
+
+
+async def _one_way(nemesis: Nemesis) -> None:
+    link, seconds = [nemesis.victim(), STORE], nemesis.draw.uniform(0.5, 6.0)
+    nemesis.draw.shuffle(link)
+    if nemesis.world.trace.inject("one-way partition", ">".join(link)):
+        nemesis.world.partition(link[0], link[1], seconds, one_way=True)
+
+
+async def _clog(nemesis: Nemesis) -> None:
+    link, seconds = [nemesis.victim(), STORE], nemesis.draw.uniform(0.2, 3.0)
+    nemesis.draw.shuffle(link)
+    if nemesis.world.trace.inject("clogged link", ">".join(link)):
+        nemesis.world.network.clog(link[0], link[1], seconds)
+
+
+async def _swizzle(nemesis: Nemesis) -> None:
+    """Clog the links of some processes one after another, and free them in another order."""
+    running = nemesis.running
+    names = nemesis.draw.sample(running, nemesis.draw.randint(1, len(running)))
+    if not nemesis.world.trace.inject("swizzle", ",".join(names)):
+        return
+    for name in names:
+        nemesis.world.network.partition(name, STORE, 10.0)
+        await asyncio.sleep(nemesis.draw.uniform(0, 0.3))
+    nemesis.draw.shuffle(names)
+    for name in names:
+        nemesis.world.network.heal([(name, STORE), (STORE, name)])
+        await asyncio.sleep(nemesis.draw.uniform(0, 0.3))
+
+
+async def _away(nemesis: Nemesis) -> None:
+    world, seconds = nemesis.world, nemesis.draw.uniform(0.2, 4.0)
+    if world.trace.inject("store away", f"{seconds:.3f} s"):
+        world.troubles.away_until = world.now + seconds
+
+
+async def _crash(nemesis: Nemesis) -> None:
+    """Lose what was not synced: this world's store syncs once a second, and says so by another incarnation."""
+    if nemesis.copies and nemesis.world.trace.inject("store crash", "to its last sync"):
+        await _away(nemesis)
+        nemesis.world.restore(nemesis.copies[-1], "crashes and loses its last second")
+
+
+async def _restore(nemesis: Nemesis) -> None:
+    copy = nemesis.draw.randrange(len(nemesis.copies)) if nemesis.copies else 0
+    if nemesis.copies and nemesis.world.trace.inject("store restore", f"copy {copy}"):
+        nemesis.world.restore(nemesis.copies[copy], "is restored from an old copy")
+
+
+async def _full(nemesis: Nemesis) -> None:
+    world, seconds = nemesis.world, nemesis.draw.uniform(0.5, 4.0)
+    if world.trace.inject("disk full", f"{seconds:.3f} s"):
+        world.troubles.full_until = world.now + seconds
+
+
+async def _compact(nemesis: Nemesis) -> None:
+    if nemesis.world.trace.inject("compaction", ""):
+        nemesis.world.backing.compact()
+
+
+async def _rearm(nemesis: Nemesis) -> None:
+    if nemesis.world.trace.inject("store restart", "leases begin again"):
+        await _away(nemesis)
+        nemesis.world.backing.rearm()
+
+
+async def _step_wall(nemesis: Nemesis) -> None:
+    name, seconds = nemesis.victim(), nemesis.draw.uniform(-7200, 7200)
+    if nemesis.world.trace.inject("wall clock step", name):
+        nemesis.world.processes.known(name).wall_offset += seconds
+
+
+async def _lose(nemesis: Nemesis) -> None:
+    """Lose one of the next commits of a process; it is counted when that commit is sent."""
+    way = nemesis.draw.choice(list(Way))
+    nemesis.world.troubles.losses.lose(nemesis.draw.randint(1, 4), way, process=nemesis.victim())
+
+
+async def _deny(nemesis: Nemesis) -> None:
+    world, seconds = nemesis.world, nemesis.draw.uniform(0.2, 4.0)
+    name = None if nemesis.draw.random() < 0.5 else nemesis.victim()
+    if world.trace.inject("store denied", "all" if name is None else name):
+        world.troubles.deny(name, world.now + seconds)
+
+
+async def _silence(nemesis: Nemesis) -> None:
+    world, name = nemesis.world, nemesis.victim()
+    way = nemesis.draw.choice([Way.REQUEST, Way.REPLY])
+    if world.trace.inject("connection silent", f"{name} loses {way.value}"):
+        world.troubles.silence(name, world.now, way)
+
+
+async def _damage(nemesis: Nemesis) -> None:
+    """Write something that cannot be right over a record, as somebody who should not have."""
+    world, draw = nemesis.world, nemesis.draw
+    items = [item for key, item in sorted(world.checker.history.items.items()) if key.startswith("live/")]
+    if not items:
+        return
+    item = draw.choice(items)
+    values = [b"", b"{}", b"\xff\x00", b"[" * 9_999, item.value[: len(item.value) // 2]]
+    values += [other.value for other in items if other.key.split("/")[2] != item.key.split("/")[2]]
+    if world.trace.inject("damaged record", item.key):
+        put = Put(key=item.key, value=draw.choice(values), lease=draw.choice([None, item.lease]))
+        store = world.store(VANDAL)
+        with suppress(ApportionError):  # it comes too late, or the store is away
+            await store.scan("group/")
+            await store.commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])
+
+
+BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
+    "pause": _pause,
+    "kill": _kill,
+    "partition": _partition,
+    "one-way partition": _one_way,
+    "clogged link": _clog,
+    "swizzle": _swizzle,
+    "store away": _away,
+    "store crash": _crash,
+    "store restore": _restore,
+    "disk full": _full,
+    "compaction": _compact,
+    "store restart": _rearm,
+    "wall clock step": _step_wall,
+    "lost commit": _lose,
+    "store denied": _deny,
+    "connection silent": _silence,
+    "damaged record": _damage,
+}
+_ASKED_FOR = frozenset({"damaged record"})

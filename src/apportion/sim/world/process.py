@@ -1,0 +1,209 @@
+"""Processes of a world: which one runs now, and what becomes of its callbacks while it is paused or after its death.
+
+A process is a name and a context variable: whatever its first coroutine starts inherits it. Nothing of a dead process
+runs ever again, not even a `finally`: what it left behind is kept until the world ends, and thrown away then.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
+from enum import Enum
+from random import Random
+from typing import Any
+
+from apportion.errors import UnknownOption
+from apportion.runtime.simulated import MACHINE
+from apportion.sim.world.loop import VirtualLoop
+from apportion.sim.world.machine import NOWHERE, WorldMachine
+from apportion.stores.catalog import CONNECT_HERE
+
+CURRENT: "ContextVar[Process | None]" = ContextVar("process", default=None)
+OUTSIDE = "(outside)"
+BEGIN_OF_TIME = 1_700_000_000.0
+_MOST_WAITS = 20
+_SLOWEST, _FASTEST = 0.998, 1.002  # rates of elapsed clocks
+
+
+class ProcessState(Enum):
+    """How a process is."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    DEAD = "dead"
+
+
+class Process:
+    """One life of a named process, with what its clocks differ by from the true time."""
+
+    def __init__(self, name: str, *, draw: Random) -> None:
+        self.name = name
+        self.wall_offset = draw.uniform(-300, 300)
+        self.rate = draw.uniform(_SLOWEST, _FASTEST)
+        self.boot_seconds = draw.uniform(0, 1e6)
+        self.state = ProcessState.RUNNING
+        self.pauses = 0
+        self.held: list[asyncio.Handle] = []
+        self.mail: asyncio.Queue[object] = asyncio.Queue()
+        self.machine: WorldMachine = NOWHERE
+
+    @property
+    def lives(self) -> bool:
+        """Whether it was not killed."""
+        return self.state is not ProcessState.DEAD
+
+    def context(self) -> Context:
+        """Return a context in which this process is the current one."""
+        context = copy_context()
+        context.run(CURRENT.set, self)
+        context.run(MACHINE.set, self.machine)
+        context.run(CONNECT_HERE.set, self.machine.connect)
+        return context
+
+
+class TrueClock:
+    """The clock of the world itself, by which a store ends leases."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def elapsed(self) -> float:
+        """See `Clock`."""
+        return self._loop.time()
+
+
+class ProcessClock:
+    """The elapsed clock of one process: since its own start of the machine, and a little fast or slow."""
+
+    def __init__(self, loop: VirtualLoop, process: Process) -> None:
+        self._loop = loop
+        self._process = process
+
+    def elapsed(self) -> float:
+        """See `Clock`."""
+        return self._process.boot_seconds + self._loop.time() * self._process.rate
+
+
+class Processes:
+    """All processes of a world."""
+
+    def __init__(self, loop: VirtualLoop, draw: Random) -> None:
+        self._loop = loop
+        self._draw = draw
+        self._of_name: dict[str, Process] = {}
+        self._graves: list[asyncio.Task[Any]] = []
+
+    @property
+    def names(self) -> list[str]:
+        """The processes that are not dead, sorted."""
+        return sorted(name for name, process in self._of_name.items() if process.state is not ProcessState.DEAD)
+
+    def ever(self) -> frozenset[str]:
+        """Return the names of all processes, also of those that are dead."""
+        return frozenset(self._of_name)
+
+    def living(self, name: str) -> Process:
+        """Return the process of that name, a new one if there is none that lives."""
+        process = self._of_name.get(name)
+        if process is None or process.state is ProcessState.DEAD:
+            process = self._of_name[name] = Process(name, draw=self._draw)
+        return process
+
+    def known(self, name: str) -> Process:
+        """Return the latest process of that name; `UnknownOption` when there never was one."""
+        if name not in self._of_name:
+            raise UnknownOption("process", name, self._of_name)
+        return self._of_name[name]
+
+    def pause(self, name: str, seconds: float) -> None:
+        """Hold all callbacks of a process for some time."""
+        process = self.known(name)
+        if process.state is not ProcessState.DEAD:
+            process.state = ProcessState.PAUSED
+            process.pauses += 1
+            self._loop.call_later(seconds, self._resume, process, context=outside())
+
+    def resume_all(self) -> None:
+        """End all pauses."""
+        for process in self._of_name.values():
+            while process.state is ProcessState.PAUSED:
+                self._resume(process)
+
+    def kill(self, name: str) -> None:
+        """Drop all callbacks of a process for ever, and keep its tasks so that none is collected and runs on."""
+        process = self.known(name)
+        self._graves.extend(asyncio.all_tasks(self._loop))
+        process.state = ProcessState.DEAD
+        process.held.clear()
+
+    def deliver(self, name: str, message: object) -> None:
+        """Put a message into the mail of a process, if it lives."""
+        if name in self.names:
+            self.known(name).mail.put_nowait(message)
+
+    def bury(self) -> None:
+        """Close the loop, and throw away what still waits: what a `finally` does then concerns nobody."""
+        left = {*asyncio.all_tasks(self._loop), *self._graves}
+        self._graves.clear()
+        self._loop.close()
+        for task in left:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine = task.get_coro()
+            for _ in range(_MOST_WAITS):
+                if getattr(coroutine, "cr_frame", None) is not None:
+                    with suppress(Exception):
+                        outside().run(coroutine.close)
+
+    def _resume(self, process: Process) -> None:
+        process.pauses -= 1
+        if process.pauses <= 0 and process.state is ProcessState.PAUSED:
+            process.state, process.pauses = ProcessState.RUNNING, 0
+            self._loop.wake(process.held)
+            process.held = []
+
+
+class Senses:
+    """What the process that runs sees of time and chance; for the fences."""
+
+    def __init__(self, loop: VirtualLoop, draw: Random) -> None:
+        self._loop = loop
+        self.random_bytes: Callable[[int], bytes] = draw.randbytes
+
+    def elapsed(self) -> float:
+        """Return elapsed seconds."""
+        process = CURRENT.get()
+        return self._loop.time() if process is None else ProcessClock(self._loop, process).elapsed()
+
+    def wall(self) -> float:
+        """Return seconds since 1970, as far as the process knows."""
+        process = CURRENT.get()
+        return BEGIN_OF_TIME + self._loop.time() + (0.0 if process is None else process.wall_offset)
+
+    def host(self) -> str:
+        """Return the name of the machine, which is that of the process."""
+        return running_name()
+
+
+def gate(handle: asyncio.Handle) -> bool:
+    """Return whether a callback may run now; keep it while its process is paused, drop it after its death."""
+    process = handle._context.get(CURRENT)  # type: ignore[attr-defined]
+    if process is None or process.state is ProcessState.RUNNING:
+        return True
+    if process.state is ProcessState.PAUSED:
+        process.held.append(handle)
+    return False
+
+
+def outside() -> Context:
+    """Return a context in which no process is the current one: what runs in it outlives the one that began it."""
+    context = copy_context()
+    context.run(CURRENT.set, None)
+    context.run(MACHINE.set, NOWHERE)
+    context.run(CONNECT_HERE.set, NOWHERE.connect)
+    return context
+
+
+def running_name() -> str:
+    """Return the name of the process that runs now."""
+    process = CURRENT.get()
+    return OUTSIDE if process is None else process.name

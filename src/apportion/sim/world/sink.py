@@ -1,0 +1,113 @@
+"""A guarded sink: what members write to in a world. It keeps the highest token of each resource and refuses older ones.
+
+It looks at the token alone: that no two sessions ever write under one is for the store to bring about, and for an
+invariant to judge. A write travels like any message: it may come late, or when its sender is long dead.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from apportion import guards
+from apportion.errors import Fenced, StoreUnavailable
+from apportion.model.epoch import FencingToken
+from apportion.sim.facts import Writing, Wrote
+from apportion.sim.world.process import outside, running_name
+from apportion.sim.world.world import World
+
+SINK = "sink"
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class SinkToken:
+    """A fencing token: incarnation of the store, then epoch of the ownership record."""
+
+    incarnation: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Write:
+    resource: str
+    token: SinkToken
+    holder: str
+    values: tuple[object, ...] = ()
+
+
+class Sink:
+    """Resources that are written under tokens.
+
+    `rows` are the values that were written to each, in the order in which they came; `refused` those that were not.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        world.network.places.add(SINK)
+        self.accepted: dict[str, tuple[SinkToken, str, float]] = {}
+        self.rows: dict[str, list[object]] = {}
+        self.refused: dict[str, list[object]] = {}
+
+    async def put(self, token: FencingToken, value: object) -> None:
+        """Write a value under a token of `open_group`, as a guarded database does.
+
+        `Fenced` when a newer token came before: nothing was written. `StoreUnavailable` when no reply came: it may have
+        been, or may be yet.
+        """
+        guards.note(token)
+        shown = SinkToken(incarnation=token.incarnation, epoch=token.epoch)
+        self._world.record(
+            Writing(
+                at=self._world.now,
+                process=running_name(),
+                resource=token.resource,
+                holder=token.holder,
+                incarnation=token.incarnation,
+                epoch=token.epoch,
+            )
+        )
+        write = _Write(resource=token.resource, token=shown, holder=token.holder, values=(value,))
+        accepted = await self._sent(write)
+        if accepted is None:
+            raise StoreUnavailable("the sink", "no reply came", "It may have been written. Write it again.")
+        if not accepted:
+            newer = self.accepted[token.resource][0]
+            raise Fenced(token.resource, token, f"{newer.incarnation}:{newer.epoch}")
+
+    async def write(self, resource: str, token: SinkToken, holder: str) -> bool | None:
+        """Write; return whether it was accepted, or None when no reply came."""
+        return await self._sent(_Write(resource=resource, token=token, holder=holder))
+
+    async def _sent(self, write: _Write) -> bool | None:
+        loop = asyncio.get_running_loop()
+        network, me = self._world.network, running_name()
+        reply: asyncio.Future[bool | None] = loop.create_future()
+        for delay in network.journeys(me, SINK)[:1]:
+            loop.call_later(delay, self._arrive, me, write, reply, context=outside())
+        timer = loop.call_later(1.0, _finish, reply, None)
+        try:
+            return await reply
+        finally:
+            timer.cancel()
+
+    def _arrive(self, sender: str, write: _Write, reply: "asyncio.Future[bool | None]") -> None:
+        before, token = self.accepted.get(write.resource), write.token
+        accepted = before is None or token >= before[0]
+        (self.rows if accepted else self.refused).setdefault(write.resource, []).extend(write.values)
+        if accepted:
+            world = self._world
+            self.accepted[write.resource] = (token, write.holder, world.now)
+            world.record(
+                Wrote(
+                    at=world.now,
+                    resource=write.resource,
+                    holder=write.holder,
+                    incarnation=token.incarnation,
+                    epoch=token.epoch,
+                )
+            )
+        for delay in self._world.network.journeys(SINK, sender)[:1]:
+            asyncio.get_running_loop().call_later(delay, _finish, reply, accepted, context=outside())
+
+
+def _finish(reply: "asyncio.Future[bool | None]", result: bool | None) -> None:
+    if not reply.done():
+        reply.set_result(result)

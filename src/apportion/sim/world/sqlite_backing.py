@@ -1,0 +1,168 @@
+"""The SQLite store under a world: the shipped store with its reaper, on a file of its own that an observer reads."""
+
+import random
+import sqlite3
+import tempfile
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from apportion.errors import InvariantBroken
+from apportion.runtime.clock import Clock
+from apportion.sim.facts import Began, Changed, Fact
+from apportion.sim.world.backings import NAMESPACE
+from apportion.stores import CoordinationStore, Item
+from apportion.stores.requests import Space
+from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite.connection import Connection, SqliteRows, Value, open_sqlite
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.migrations import statements
+from apportion.stores.sqlite.shared_file import SharedFile
+from apportion.stores.sqlite.store import connected
+
+Result = TypeVar("Result")
+_FAST = Path("/dev/shm")  # noqa: S108 - a directory of ours is made in it
+_BUSY_RATIO = 0.1
+_HISTORY = "SELECT revision, key, value, lease FROM event WHERE revision > ? ORDER BY revision, key"
+_ITEMS = "SELECT key, value, revision, lease FROM item ORDER BY key"
+
+
+class Contended:
+    """A connection that finds the lock held now and then, as if another process were just writing."""
+
+    def __init__(self, connection: Connection, is_busy: Callable[[], bool]) -> None:
+        self._connection = connection
+        self._is_busy = is_busy
+        self.close = connection.close
+
+    @property
+    def in_transaction(self) -> bool:
+        """See `Connection`."""
+        return self._connection.in_transaction
+
+    def execute(self, statement: str, values: Sequence[Value] = (), /) -> SqliteRows:
+        """See `Connection`."""
+        if statement == "BEGIN IMMEDIATE" and self._is_busy():
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return self._connection.execute(statement, values)
+
+
+class SqliteBacking:
+    """A file that handles of the shipped store use, and a connection that looks at it after every step."""
+
+    def __init__(self, clock: Clock, now: Callable[[], float]) -> None:  # noqa: ARG002 - the reapers have their own
+        self.incarnation = 1
+        self._now = now
+        self._space = Space(NAMESPACE)
+        self._directory = tempfile.TemporaryDirectory(dir=_FAST if _FAST.is_dir() else None, prefix="apportion-sim-")
+        self._path = Path(self._directory.name) / "store.db"
+        self._observer = sqlite3.connect(self._path, timeout=0, isolation_level=None)
+        self._observer.execute("PRAGMA journal_mode=WAL")
+        for statement in statements(since=0):
+            self._observer.execute(statement)
+        self._name_life()
+        self._connecting = False
+        self._version = 0
+        self._revision = -1
+        self._items: dict[str, Item] = {}
+        self._files: list[SqliteFile] = []
+
+    def handle(self, clock: Clock) -> CoordinationStore:
+        """See `Backing`."""
+        file = SqliteFile(self._path, "sqlite:///store.db", clock, opener=self._open)
+        self._files.append(file)
+        self._connecting = True
+        handle = _at_once(connected(SharedFile(file, clock), NAMESPACE))
+        self._connecting = False
+        return handle
+
+    def look(self) -> list[Fact]:
+        """See `Backing`."""
+        if self._revision < 0:
+            return [self._began()]
+        version = self._observer.execute("PRAGMA data_version").fetchone()[0]
+        if version == self._version:
+            return []
+        self._version = version
+        items = self._read()
+        changes: dict[int, list[tuple[str, Item | None]]] = {}
+        for revision, key, value, lease in self._observer.execute(_HISTORY, (self._revision,)):
+            text = self._space.text(key)
+            item = None if value is None else Item(key=text, value=value, revision=revision, lease=lease)
+            self._items.pop(text, None)
+            if item is not None:
+                self._items[text] = item
+            changes.setdefault(revision, []).append((text, item))
+        keys = sorted({*items, *self._items})
+        untold = [(key, items.get(key)) for key in keys if items.get(key) != self._items.get(key)]
+        self._items = items
+        self._revision = ledger.state(self._observer).revision
+        facts: list[Fact] = [self._changed(revision, each) for revision, each in changes.items()]
+        return [*facts, self._changed(self._revision, untold)] if untold else facts
+
+    def save(self) -> object:
+        """See `Backing`."""
+        copy = sqlite3.connect(":memory:")
+        self._observer.backup(copy)
+        return copy
+
+    def restore(self, copy: object) -> None:
+        """See `Backing`. What was kept is written over the file, and then said to be another life of it."""
+        assert isinstance(copy, sqlite3.Connection)  # noqa: S101 - it comes from `save`
+        self.incarnation += 1
+        copy.backup(self._observer)
+        self._name_life()
+        self._revision = -1
+
+    def compact(self) -> None:
+        """See `Backing`."""
+        ledger.forget(self._observer, ledger.state(self._observer).revision)
+
+    def rearm(self) -> None:
+        """See `Backing`."""
+        self._observer.execute("UPDATE lease SET renewals = renewals + 1")
+
+    def close(self) -> None:
+        """See `Backing`."""
+        for file in self._files:
+            file.close()
+        self._observer.close()
+        self._directory.cleanup()
+
+    def _open(self, path: Path) -> Connection:
+        return Contended(open_sqlite(path), lambda: not self._connecting and random.random() < _BUSY_RATIO)  # noqa: S311
+
+    def _name_life(self) -> None:
+        """Number the lives from one: what the file says by itself is the machine's time."""
+        self._observer.execute("UPDATE meta SET incarnation = ?", (self.incarnation,))
+
+    def _read(self) -> dict[str, Item]:
+        rows = self._observer.execute(_ITEMS).fetchall()
+        items = (
+            Item(key=self._space.text(key), value=value, revision=at, lease=lease) for key, value, at, lease in rows
+        )
+        return {item.key: item for item in items}
+
+    def _began(self) -> Began:
+        self._items = self._read()
+        self._revision = ledger.state(self._observer).revision
+        self._version = self._observer.execute("PRAGMA data_version").fetchone()[0]
+        return Began(
+            at=self._now(), incarnation=self.incarnation, revision=self._revision, items=tuple(self._items.values())
+        )
+
+    def _changed(self, revision: int, items: list[tuple[str, Item | None]]) -> Changed:
+        return Changed(at=self._now(), incarnation=self.incarnation, revision=revision, items=tuple(items))
+
+
+def _at_once(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run what waits for nothing: in a world all transactions are over when a step is."""
+    try:
+        while coroutine.send(None) is None:
+            pass  # it lets others run first, and there are none
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    raise InvariantBroken("the store waits for a lock that nobody in this world can hold")

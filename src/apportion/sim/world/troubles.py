@@ -1,0 +1,139 @@
+"""Troubles: what is wrong with a world's store now, for all of its handles."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from apportion.sim.facts import Fact
+from apportion.sim.world.losses import Losses, Way
+from apportion.sim.world.network import Network
+from apportion.sim.world.process import outside
+from apportion.sim.world.trace import Trace
+from apportion.stores import Scan
+
+REPLY_SECONDS = 1.5  # how long a caller waits before it gives up, while its time to live is not known
+_REPLIES_PER_TTL = 4
+_SHORT_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odds:
+    """The ratio of calls that something happens to at the store itself, not on the way.
+
+    `cancelled` is the ratio of members whose caller gives them up at some turn of the loop.
+    """
+
+    stale_scan: float = 0.0
+    watch_gap: float = 0.0
+    watch_silent: float = 0.0
+    sync_error: float = 0.0
+    cancelled: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """The connections that a process had at a time carry no more requests to the store, or no more replies back."""
+
+    at: float
+    way: Way
+
+
+class Troubles:
+    """What is wrong with one store now, for all of its handles."""
+
+    def __init__(self, draw: Random, network: Network, trace: Trace, *, record: Callable[[Fact], None]) -> None:
+        self.draw, self.network, self.trace, self.record = draw, network, trace, record
+        self.odds = Odds()
+        self.losses = Losses(trace.inject)
+        self.life = 1
+        self.wave = 1  # of connections: what is under way ends with its wave, also where no life of the store does
+        self.away_until = 0.0
+        self.full_until = 0.0
+        self.calls = 0
+        self.open_handles: Counter[str] = Counter()
+        self._denied_until: dict[str | None, float] = {}
+        self._silences: dict[str, Silence] = {}
+        self._ttl_seconds: dict[str, float] = {}
+        self._serving: set[asyncio.Task[None]] = set()
+        self._late: dict[asyncio.Future[None], None] = {}  # in the order in which they began
+        self.recent: dict[str, deque[tuple[int, Scan]]] = {}
+
+    def happens(self, ratio: float, kind: str, detail: str) -> bool:
+        """Return whether a fault of this ratio happens now."""
+        return ratio > 0 and self.draw.random() < ratio and self.trace.inject(kind, detail)
+
+    def begin_life(self) -> None:
+        """End the life of the store, with all that is on its way to it or from it."""
+        self.life += 1
+        self.cut()
+
+    def cut(self) -> None:
+        """End all connections, with all that is on its way."""
+        self.wave += 1
+        self.recent.clear()
+
+    def deny(self, process: str | None, until: float) -> None:
+        """Let the store refuse one process, or all (None), up to a true time: rights revoked, a password changed."""
+        self._denied_until[process] = until
+
+    def denies(self, process: str, now: float) -> bool:
+        """Return whether the store refuses a process now."""
+        return now < max(self._denied_until.get(None, 0.0), self._denied_until.get(process, 0.0))
+
+    def silence(self, process: str, at: float, way: Way) -> None:
+        """Silence the connections that a process has now; those it opens later work."""
+        self._silences[process] = Silence(at=at, way=way)
+
+    def silence_of(self, process: str, since: float) -> Silence | None:
+        """Return what silences a connection that a process has opened at a time, None if nothing does."""
+        silence = self._silences.get(process)
+        return None if silence is None or silence.at < since else silence
+
+    def granted(self, process: str, ttl_seconds: float) -> None:
+        """Note that a process has a lease, and waits for replies no longer than that allows."""
+        self._ttl_seconds[process] = min(ttl_seconds, self._ttl_seconds.get(process, ttl_seconds))
+
+    def patience_seconds(self, process: str) -> float:
+        """Return how long a process waits for a reply before it takes its connection for dead."""
+        return min(REPLY_SECONDS, self._ttl_seconds.get(process, float("inf")) / _REPLIES_PER_TTL)
+
+    async def delay(self, seconds: float) -> None:
+        """Let what a watch is to hear be late; it comes at once when everything is mended."""
+        if seconds <= _SHORT_SECONDS:
+            await asyncio.sleep(max(0.0, seconds))
+            return
+        late = asyncio.get_running_loop().create_future()
+        self._late[late] = None
+        timer = asyncio.get_running_loop().call_later(seconds, _come, late)
+        try:
+            await late
+        finally:
+            timer.cancel()
+            del self._late[late]
+
+    def mend(self) -> None:
+        """Let nothing be wrong any more."""
+        for late in list(self._late):
+            _come(late)
+        self.odds = Odds()
+        self.away_until = self.full_until = 0.0
+        self.losses.clear()
+        self._denied_until.clear()
+        self._silences.clear()
+
+    def keep(self, task: "asyncio.Task[None]") -> None:
+        """Keep a task until it is done."""
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard, context=outside())
+
+    def number(self) -> int:
+        """Return the number of the next commit or watch."""
+        self.calls += 1
+        return self.calls
+
+
+def _come(late: "asyncio.Future[None]") -> None:
+    if not late.done():
+        late.set_result(None)

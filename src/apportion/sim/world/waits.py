@@ -1,0 +1,83 @@
+"""Waits: what would stop the one thread of a world, and all processes in it, refused at the moment when it would wait.
+
+Promises: what does not wait is as ever: an event that is set, a queue that is not empty, a lock that is free, a
+time-out of 0. Refuses to pretend: locks and queues that were made before the world runs, and waits of C extensions (a
+busy timeout of SQLite, a read of a pipe or a terminal), stop the world for as long as they last.
+"""
+
+import builtins
+import os
+import queue
+import select
+import selectors
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from apportion.sim.world.refusal import is_simulated, refuse
+
+_condition_wait, _join, _new_lock = threading.Condition.wait, threading.Thread.join, threading.Lock
+_INSTEAD = "asyncio.Event, asyncio.Queue or asyncio.Lock, and await it"
+
+
+class WorldLock:
+    """A lock that is made while a world runs: whoever would wait for it waits for ever, and is refused.
+
+    Who holds it is another task of the same thread. Outside of a world it is a lock like any other.
+    """
+
+    def __init__(self) -> None:
+        self._lock = _new_lock()
+        self.release, self.locked = self._lock.release, self._lock.locked
+        self._at_fork_reinit = self._lock._at_fork_reinit  # type: ignore[attr-defined]  # modules register it
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """See `threading.Lock`."""
+        if self._lock.acquire(blocking=False):
+            return True
+        if blocking and timeout != 0 and is_simulated():
+            refuse("a wait for a lock that another task of this thread holds", _INSTEAD)
+        return self._lock.acquire(blocking, timeout)
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+def waits() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+    """Yield what is put in the place of each wait: its owner, its name, and what refuses it."""
+    yield threading, "Lock", WorldLock
+    yield threading.Condition, "wait", _wait
+    yield threading.Thread, "join", _join_or_refuse
+    yield queue, "SimpleQueue", queue._PySimpleQueue  # type: ignore[attr-defined]  # that of C waits by itself
+    yield selectors._BaseSelectorImpl, "__init__", _refusal("a selector", _INSTEAD)
+    yield builtins, "input", _refusal("input", "a value that the test gives to its program")
+    for owner, names in (
+        (select, ("select", "poll", "epoll")),
+        (signal, ("pause", "sigwait", "sigwaitinfo", "sigtimedwait")),
+        (os, ("wait", "wait3", "wait4", "waitpid", "waitid")),
+    ):
+        for name in names:
+            yield owner, name, _refusal(f"{owner.__name__}.{name}", _INSTEAD)
+
+
+def _wait(condition: threading.Condition, timeout: float | None = None) -> bool:
+    if timeout is None or timeout > 0:
+        refuse("a wait of a thread, for an Event, a Condition, a Queue or a Future,", _INSTEAD)
+    return _condition_wait(condition, timeout)
+
+
+def _join_or_refuse(thread: threading.Thread, timeout: float | None = None) -> None:
+    if thread.is_alive() and timeout != 0:
+        refuse("a wait for another thread", "an asyncio task, and await it")
+    _join(thread, timeout)
+
+
+def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
+    def _refuse(*args: object, **options: object) -> NoReturn:  # noqa: ARG001
+        refuse(what, instead)
+
+    return _refuse

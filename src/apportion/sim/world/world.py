@@ -1,0 +1,231 @@
+"""The world: processes, a store, a network and clocks, all in one thread and drawn from one seed.
+
+Promises: the same seed gives the same run, whatever the machine does; nothing of a killed process has an effect later;
+every transition of the store is held against the invariants. What a handler does in here it does under faults. A
+handler that goes through a set of `str` does so in the order of PYTHONHASHSEED, which is the run's second seed.
+Refuses: what the fences refuse (threads, sockets, subprocesses), and processes that share more than the world.
+
+A process that opens a group, an election, a table or a store of `apportion` finds those of this world (see `machine`).
+
+    world = World(7)
+    world.spawn("a", handler(world.store("a")))
+    world.pause("a", 3.0)
+    world.run(until=10.0)
+"""
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from random import Random
+from types import TracebackType
+from typing import Any, TypeVar
+
+from apportion.errors import InvalidInput, InvariantBroken
+from apportion.runtime.clock import Clock
+from apportion.sim.facts import Died, Fact
+from apportion.sim.invariants.handlers import INVARIANTS
+from apportion.sim.invariants.holders import Holders
+from apportion.sim.invariants.store import Checker, Invariant
+from apportion.sim.world.backings import Backing, MemoryBacking
+from apportion.sim.world.failures import Failures
+from apportion.sim.world.faults import FaultyStore
+from apportion.sim.world.fences import fenced, fences_of
+from apportion.sim.world.log_lines import logged
+from apportion.sim.world.loop import VirtualLoop
+from apportion.sim.world.machine import NOWHERE, Machines
+from apportion.sim.world.network import Network
+from apportion.sim.world.process import CURRENT, ProcessClock, Processes, Senses, TrueClock, gate, outside, running_name
+from apportion.sim.world.trace import Trace
+from apportion.sim.world.troubles import Troubles
+from apportion.stores import CoordinationStore
+
+Result = TypeVar("Result")
+MakeBacking = Callable[[Clock, Callable[[], float]], Backing]
+
+
+class World(AbstractContextManager["World", None]):
+    """A seeded world. `fault_limit` ends all faults after so many; `story` keeps the lines of the trace.
+
+    `invariants` hold for whatever is run: all of `sim.invariants.store`, unless some are named. Once a process
+    opens anything of `apportion`, those of `sim.invariants.handlers` hold too. A broken one ends `run` with
+    `InvariantBroken`, or is only added to `checker.violations` with `collect`. So does a world that turns in circles:
+    more than `step_limit` callbacks.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        store: MakeBacking = MemoryBacking,
+        invariants: Iterable[type[Invariant]] | None = None,
+        fault_limit: int | None = None,
+        story: bool = False,
+        collect: bool = False,
+        step_limit: int = 10_000_000,
+    ) -> None:
+        self.seed = seed
+        self._step_limit = step_limit
+        self.loop = VirtualLoop(self.draws("order"), gate=gate, after_step=self._after_step)
+        self._failures = Failures(self.loop.time, self.record)
+        self.loop.refused = self._failures.refused
+        self.loop.set_exception_handler(self._failures.unawaited)
+        self.trace = Trace(self.loop.time, keep=story, fault_limit=fault_limit)
+        self.processes = Processes(self.loop, self.draws("processes"))
+        self.network = Network(
+            self.draws("network"), now=self.loop.time, inject=self.trace.inject, processes=self.processes.ever
+        )
+        self.troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
+        self.checker = Checker(invariants)
+        self.holders = Holders(self.checker.history)
+        self.backing = store(TrueClock(self.loop), self.loop.time)
+        self.machines = Machines(self, number=self.troubles.number, held=INVARIANTS if invariants is None else ())
+        self._fences = fences_of(Senses(self.loop, self.draws("bytes")))
+        self._collect = collect
+        self._closed = False
+        self._look()
+
+    @property
+    def now(self) -> float:
+        """The true time: virtual seconds since the world began."""
+        return self.loop.time()
+
+    def draws(self, purpose: str) -> Random:
+        """Return a source of chance of this seed, for one purpose: so that one use does not disturb another."""
+        return Random(f"{self.seed} {purpose}")  # noqa: S311 - it must repeat
+
+    def spawn(self, name: str, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Start a coroutine in the process of that name: a new one, or a new life of it if it was killed.
+
+        An error that leaves the coroutine ends `run` with it.
+        """
+        process = self.processes.living(name)
+        if process.machine is NOWHERE:
+            process.machine = self.machines.machine(name)
+        task = self.loop.create_task(coroutine, context=process.context())
+        task.add_done_callback(partial(self._failures.ended, name), context=outside())
+        self.trace.say(f"{name} starts")
+        return task
+
+    def store(self, name: str) -> CoordinationStore:
+        """Return a new handle of the store for a process, with this world's faults in between."""
+        inner = self.backing.handle(self.clock(name))
+        return FaultyStore(name, inner, self.troubles, incarnation=self.backing.incarnation, now=self.now)
+
+    def clock(self, name: str) -> Clock:
+        """Return the elapsed clock of a process: nobody else's, and not quite as fast as the true time."""
+        return ProcessClock(self.loop, self.processes.living(name))
+
+    def run(self, until: float | Coroutine[Any, Any, Result]) -> Result | None:
+        """Run up to a true time, or until a coroutine has returned; return its result."""
+        if self._closed:
+            raise InvalidInput("world", "closed", "one that is still open", "Make a new one.")
+        with fenced(self._fences, seed=f"{self.seed} random {self.now}"), _without_collector(), logged(self.trace):
+            if isinstance(until, int | float):
+                return self.loop.run_until_complete(asyncio.sleep(max(0.0, until - self.now)))
+            return outside().run(self.loop.run_until_complete, until)
+
+    def pause(self, name: str, seconds: float) -> None:
+        """Stop a process for some time, in the middle of whatever it does; messages and timers wait for it."""
+        self.processes.pause(name, seconds)
+        self.trace.say(f"{name} is paused for {seconds:.3f} s")
+
+    def kill(self, name: str) -> None:
+        """End a process at its next await, for good: nothing of it runs again, not even a `finally`."""
+        if self.processes.known(name).lives:
+            self.processes.kill(name)
+            del self.troubles.open_handles[name]
+            self.trace.say(f"{name} is killed")
+            self.record(Died(at=self.now, process=name))
+
+    def terminate(self, name: str) -> None:
+        """Ask a process to end, as SIGTERM does: its groups leave; without any, or by a second call, it is killed."""
+        process = self.processes.known(name)
+        leaving = list(process.machine.leaving.values())
+        process.machine.leaving.clear()
+        if not leaving:
+            self.kill(name)
+        for leave in leaving:
+            self.loop.call_soon(leave, context=process.context())
+        self.trace.say(f"{name} is terminated")
+
+    def partition(self, source: str, target: str, seconds: float, *, one_way: bool = False) -> None:
+        """Let no message through between two processes, or between a process and "store", for some time.
+
+        `UnknownOption` for a name that no process was ever spawned under, nor has got a store.
+        """
+        self.network.partition(source, target, seconds, one_way=one_way)
+        self.trace.say(f"{source} and {target} are parted for {seconds:.3f} s{' in one way' if one_way else ''}")
+
+    def send(self, target: str, message: object) -> None:
+        """Send a message to the process of that name; it may be lost, late, double, or out of order."""
+        for delay in self.network.journeys(running_name(), target):
+            self.loop.call_later(delay, self.processes.deliver, target, message, context=outside())
+
+    async def receive(self) -> object:
+        """Return the next message for the process that runs now."""
+        process = CURRENT.get()
+        if process is None:
+            raise InvalidInput("receiver", "(outside of every process)", "a process", "Start it with World.spawn.")
+        return await process.mail.get()
+
+    def restore(self, copy: object, why: str) -> None:
+        """Put an old copy in the place of the store's data: another life of it, and connections to the old one end."""
+        self.trace.say(f"the store {why}")
+        self.troubles.begin_life()
+        self.backing.restore(copy)
+        self._look()
+
+    def record(self, fact: Fact) -> None:
+        """Take a fact: it is told, and held against the invariants."""
+        if not self._closed:
+            self.trace.tell(fact)
+            self.checker.add(fact)
+            for lapsed in self.holders.lapses(fact):
+                self.record(lapsed)
+
+    def close(self) -> None:
+        """End the world: what still waits is thrown away, without an effect on anything in it."""
+        if not self._closed:
+            self._closed = True
+            self.processes.bury()
+            self.backing.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _after_step(self) -> None:
+        self._look()
+        if self.checker.violations and not self._collect:
+            hint = "Then mend the store or the handler that did it, or report it if it is one of apportion's."
+            raise InvariantBroken(f"seed {self.seed}: {self.checker.violations[0]}", _again(self.seed, hint))
+        if self.loop.steps > self._step_limit:
+            hint = "Look for a loop that waits for nothing, or raise step_limit."
+            turns = f"turns in circles, after {self.loop.steps} steps"
+            raise InvariantBroken(f"seed {self.seed}: {turns}", _again(self.seed, hint))
+        failure = self._failures.take()
+        if failure is not None and not (self._collect and self.checker.violations):
+            raise failure
+
+    def _look(self) -> None:
+        for fact in self.backing.look():
+            self.record(fact)
+
+
+def _again(seed: int, hint: str) -> str:
+    return f"Play it again with World({seed}, story=True) and read world.trace.lines. {hint}"
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep the cyclic collector from running: what it finds first hangs on what this process did before."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
