@@ -1,4 +1,4 @@
-//! The columns of a saved table: the twin of what `model/columns.py` and `Table` check of them.
+//! The columns of a saved table: the twin of what `model/codec/columns.py` and `Table` check of them.
 //!
 //! Promises: the leaders of a table that these accept; nothing for any other, which they then refuse with a reason.
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from apportion import Assignment, Plan, Ring, Table, Topology, apply, decode, encode, plan
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
+from apportion.model.codec import envelope
 from tests import worlds
 from tests.model.snapshots import (
     ASSIGNMENT,
@@ -111,21 +112,21 @@ def _turned(data, bit):
 
 def test_a_snapshot_above_the_cap_is_refused_before_it_is_looked_at(monkeypatch):
     data = encode(TOPOLOGY)
-    monkeypatch.setattr(codec, "MAX_BYTES", len(data) - 1)
-    monkeypatch.setattr(codec, "_HEAD", None)
-    monkeypatch.setattr(codec, "_parsed", None)
+    monkeypatch.setattr(envelope, "MAX_BYTES", len(data) - 1)
+    monkeypatch.setattr(envelope, "_HEAD", None)
+    monkeypatch.setattr(envelope, "_parsed", None)
     with pytest.raises(BadSnapshot, match=f"snapshot size is {len(data)}, expected at most {len(data) - 1} bytes"):
         decode(data, Topology)
 
 
 def test_a_snapshot_of_exactly_the_cap_is_read(monkeypatch):
     data = encode(TOPOLOGY)
-    monkeypatch.setattr(codec, "MAX_BYTES", len(data))
+    monkeypatch.setattr(envelope, "MAX_BYTES", len(data))
     assert TOPOLOGY == decode(data, Topology)
 
 
 def test_encoding_above_the_cap_is_refused(monkeypatch):
-    monkeypatch.setattr(codec, "MAX_BYTES", 100)
+    monkeypatch.setattr(envelope, "MAX_BYTES", 100)
     with pytest.raises(BadSnapshot, match="snapshot size"):
         encode(TOPOLOGY)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from apportion import ApportionError, Assignment, Node, Topology, balance, decode, encode
 from apportion.errors import BadSnapshot, InvalidInput
-from apportion.model import columns
 from apportion.model.certificate import Certificate, Proof
+from apportion.model.codec import columns
+from apportion.model.codec.parsing import members
 from apportion.model.rows import NOBODY, Rows
-from apportion.model.shapes import members
 from tests.model.snapshots import ASSIGNMENT, BALANCED, resealed
 
 ZONED = Topology([Node(f"n{number}", zone=(f"z{number % 3}",)) for number in range(6)])

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeAlias, TypeVar
 
 from apportion.errors import BadSnapshot, InvalidInput
-from apportion.model.shapes import Json
+from apportion.model.codec.parsing import Json
 from apportion.model.topology import MAX_WEIGHT, MIN_WEIGHT, check_name
 
 Part = TypeVar("Part")

@@ -12,9 +12,9 @@ from typing import Self
 from apportion import native
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
 from apportion.model import codec
-from apportion.model.forms import TABLE_MEMBERS, topology_of
+from apportion.model.codec.bodies import TABLE_MEMBERS, topology_of
+from apportion.model.codec.parsing import integer, members, text
 from apportion.model.plan import Key
-from apportion.model.shapes import integer, members, text
 from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.topology import Topology
 from apportion.placement import catalog

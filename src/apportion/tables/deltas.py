@@ -18,9 +18,9 @@ from typing import NoReturn, TypeAlias
 from apportion.errors import BadSnapshot
 from apportion.model import codec
 from apportion.model.assignment import Assignment
-from apportion.model.columns import number_column, numbers_of, row_column, rows_of
+from apportion.model.codec.columns import number_column, numbers_of, row_column, rows_of
+from apportion.model.codec.parsing import Json, integer, items, members, names_in, text
 from apportion.model.rows import Row, Rows
-from apportion.model.shapes import Json, integer, items, members, names_in, text
 from apportion.model.table import Table
 from apportion.model.token import Position
 from apportion.model.topology import Node, Topology, nodes_of

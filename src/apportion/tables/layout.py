@@ -18,8 +18,8 @@ from itertools import pairwise
 
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.assignment import Assignment
+from apportion.model.codec.parsing import epoch, integer, items, members, refuse, text
 from apportion.model.epoch import Epoch
-from apportion.model.shapes import epoch, integer, items, members, refuse, text
 from apportion.model.table import Table
 from apportion.model.topology import check_name
 from apportion.tables.deltas import Routing, applied, delta, of_snapshot, snapshot

@@ -1,4 +1,4 @@
-"""Forms of format version 1: every number and owner an element of a JSON list.
+"""Bodies of format version 1: every number and owner an element of a JSON list.
 
 Only read, never written: 0.1.0 before its release wrote them, and what was written stays readable.
 """
@@ -6,8 +6,19 @@ Only read, never written: 0.1.0 before its release wrote them, and what was writ
 from collections.abc import Callable
 
 from apportion.model.assignment import Assignment
+from apportion.model.codec.parsing import (
+    Json,
+    epoch,
+    hexadecimal,
+    integer,
+    items,
+    members,
+    names_in,
+    pairs,
+    refuse,
+    text,
+)
 from apportion.model.plan import Change, Plan
-from apportion.model.shapes import Json, epoch, hexadecimal, integer, items, members, names_in, pairs, refuse, text
 from apportion.model.table import Table
 from apportion.model.token import KeyRange, Position, position_of_text
 from apportion.model.topology import Node, Topology

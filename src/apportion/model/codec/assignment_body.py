@@ -1,4 +1,4 @@
-"""The form of an assignment: who owns what, and whatever else a balancer knows of it.
+"""The body of an assignment: who owns what, and whatever else a balancer knows of it.
 
 Only `partitions`, `replicas` and the owners are always there; a member or a column that stands for nothing is left out.
 So an assignment without the rest makes the bytes that it always made, and a release that does not know the rest
@@ -8,7 +8,7 @@ refuses it by the name of the member.
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, Rule
 from apportion.model.certificate import Certificate, Proof
-from apportion.model.columns import (
+from apportion.model.codec.columns import (
     Columns,
     SavedColumns,
     flat_rows_of,
@@ -19,9 +19,9 @@ from apportion.model.columns import (
     text_columns,
     texts_of,
 )
+from apportion.model.codec.parsing import Json, integer, items, members, pairs, refuse, text
 from apportion.model.epoch import Epoch
 from apportion.model.rows import Rows
-from apportion.model.shapes import Json, integer, items, members, pairs, refuse, text
 from apportion.model.topology import Topology
 
 OPTIONAL_MEMBERS = ("home_replicas", "rule", "certificate")

@@ -1,4 +1,4 @@
-"""Forms: each value as a JSON body, and columns of numbers beside it, for the codec to write down.
+"""Bodies: each value as a JSON body, and columns of numbers beside it, for the codec to write down.
 
 A form never holds a float (weights are in millionths), so that a reader in any language sees the same numbers. What a
 form must satisfy beyond its shape is checked by the value it becomes.
@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
-from apportion.model.columns import (
+from apportion.model.codec.assignment_body import assignment_form, assignment_of, members_of_assignment
+from apportion.model.codec.columns import (
     Columns,
     SavedColumns,
     ends_of,
@@ -22,10 +23,9 @@ from apportion.model.columns import (
     wide_column,
     wide_numbers_of,
 )
-from apportion.model.forms_assignment import assignment_form, assignment_of, members_of_assignment
+from apportion.model.codec.parsing import Json, epoch, hexadecimal, integer, items, members, names_in, refuse, text
 from apportion.model.plan import Change, Plan
 from apportion.model.rows import Row
-from apportion.model.shapes import Json, epoch, hexadecimal, integer, items, members, names_in, refuse, text
 from apportion.model.table import Table
 from apportion.model.token import KeyRange, Position, is_before, position_text
 from apportion.model.topology import Topology, nodes_of

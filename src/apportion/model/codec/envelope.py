@@ -1,4 +1,4 @@
-"""Codec: values as bytes that can be stored, sent, and read by every later release.
+"""Envelope: values as bytes that can be stored, sent, and read by every later release.
 
 A snapshot is one JSON object on one line. Its head (kind, format version, cluster, checksum) has a fixed form that is
 read without a parser; the checksum covers every other byte. Only then are the columns of numbers cut out, again without
@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from apportion.errors import BadSnapshot, InvalidInput
-from apportion.model import forms, forms_v1
 from apportion.model.assignment import Assignment
-from apportion.model.columns import SavedColumns
+from apportion.model.codec import bodies, bodies_v1
+from apportion.model.codec.columns import SavedColumns
 from apportion.model.epoch import content_digest
 from apportion.model.plan import Plan
 from apportion.model.table import Table
@@ -52,7 +52,7 @@ def encode(value: Topology | Table | Assignment | Plan) -> bytes:
     """
     kind = _kind_of(type(value)).encode()
     cluster = json.dumps(_cluster_of(value)).encode()
-    form, columns_of = forms.to_form(value)
+    form, columns_of = bodies.to_form(value)
     columns = b",".join(b'"%b":"%b"' % (name.encode(), column.hex().encode()) for name, column in columns_of.items())
     body = json.dumps(form, separators=(",", ":"), allow_nan=False).encode()
     _check_parsing(body)
@@ -76,7 +76,7 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     """
     version, body, columns, named = unsealed(data, kind, cluster=cluster)
     with naming(kind):
-        read = forms.READERS[kind](body, columns, named) if version > 1 else forms_v1.READERS[kind](body)
+        read = bodies.READERS[kind](body, columns, named) if version > 1 else bodies_v1.READERS[kind](body)
     value = cast(Snapshot, read)
     if columns.spans:
         listed = ", ".join(columns.spans)

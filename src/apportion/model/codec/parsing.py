@@ -1,4 +1,4 @@
-"""Shapes: parts of parsed JSON, each taken only if it is of the kind that a snapshot has there."""
+"""Parsing: parts of parsed JSON, each taken only if it is of the kind that a snapshot has there."""
 
 from typing import NoReturn, TypeAlias, cast
 
