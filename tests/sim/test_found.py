@@ -7,7 +7,7 @@ import pytest
 from apportion.errors import StoreWentBack
 from apportion.sim import World
 from apportion.sim.world.backings import MemoryBacking
-from apportion.sim.world.sqlite_backing import SqliteBacking
+from apportion.sim.world.sqlite_backings import SqliteBacking
 from apportion.stores import Absent, Put
 
 

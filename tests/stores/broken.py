@@ -8,7 +8,7 @@ import dataclasses
 from apportion.errors import LeaseLost
 from apportion.stores import Committed, Refused
 from apportion.stores.ledger import Ledger
-from apportion.stores.memory import MemoryStore
+from apportion.stores.memory.store import MemoryStore
 from tests.stores.rigs.memory import MemoryRig
 
 

@@ -22,7 +22,7 @@ from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchange
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.shared_file import SharedFile
-from apportion.stores.sqlite.store import SqliteStore, connected
+from apportion.stores.sqlite.store import SqliteStore, in_file
 
 SECTOR = 512
 PAGES_PER_CHECKPOINT = 24  # instead of 1,000, so that small workloads meet many checkpoints
@@ -210,7 +210,7 @@ def record(name: str, folder: Path, seed: int, *, instead: dict[str, str] | None
     async def run() -> None:
         clock = SystemClock()
         files = [SqliteFile(folder / "store.db", "sqlite:///store.db", clock, opener=opener) for _ in range(2)]
-        bench = Bench(recording, [await connected(SharedFile(file, clock), "apportion") for file in files])
+        bench = Bench(recording, [await in_file(SharedFile(file, clock), "apportion") for file in files])
         bench.acknowledge(0)
         await WORKLOADS[name](bench, random.Random(seed))
         for store in bench.stores:

@@ -12,8 +12,9 @@ import pytest
 import apportion
 from apportion.errors import InvalidInput, NotPromised, StoreClosed
 from apportion.runtime.io_thread import io_thread
-from apportion.stores import Absent, Committed, Put, Refused, memory
+from apportion.stores import Absent, Committed, Put, Refused
 from apportion.stores.facade import AsyncStore, SyncStore
+from apportion.stores.memory import store as memory
 
 WHEN, PUTS = [Absent(key="a")], [Put(key="a", value=b"1")]
 
@@ -145,7 +146,7 @@ def test_an_error_is_the_stores_own_and_a_need_is_asked_for_at_the_start():
 def test_a_store_that_lacks_a_need_is_closed_again():
     with pytest.raises(NotPromised), apportion.sync.open_store("memory://lacking", needs=("durable",)):
         pass
-    assert "lacking" not in memory._shared
+    assert "lacking" not in memory.SHARED
 
 
 def test_a_thread_that_would_wait_for_itself_is_refused():

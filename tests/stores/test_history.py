@@ -13,11 +13,11 @@ from apportion.sim.facts import Answered, Asked, Began, Changed, Fact, Granted, 
 from apportion.sim.invariants.store import Checker
 from apportion.stores import Absent, Committed, Event, Item, Put, Refused, StoreChange, Unchanged
 from apportion.stores.ledger import Ledger
-from apportion.stores.memory import CAPABILITIES, Memory, MemoryStore
+from apportion.stores.memory.store import CAPABILITIES, Memory, MemoryStore
 from apportion.stores.requests import Space
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.shared_file import SharedFile
-from apportion.stores.sqlite.store import connected
+from apportion.stores.sqlite.store import in_file
 
 KEYS = ["a", "a/1", "a/2", "b", "ä"]
 _numbers = count()
@@ -119,7 +119,7 @@ async def replay(store, changes: int):
 
 async def compare(path: Path, history) -> None:
     clock, dumb = Frozen(), LedgerStore()
-    sqlite = await connected(SharedFile(SqliteFile(path, "sqlite", clock), clock), "apportion")
+    sqlite = await in_file(SharedFile(SqliteFile(path, "sqlite", clock), clock), "apportion")
     stores = [sqlite, MemoryStore(Memory(clock), "apportion")]
     for verb, wanted in history:
         argument = commit_of(wanted, dumb.ledger) if verb == "commit" else wanted

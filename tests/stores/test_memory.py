@@ -4,7 +4,7 @@ import random
 
 from apportion.sim.world.loop import VirtualLoop
 from apportion.stores import Absent, Put
-from apportion.stores.memory import Memory, MemoryStore
+from apportion.stores.memory.store import Memory, MemoryStore
 
 
 class LoopClock:

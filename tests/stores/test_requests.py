@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apportion.errors import InvalidInput
 from apportion.stores import Absent, Put, Unchanged
-from apportion.stores.memory import CAPABILITIES
+from apportion.stores.memory.store import CAPABILITIES
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
 
 SPACE = Space("crawl")

@@ -32,7 +32,7 @@ from apportion.stores.sqlite.file import SqliteFile, _files
 from apportion.stores.sqlite.scan import SqliteScan
 from apportion.stores.sqlite.schema import make_schema, version_of
 from apportion.stores.sqlite.shared_file import SharedFile
-from apportion.stores.sqlite.store import connected
+from apportion.stores.sqlite.store import in_file
 
 DEADLINE_SECONDS = 10.0
 
@@ -345,7 +345,7 @@ async def faulty(path, *faults):
     plan = {"faults": [], "statements": []}
     clock = SystemClock()
     file = SqliteFile(path, "sqlite", clock, opener=lambda path: Faulty(path, plan))
-    store = await connected(SharedFile(file, clock), "apportion")
+    store = await in_file(SharedFile(file, clock), "apportion")
     plan["statements"].clear()
     plan["faults"] += faults
     return store, plan

@@ -3,7 +3,7 @@
 import asyncio
 
 from apportion.runtime.clock import Clock, SystemClock
-from apportion.stores.polling import Polling
+from apportion.stores.poll import Polling
 from apportion.stores.watchers import Watchers
 
 

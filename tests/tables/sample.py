@@ -9,7 +9,7 @@ from apportion import Assignment, Ring, Table, Topology
 from apportion.errors import StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Refused, Unknown
-from apportion.stores.memory import Memory, MemoryStore
+from apportion.stores.memory.store import Memory, MemoryStore
 from apportion.tables.layout import TableKeys, decode_head, resolved
 from tests.worlds import tables, topologies
 

@@ -25,7 +25,7 @@ from apportion.model.epoch import Epoch
 from apportion.placement import get
 from apportion.sim.world.loop import VirtualLoop
 from apportion.stores import Put, Unchanged, connect
-from apportion.stores.memory import Memory
+from apportion.stores.memory.store import Memory
 from apportion.tables import follower as following_module
 from apportion.tables.facade import follow, follow_sync, publish_sync
 from apportion.tables.facade import publish as publish_async
@@ -564,6 +564,6 @@ def test_following_a_name_that_nobody_published_leaves_no_store_open():
     with pytest.raises(StoreUnavailable), follow_sync("memory://unpublished", NAME, within_seconds=0.02):
         pass
     asyncio.run(names())
-    from apportion.stores.memory import _shared
+    from apportion.stores.memory.store import _shared
 
     assert "unpublished" not in _shared

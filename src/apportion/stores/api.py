@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-from apportion.errors import NotPromised, UnknownOption
+from apportion.errors import UnknownOption
 
 Need = Literal["durable", "fencing", "gapless_watch", "linearizable", "multi_host"]
 
@@ -152,23 +152,14 @@ class Capabilities:
     max_value_bytes: int = 1_000_000
     max_commit_bytes: int = 16_000_000
 
-    def require(self, needs: Iterable[Need], *, store: str) -> None:
-        """Raise `NotPromised` for the first need that is not met; `UnknownOption` for what is no need."""
+    def lacking(self, needs: Iterable[Need]) -> Need | None:
+        """Return the first need that is not met, None when all are; `UnknownOption` for what is no need."""
         for need in needs:
             if need not in get_args(Need):
                 raise UnknownOption("need", need, get_args(Need))
             if not getattr(self, need):
-                raise NotPromised(store, need, able=_ABLE[need])
-
-
-# Which stores have what others lack; the docs page "Which store?" has the whole table.
-_ABLE: dict[str, tuple[str, ...]] = {
-    "durable": ("sqlite", "postgresql", "etcd"),
-    "fencing": ("memory", "sqlite", "postgresql", "etcd"),
-    "gapless_watch": ("memory", "sqlite", "postgresql", "etcd"),
-    "linearizable": ("memory", "sqlite", "postgresql", "etcd"),
-    "multi_host": ("postgresql", "etcd", "redis"),
-}
+                return need
+        return None
 
 
 class CoordinationStore(Protocol):

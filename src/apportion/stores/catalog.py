@@ -1,15 +1,17 @@
-"""The catalog of stores: every file of this room that ends in a `SPEC`, and what other packages add.
+"""The catalog of stores: every folder of this room that has a `SPEC`, and the stores of other packages.
 
-Others add theirs through the entry point group `apportion.stores`: an entry `scheme = "module:SPEC"`. A file is
-imported when a URL names its scheme, so that nobody needs the client of a store that they do not use.
+Other packages add theirs through the entry point group `apportion.stores`: an entry `scheme = "module:SPEC"`. A `SPEC`
+imports its store, and the client of it, when a URL names its scheme: nobody needs a client that they do not use.
 """
 
 from collections.abc import Callable, Collection, Coroutine
 from contextvars import ContextVar
+from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from apportion.errors import ApportionError, InvalidInput
+from apportion.errors import ApportionError, InvalidInput, NotPromised
 from apportion.runtime.clock import Clock, SystemClock
 from apportion.runtime.endings import whole
 from apportion.stores.api import CoordinationStore, Need
@@ -21,17 +23,6 @@ if TYPE_CHECKING:
     from apportion.stores.administration import Administration
 
 ENTRY_POINTS = "apportion.stores"
-_FILE_OF = {
-    "etcd": "etcd",
-    "etcds": "etcd",
-    "memory": "memory",
-    "postgresql": "postgres",
-    "redis": "redis",
-    "rediss": "redis",
-    "sqlite": "sqlite",
-}
-
-
 CONNECT_HERE: ContextVar[Callable[[str], Coroutine[object, object, CoordinationStore]] | None] = ContextVar(
     "connect_here", default=None
 )
@@ -53,7 +44,8 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
     say_clear_text(spec, parsed)
     store = await whole(spec.connect(parsed, clock or SystemClock()), lambda opened: opened.close())
     try:
-        store.capabilities().require(needs, store=str(parsed))
+        if (need := store.capabilities().lacking(needs)) is not None:
+            raise NotPromised(str(parsed), need, able={each.name for each in _own().values() if need in each.promises})
     except ApportionError:
         await store.close()
         raise
@@ -75,20 +67,24 @@ def check_url(url: str) -> None:
 
 def schemes() -> tuple[str, ...]:
     """Return every scheme that a URL may have, sorted."""
-    return tuple(sorted({*_FILE_OF, *_foreign()}))
+    return tuple(sorted({*_own(), *_foreign()}))
 
 
 def get(scheme: str) -> StoreSpec:
     """Return the spec of the store with this scheme."""
-    if scheme in _FILE_OF:
-        spec: StoreSpec = import_module(f"apportion.stores.{_FILE_OF[scheme]}").SPEC
-        return spec
-    return _foreign()[scheme]
+    return _own().get(scheme) or _foreign()[scheme]
 
 
 def parsed_url(url: str) -> StoreUrl:
     """Take the URL of a store apart; errors are those of `url.parse`."""
     return parse(url, schemes=schemes())
+
+
+@cache
+def _own() -> dict[str, StoreSpec]:
+    room = import_module("apportion.stores")
+    specs = [import_module(f"apportion.stores.{each.name}").SPEC for each in iter_modules(room.__path__) if each.ispkg]
+    return {scheme: spec for spec in specs for scheme in spec.schemes}
 
 
 def _foreign() -> dict[str, StoreSpec]:

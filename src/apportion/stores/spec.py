@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration
-from apportion.stores.api import CoordinationStore
+from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.url import StoreUrl
 
 
@@ -15,7 +15,8 @@ class StoreSpec:
 
     `connect` and `administration` refuse options that they do not know (`StoreUrl.expect`). `example` is a URL as a
     reader would write it. `is_clear` says whether requests to another host may go unencrypted. `encryption` is the
-    change of the URL that ends it.
+    change of the URL that ends it. `promises` are the guarantees that a store of this kind gives when it is set up
+    well; the message to a caller who needs another store names them.
     """
 
     name: str
@@ -25,3 +26,4 @@ class StoreSpec:
     administration: Callable[[StoreUrl], Administration]
     is_clear: Callable[[StoreUrl], bool] = lambda _: False
     encryption: str = ""
+    promises: frozenset[Need] = frozenset()

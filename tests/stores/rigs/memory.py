@@ -5,7 +5,7 @@ import copy
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance import Impossible, Rig
 from apportion.stores.ledger import Ledger
-from apportion.stores.memory import Memory, MemoryStore
+from apportion.stores.memory.store import Memory, MemoryStore
 from tests.stores.rigs import wall
 
 

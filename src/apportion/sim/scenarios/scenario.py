@@ -25,7 +25,7 @@ from apportion.sim.scenarios.store_member import StoreMember, wanted
 from apportion.sim.world.backings import MemoryBacking
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.sink import Sink
-from apportion.sim.world.sqlite_backing import SqliteBacking
+from apportion.sim.world.sqlite_backings import SqliteBacking
 from apportion.sim.world.world import MakeBacking, World
 
 SAFETY_SECONDS = 12.0

@@ -8,7 +8,7 @@ from apportion.runtime.clock import Clock
 from apportion.sim.facts import Began, Changed, Fact
 from apportion.stores import CoordinationStore, Item
 from apportion.stores.ledger import Ledger, Record
-from apportion.stores.memory import Memory, MemoryStore
+from apportion.stores.memory.store import Memory, MemoryStore
 from apportion.stores.requests import Space
 
 NAMESPACE = "world"

@@ -26,7 +26,6 @@ _CONNECT_SECONDS = 5.0  # for all hosts together
 _HOST_OF_MANY_SECONDS = 2.0
 _TRIES = 3
 _TLS_OPTIONS = ("sslcert", "sslkey", "sslmode", "sslrootcert")
-ENCRYPTED = ("require", "verify-ca", "verify-full")  # of sslmode; the others accept clear text
 WATCH = "watch"
 OPTIONS = ("application_name", "host", "schema", WATCH, *_TLS_OPTIONS)
 

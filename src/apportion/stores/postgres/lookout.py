@@ -14,8 +14,8 @@ from typing import cast
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable
 from apportion.runtime.clock import Clock
-from apportion.stores.polling import Polling
-from apportion.stores.polling import pause_seconds as poll_pause_seconds
+from apportion.stores.poll import Polling
+from apportion.stores.poll import pause_seconds as poll_pause_seconds
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.driver import Row
 from apportion.stores.postgres.ear import Ear

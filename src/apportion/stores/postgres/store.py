@@ -38,17 +38,15 @@ from apportion.stores.api import (
     StoreChange,
     Unknown,
 )
-from apportion.stores.polling import LONGEST_PAUSE_SECONDS
+from apportion.stores.poll import LONGEST_PAUSE_SECONDS
 from apportion.stores.postgres import statements as sql
-from apportion.stores.postgres.administration import PostgresAdministration
-from apportion.stores.postgres.door import ENCRYPTED, Server
+from apportion.stores.postgres.door import Server
 from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.lookout import SeenState, state_of
 from apportion.stores.postgres.scan import Fields, PostgresScan
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id
-from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
@@ -274,7 +272,8 @@ def _capabilities(server: Server, round_trip_seconds: float) -> Capabilities:
     return replace(CAPABILITIES, durable=server.durable, fencing=server.durable, min_ttl_seconds=least)
 
 
-async def _connect(url: StoreUrl, clock: Clock) -> PostgresStore:
+async def connected(url: StoreUrl, clock: Clock) -> PostgresStore:
+    """Connect to the server of a URL; say in the log what is weaker there than a reader may think."""
     links = Links.taken(url, clock)
     async with AsyncExitStack() as undo:
         undo.push_async_callback(links.give_back)
@@ -287,14 +286,3 @@ async def _connect(url: StoreUrl, clock: Clock) -> PostgresStore:
     if not server.durable:
         _log.warning("%s does not flush, and a power cut loses commits: turn on fsync and full_page_writes.", name)
     return PostgresStore(links, server, state_of(seen), url.namespace, clock)
-
-
-SPEC = StoreSpec(
-    name="postgresql",
-    schemes=("postgresql",),
-    example="postgresql://user@host:5432/database",
-    connect=_connect,
-    administration=PostgresAdministration,
-    is_clear=lambda url: url.option("sslmode") not in ENCRYPTED,
-    encryption="add sslmode=verify-full to the URL, and sslrootcert= if the authority is your own.",
-)

@@ -1,5 +1,5 @@
 """The Redis store: one server, quick, and promising the least."""
 
-from apportion.stores.redis.store import SPEC
+from apportion.stores.redis.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -43,11 +43,9 @@ from apportion.stores.api import (
 )
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.redis import scripts
-from apportion.stores.redis.administration import RedisAdministration
 from apportion.stores.redis.link import RedisLink, Reply, Unanswered
 from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl
-from apportion.stores.spec import StoreSpec
-from apportion.stores.url import Part, StoreUrl
+from apportion.stores.url import StoreUrl
 
 CAPABILITIES = Capabilities(
     linearizable=False,
@@ -59,8 +57,6 @@ CAPABILITIES = Capabilities(
     lease_end="reaper",
     min_ttl_seconds=1.0,  # a quarter of it is enough for one request
 )
-OPTIONS = ("ca",)
-PARTS: tuple[Part, ...] = ("user", "password", "host", "port", "path")
 _LENGTHS = struct.Struct(">II")
 _ENTRIES_AT_ONCE = 64
 _HINT_MILLISECONDS = 500
@@ -253,8 +249,8 @@ def _counter(lease: bytes, held: bytes) -> Counter:
     return Counter(lease=int(lease), renewals=int(renewals), ttl_seconds=int(milliseconds) / 1000)
 
 
-async def _connect(url: StoreUrl, clock: Clock) -> RedisStore:
-    url.expect(options=OPTIONS, parts=PARTS)
+async def connected(url: StoreUrl, clock: Clock) -> RedisStore:
+    """Connect to the server of a URL, and look at it."""
     store = RedisStore(RedisLink(url), url.namespace, clock)
     try:
         await store.begin()
@@ -262,19 +258,3 @@ async def _connect(url: StoreUrl, clock: Clock) -> RedisStore:
         await store.close()
         raise
     return store
-
-
-def _administration(url: StoreUrl) -> RedisAdministration:
-    url.expect(options=OPTIONS, parts=PARTS)
-    return RedisAdministration(url)
-
-
-SPEC = StoreSpec(
-    name="redis",
-    schemes=("redis", "rediss"),
-    example="redis://:password@127.0.0.1:6379/0",
-    connect=_connect,
-    administration=_administration,
-    is_clear=lambda url: url.scheme == "redis",
-    encryption="write rediss:// in the place of redis://.",
-)

@@ -1,5 +1,5 @@
 """The SQLite store: one file that many processes of one host share."""
 
-from apportion.stores.sqlite.store import SPEC
+from apportion.stores.sqlite.spec import SPEC
 
 __all__ = ["SPEC"]

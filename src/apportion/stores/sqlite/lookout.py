@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import Clock
-from apportion.stores.polling import Polling
-from apportion.stores.polling import pause_seconds as poll_pause_seconds
+from apportion.stores.poll import Polling
+from apportion.stores.poll import pause_seconds as poll_pause_seconds
 from apportion.stores.reaper import Reaper
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import Connection

@@ -28,12 +28,10 @@ from apportion.stores.api import (
     StoreChange,
     Unknown,
 )
-from apportion.stores.polling import LONGEST_PAUSE_SECONDS
+from apportion.stores.poll import LONGEST_PAUSE_SECONDS
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
-from apportion.stores.spec import StoreSpec
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
-from apportion.stores.sqlite.administration import SqliteAdministration
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.file import InDoubt
 from apportion.stores.sqlite.ledger import LedgerState
@@ -252,7 +250,7 @@ def _touched(connection: Connection) -> LedgerState:
     return ledger.state(connection)
 
 
-async def connected(shared: SharedFile, namespace: str) -> SqliteStore:
+async def in_file(shared: SharedFile, namespace: str) -> SqliteStore:
     """Open the file, and return a handle of the store in it."""
     with ExitStack() as undo:
         undo.callback(shared.give_back)
@@ -262,18 +260,10 @@ async def connected(shared: SharedFile, namespace: str) -> SqliteStore:
     return store
 
 
-async def _connect(url: StoreUrl, clock: Clock) -> SqliteStore:
+async def connected(url: StoreUrl, clock: Clock) -> SqliteStore:
+    """Open the file of a URL; say in the log if a power cut would lose it."""
     shared = SharedFile.taken(url, clock)
-    store = await connected(shared, url.namespace)
+    store = await in_file(shared, url.namespace)
     if not store.capabilities().durable:
         _log.warning("%s stands in memory and is gone after a power cut: use a file on a disk.", shared.file.name)
     return store
-
-
-SPEC = StoreSpec(
-    name="sqlite",
-    schemes=("sqlite",),
-    example="sqlite:///work.db",
-    connect=_connect,
-    administration=SqliteAdministration,
-)

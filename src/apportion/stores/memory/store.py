@@ -27,8 +27,6 @@ from apportion.stores.api import (
 from apportion.stores.ledger import Entry, Ledger
 from apportion.stores.reaper import Counter
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
-from apportion.stores.spec import StoreSpec
-from apportion.stores.url import StoreUrl
 
 CAPABILITIES = Capabilities(
     linearizable=True,
@@ -62,8 +60,8 @@ class Memory:
         """Count one handle less; after the last of them nobody finds this ledger by its name."""
         self._handles -= 1
         if self._handles == 0:
-            for name in [name for name, memory in _shared.items() if memory is self]:
-                del _shared[name]
+            for name in [name for name, memory in SHARED.items() if memory is self]:
+                del SHARED[name]
         self.changed()
 
     def now(self) -> Ledger:
@@ -95,7 +93,7 @@ class Memory:
             return
 
 
-_shared: dict[str, Memory] = {}
+SHARED: dict[str, Memory] = {}
 
 
 class MemoryStore:
@@ -237,29 +235,3 @@ class MemoryAdministration:
         """See `Administration`: nothing that ends with its process can be restored."""
         hint = "A memory store has no copy to be restored from; name the URL of the store that was restored."
         raise InvalidInput("store", "memory://", "one that outlives its process", hint)
-
-
-async def _connect(url: StoreUrl, clock: Clock) -> MemoryStore:
-    _check(url)
-    memory = _shared.setdefault(url.host, Memory(clock))
-    return MemoryStore(memory, url.namespace, str(url))
-
-
-def _administration(url: StoreUrl) -> MemoryAdministration:
-    _check(url)
-    return MemoryAdministration()
-
-
-def _check(url: StoreUrl) -> None:
-    url.expect(options=(), parts=("host",))
-    if len(url.hosts) > 1:
-        raise InvalidInput("host of the store URL", str(url), "one name, or none", "Write for example memory://name")
-
-
-SPEC = StoreSpec(
-    name="memory",
-    schemes=("memory",),
-    example="memory://",
-    connect=_connect,
-    administration=_administration,
-)

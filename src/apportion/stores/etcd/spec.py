@@ -47,6 +47,7 @@ SPEC = StoreSpec(
     name="etcd",
     schemes=("etcd", "etcds"),
     example="etcd://host:2379,other:2379?namespace=crawl",
+    promises=frozenset({"durable", "fencing", "gapless_watch", "linearizable", "multi_host"}),
     connect=_connect,
     administration=_administration,
     is_clear=lambda url: url.scheme == "etcd",

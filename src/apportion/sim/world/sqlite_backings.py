@@ -18,7 +18,7 @@ from apportion.stores.sqlite.connection import Connection, SqliteRows, Value, op
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.migrations import statements
 from apportion.stores.sqlite.shared_file import SharedFile
-from apportion.stores.sqlite.store import connected
+from apportion.stores.sqlite.store import in_file
 
 Result = TypeVar("Result")
 _FAST = Path("/dev/shm")  # noqa: S108 - a directory of ours is made in it
@@ -74,7 +74,7 @@ class SqliteBacking:
         file = SqliteFile(self._path, "sqlite:///store.db", clock, opener=self._open)
         self._files.append(file)
         self._connecting = True
-        handle = _at_once(connected(SharedFile(file, clock), NAMESPACE))
+        handle = _at_once(in_file(SharedFile(file, clock), NAMESPACE))
         self._connecting = False
         return handle
 

@@ -1,0 +1,35 @@
+"""The SQLite store, as the catalog finds it.
+
+    sqlite:///work.db
+    sqlite:////var/lib/app/work.db
+
+See `store.py` for its promises.
+"""
+
+from apportion.runtime.clock import Clock
+from apportion.stores.administration import Administration
+from apportion.stores.api import CoordinationStore
+from apportion.stores.spec import StoreSpec
+from apportion.stores.url import StoreUrl
+
+
+async def _connect(url: StoreUrl, clock: Clock) -> CoordinationStore:
+    from apportion.stores.sqlite.store import connected  # noqa: PLC0415 - not loaded by who lists the stores
+
+    return await connected(url, clock)
+
+
+def _administration(url: StoreUrl) -> Administration:
+    from apportion.stores.sqlite.administration import SqliteAdministration  # noqa: PLC0415 - see above
+
+    return SqliteAdministration(url)
+
+
+SPEC = StoreSpec(
+    name="sqlite",
+    schemes=("sqlite",),
+    example="sqlite:///work.db",
+    promises=frozenset({"durable", "fencing", "gapless_watch", "linearizable"}),
+    connect=_connect,
+    administration=_administration,
+)
