@@ -5,7 +5,8 @@ import json
 import pytest
 
 from apportion import Topology, hashers, placement
-from apportion.console.options.composition import compose, succeed
+from apportion.balance.succession import succeed
+from apportion.console.options.composition import compose
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.placement import catalog
 from tests.console.running import refused, run, written

@@ -6,6 +6,7 @@ from apportion.balance.catalog import get, names
 from apportion.balance.optimal import optimal
 from apportion.balance.resources import Resource, optimal_resources
 from apportion.balance.slots import slots
+from apportion.balance.succession import succeed
 from apportion.balance.verify import Verdict, verify
 from apportion.balance.waves.schedule import schedule
 
@@ -23,5 +24,6 @@ __all__ = [
     "schedule",
     "scores",
     "slots",
+    "succeed",
     "verify",
 ]

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from apportion.balance.succession import succeed
 from apportion.console.assignment_plan import plan_assignment
 from apportion.console.files.io import write_whole
 from apportion.console.files.key_stream import KeysFile, keys_of
-from apportion.console.options.composition import succeed
 from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
 from apportion.console.options.placement import PlacementOptions

@@ -15,9 +15,10 @@ from math import sqrt
 from statistics import fmean
 from typing import Self
 
+from apportion.balance.succession import succeed
 from apportion.console.compare.baselines import Baseline
 from apportion.console.compare.measures import evenness, fair_bound, movement
-from apportion.console.options.composition import compose, succeed
+from apportion.console.options.composition import compose
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.topology import Node, Topology
 from apportion.placement import catalog

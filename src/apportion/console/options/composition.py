@@ -111,10 +111,3 @@ def _laid(table: Table, hasher: Hasher, vnodes: int | None) -> Iterator[Placemen
 def _is_named(label: str) -> bool:
     """Whether a table's hasher is a hash function by name; else it is that of a layout."""
     return label.partition(":")[0] in hashers.names()
-
-
-def succeed(placement: Placement, topology: Topology) -> Placement:
-    """Return the placement of the same kind on the next topology; slots are balanced anew with the fewest moves."""
-    if isinstance(placement, Slots):
-        return type(placement)(balance_slots(topology, previous=placement.assignment), hasher=placement.hasher)
-    return placement.on(topology)

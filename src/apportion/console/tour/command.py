@@ -1,5 +1,6 @@
 """`apportion tour`: routing on real keys, in plain words. Every figure is computed while you watch."""
 
+import lzma
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,10 +8,11 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
+from apportion.balance.succession import succeed
 from apportion.console.compare.measures import evenness, fair_bound, movement
 from apportion.console.files.key_stream import keys_of
 from apportion.console.files.topology_file import read_topology
-from apportion.console.options.composition import compose, succeed
+from apportion.console.options.composition import compose
 from apportion.console.print.output import print_columns, print_json
 from apportion.console.tour.peer import peer_name, peer_routes
 from apportion.errors import InvalidInput, shown
@@ -18,7 +20,7 @@ from apportion.model.topology import Node, Topology
 from apportion.placement.change import plan
 
 HERE = Path(__file__).parent
-CITIES = HERE / "cities.txt"
+CITIES = HERE / "cities.txt.xz"
 TOPOLOGY = HERE / "topology.toml"
 
 
@@ -46,7 +48,7 @@ def tour(*, keys: Path | None = None, topology: Path | None = None, json: bool =
     """
     started = time.perf_counter()
     file = keys or CITIES
-    listed = list(keys_of((), str(file), None))
+    listed = list(keys_of((), str(keys), None)) if keys else lzma.decompress(CITIES.read_bytes()).splitlines()
     if not listed:
         raise InvalidInput("--keys", str(file), "a file with at least one key", "Check the file.")
     old = read_topology(topology or TOPOLOGY)
