@@ -1,0 +1,101 @@
+"""The shape of the house, in numbers that may only fall: sizes, folders, names, chains, and the words of docstrings.
+
+Each `MOST` is a ratchet: a change that needs a larger one has a second idea in it, or a sentence that nobody would say.
+"""
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "apportion"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+MOST_METHODS = 20
+MORE_METHODS = {"Driver": 29, "Follower": 24, "SqliteFile": 30, "Stage": 21, "StoreSession": 23}
+MOST_FILES_IN_A_FOLDER = 24
+MORE_FILES = {"groups": 33}
+NOUNS_IN_ING = {"opening", "parsing", "ring", "standing"}
+MOST_CHAINS = 180
+MOST_WHAT, MOST_WHO = 13.6, 5.1
+MOST_LONG_SENTENCES = 7
+WORDS_OF_A_LONG_SENTENCE = 40
+MOST_LINES_OF_RUST = 350
+MORE_LINES_OF_RUST = {"arrow.rs": 368}
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Return every file of the package, parsed."""
+    return {path: ast.parse(path.read_text()) for path in SOURCES}
+
+
+def docstrings() -> list[str]:
+    """Return every docstring of the package."""
+    kinds = (ast.Module, ast.ClassDef, *DEFINITIONS)
+    found = (ast.get_docstring(node) for tree in trees().values() for node in ast.walk(tree) if isinstance(node, kinds))
+    return [each for each in found if each]
+
+
+def per_thousand(words: str) -> float:
+    """Return how often one of these words stands in 1 000 words of docstrings."""
+    listed = [word.lower() for text in docstrings() for word in re.findall(r"[A-Za-z']+", text)]
+    return 1000 * sum(word in words.split() for word in listed) / len(listed)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a docstring, without examples and tables."""
+    lines = [line for line in text.splitlines() if not re.match(r"\s*(>>>|\.\.\.|[|]|- |\* |    )", line)]
+    return re.split(r"(?<=[.:;!?])\s+|\n\n", "\n".join(lines))
+
+
+def test_a_class_has_few_methods_async_ones_too():
+    many = {}
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                methods = sum(isinstance(each, DEFINITIONS) for each in node.body)
+                if methods > MORE_METHODS.get(node.name, MOST_METHODS):
+                    many[f"{path.relative_to(PACKAGE)}:{node.name}"] = methods
+    assert {} == many
+
+
+def test_a_folder_has_few_files():
+    counts = Counter(str(path.parent.relative_to(PACKAGE)) for path in SOURCES)
+    most = {folder: MORE_FILES.get(folder, MOST_FILES_IN_A_FOLDER) for folder in counts}
+    assert {} == {folder: count for folder, count in counts.items() if count > most[folder]}
+
+
+def test_a_file_is_named_by_a_noun():
+    assert set() == {path.stem for path in SOURCES if path.stem.endswith("ing")} - NOUNS_IN_ING
+
+
+def test_no_file_reaches_three_steps_into_another():
+    chains = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"self(\.\w+){3}", ast.unparse(node))
+    ]
+    assert len(chains) <= MOST_CHAINS, chains
+
+
+def test_docstrings_name_the_thing():
+    assert per_thousand("what") <= MOST_WHAT
+    assert per_thousand("who whom whose whoever") <= MOST_WHO
+
+
+def test_sentences_are_short():
+    long = [each for text in docstrings() for each in sentences(text) if len(each.split()) > WORDS_OF_A_LONG_SENTENCE]
+    assert len(long) <= MOST_LONG_SENTENCES, long
+
+
+def test_files_of_the_native_twin_are_short():
+    lines = {path: path.read_text().count("\n") for path in (ROOT / "native" / "src").rglob("*.rs")}
+    assert {} == {
+        path.name: count
+        for path, count in lines.items()
+        if count > MORE_LINES_OF_RUST.get(path.name, MOST_LINES_OF_RUST)
+    }
