@@ -1,6 +1,7 @@
-"""Administration: what an operator asks of a store, apart from what a program does with it.
+"""Administration: the requests of an operator to a store, apart from those of a program.
 
-It works on a store that `connect` would refuse: one of an older schema, with too few rights, or not durable as set up.
+It also works on a store that `connect` would refuse: one with an older schema, with too few rights, or not durable as
+set up.
 """
 
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from apportion.stores.reaper import Counter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of a diagnosis: what was looked at, what it is, whether that is well, and what to do if not.
+    """One line of a diagnosis: the subject, the state found, a verdict on it, and advice when the verdict is not ok.
 
-    `absent` is a store that is not there yet, which is neither well nor wrong: the first `connect` makes it.
+    `absent` is a store that does not exist yet. That is neither well nor wrong: the first `connect` makes it.
     """
 
     subject: str
@@ -24,14 +25,14 @@ class Finding:
 
 
 class Administration(Protocol):
-    """What can be asked about and done to one store by its URL; each call connects and disconnects by itself."""
+    """An operator's requests to one store, given its URL. Each call connects and disconnects by itself."""
 
     async def inspect(self) -> tuple[Finding, ...]:
-        """Look at version, rights, durability and schema, changing nothing; a store that is away is a finding."""
+        """Look at version, rights, durability and schema, and change nothing. A store that is away is a finding."""
         ...
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """Return the statements that make the newest schema, each with its semicolon; empty without one."""
+        """Return the statements that make the newest schema, each with its semicolon; empty without a schema."""
         ...
 
     async def upgrade(self) -> tuple[int, int]:
@@ -39,20 +40,20 @@ class Administration(Protocol):
         ...
 
     def grants(self, user: str) -> tuple[str, ...]:
-        """Return the statements that give `user` what a member needs and no more."""
+        """Return the statements that give `user` the rights of a member and no more."""
         ...
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """Return how often each lease was renewed; none of a store that ends leases by itself."""
+        """Return how often each lease was renewed. The result is empty for a store that ends leases by itself."""
         ...
 
     async def restored(self) -> tuple[int, int]:
-        """Begin a new incarnation after the store was restored from a copy; return the one before and the new one."""
+        """Begin a new incarnation after the store was restored from a copy; return the old and the new incarnation."""
         ...
 
 
 def checked_user(user: str) -> str:
-    """Return the name of a user if it can stand in a command; `InvalidInput` for one that would be read as more."""
+    """Return the name of a user if a command can contain it; `InvalidInput` for a name that would be read as more."""
     is_plain = isinstance(user, str) and user.isprintable() and set(user).isdisjoint(" '\"")
     if not user or not is_plain or user.startswith("-"):
         raise InvalidInput("user", user, "a name without blanks and quotes", "Name a user of the server.")

@@ -1,16 +1,19 @@
-"""CoordinationStore: what everything that keeps an answer right over time stands on.
+"""CoordinationStore: the foundation of everything that keeps an answer right over time.
 
-A store holds small items under keys, and every commit gives it the next revision. Its promises, which the conformance
-suite (`apportion.sim.conformance`) holds every store to:
+A store holds small items under keys, and every commit gives it the next revision. The conformance suite
+(`apportion.sim.conformance`) holds every store to these promises:
 
 - A commit happens whole, at one revision, and only if every compare held; or it does not happen.
 - Revisions grow with every change, also through restarts. An item carries the revision of the commit that wrote it.
 - `scan` shows the state at one revision. `watch` shows every commit after one, in order, none left out, none twice.
-- A lease ends once it was not renewed for its time to live, never before; its keys go with it, in one commit. Where
-  reapers decide that (`lease_end`), they are the handles with an open watch: with none anywhere, no lease ends.
-- A store that was restored from a copy has another incarnation, or `StoreWentBack` is raised where it can be seen.
+- A lease ends when it has not been renewed for its time to live, never before. Its keys are deleted with it, in one
+  commit. Where reapers decide this (`lease_end`), the reapers are the handles with an open watch: without an open
+  watch, no lease ends.
+- A store that was restored from a copy has another incarnation, or raises `StoreWentBack` where the restore can be
+  seen.
 
-Refuses: to write a key that was not compared, to split a commit, and to say that a commit failed when it cannot know.
+Refuses: to write a key that was not compared; to split a commit; to say that a commit failed when the store cannot
+know.
 Idea: etcd's key-value interface (Go, Apache-2.0), less its unconditional writes, its ranges and its older revisions.
 """
 
@@ -25,7 +28,7 @@ Need = Literal["durable", "fencing", "gapless_watch", "linearizable", "multi_hos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A key with its value, the revision that wrote it, and the lease it goes with (None: it stays)."""
+    """A key with its value, the revision that wrote it, and the lease that it ends with (None: the item stays)."""
 
     key: str
     value: bytes
@@ -35,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What a prefix held at one revision, sorted by the UTF-8 of the keys, and which life of the store that was."""
+    """The items under a prefix at one revision, sorted by the UTF-8 of the keys, and the store's incarnation."""
 
     items: tuple[Item, ...]
     revision: int
@@ -44,7 +47,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchanged:
-    """Compare: the key is still as the given revision wrote it."""
+    """Compare: the key is unchanged since the given revision wrote it."""
 
     key: str
     revision: int
@@ -52,7 +55,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
-    """Compare: there is no such key."""
+    """Compare: the key does not exist."""
 
     key: str
 
@@ -62,7 +65,7 @@ Compare = Unchanged | Absent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """Write a key; with a lease, until the lease ends."""
+    """Write a key. With a lease, the key exists until the lease ends."""
 
     key: str
     value: bytes
@@ -71,7 +74,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """It happened, at this revision."""
+    """The commit happened, at this revision."""
 
     revision: int
 
@@ -85,7 +88,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """No reply came: it may have happened, or may yet. Read back before anything else, best a nonce in the value."""
+    """No reply came: the commit may have happened, or may still happen.
+
+    Read back before you do anything else. A nonce in the value shows best whether the commit happened.
+    """
 
     reason: str
 
@@ -95,7 +101,7 @@ Outcome = Committed | Refused | Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What a commit did to one key: the value and lease it got, or None for a value when it was deleted."""
+    """The change of one key by a commit: its new value and lease. The value is None when the key was deleted."""
 
     key: str
     value: bytes | None
@@ -104,9 +110,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreChange:
-    """All that one commit (or the end of one lease) did under a watched prefix, sorted by key.
+    """All changes of one commit (or of the end of one lease) under a watched prefix, sorted by key.
 
-    Keys that are no text, which another program wrote, are left out: of a commit of those alone there may be no event.
+    Keys that are not text were written by another program and are left out. A commit of such keys alone may give no
+    event.
     """
 
     revision: int
@@ -123,17 +130,17 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a store promises, and its limits; each field has a conformance case that fails when it is broken.
+    """The promises of a store and its limits. Each field has a conformance case that fails when the field is broken.
 
-    linearizable      a scan sees every commit that was acknowledged before it began
-    durable           what was acknowledged survives a kill and a power cut
-    fencing           no revision is ever given twice, so that one can be a fencing token
+    linearizable      a scan sees every commit that was acknowledged before the scan began
+    durable           an acknowledged commit survives a kill and a power cut
+    fencing           no revision is ever given twice, so a revision can be a fencing token
     gapless_watch     no change is missed, also through restarts
     multi_host        members may run on several hosts
-    restore_seen      an older copy that is restored under the same identity (the id of a cluster or system, a file) is
-                      seen without a word; elsewhere by handles that saw more, and by all after `store restored`
+    restore_seen      an older copy restored under the same identity (id of a cluster or system, a file) is seen without
+                      a command. Elsewhere, handles that saw more notice it, and all notice it after `store restored`
     watch_delay_seconds   how late a change may be seen when nothing was pending
-    lease_end         who decides that a lease has ended: the store itself, or a reaper that watches renewals
+    lease_end         decides that a lease has ended: the store itself, or a reaper that watches renewals
     max_operations    of compares, and of puts and deletes together, in one commit
     max_commit_bytes  of keys and values in one commit
     """
@@ -153,7 +160,7 @@ class Capabilities:
     max_commit_bytes: int = 16_000_000
 
     def lacking(self, needs: Iterable[Need]) -> Need | None:
-        """Return the first need that is not met, None when all are; `UnknownOption` for what is no need."""
+        """Return the first need that is not met, None when all are met. `UnknownOption` for an unknown need."""
         for need in needs:
             if need not in get_args(Need):
                 raise UnknownOption("need", need, get_args(Need))
@@ -163,15 +170,18 @@ class Capabilities:
 
 
 class CoordinationStore(Protocol):
-    """One handle of a store; used by one event loop. Every call is bounded in time.
+    """One handle of a store, used by one event loop. Every call is bounded in time.
 
-    Where nothing else is said, a call that could not be done raises `StoreUnavailable` and has changed nothing,
-    `StoreDenied` when the store refuses who asks, `StoreWentBack` when it is another than it was as the call was made
-    (the next `scan` accepts what it finds), and `StoreClosed` on a handle that was closed or crossed a fork.
+    These errors apply to every call, unless the method says otherwise:
+
+    - `StoreUnavailable`: the call could not be done and has changed nothing.
+    - `StoreDenied`: the store refuses this user.
+    - `StoreWentBack`: the store is not the same as when the call was made. The next `scan` accepts its new state.
+    - `StoreClosed`: the handle was closed or crossed a fork.
     """
 
     async def scan(self, prefix: str) -> Scan:
-        """Return all items whose key starts with `prefix` ("" for all), at one revision."""
+        """Return all items with keys that start with `prefix` ("" for all), at one revision."""
         ...
 
     async def commit(
@@ -179,40 +189,41 @@ class CoordinationStore(Protocol):
     ) -> Outcome:
         """Do all puts and deletes at the next revision if every compare holds, else nothing.
 
-        Every key that is written must be compared, a deleted one by `Unchanged`. `LeaseLost` when a put names a lease
-        that has ended (nothing is written); `InvalidInput` names the limit when it is too large, and it is never split.
+        Every written key must be compared; a deleted key must be compared by `Unchanged`. `LeaseLost` when a put
+        names a lease that has ended: nothing is written. `InvalidInput` names the limit when the commit is too large;
+        a commit is never split.
         """
         ...
 
     def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """Yield every change under `prefix` with a revision above `after`, in order, each once, until closed.
 
-        It goes on by itself when the store was away, or refused for a while. A consumer that is cancelled while it
-        waits ends it, as any generator, and watches anew from the last revision it took. Raises `Compacted` when the
-        history is gone: scan and watch anew.
-        The consumer's pace is the pace: nothing is buffered without bound.
+        The watch goes on by itself after the store was away, or refused for a while. A consumer that is cancelled
+        while it waits ends the watch, as with any generator. It then watches anew from the last revision it took.
+        Raises `Compacted` when the history is gone: scan and watch anew.
+        The consumer sets the pace: nothing is buffered without bound.
         """
         ...
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """Make a lease. `InvalidInput` when the store cannot keep a lease of that time to live.
+        """Make a lease. `InvalidInput` when the store cannot keep a lease with that time to live.
 
-        A member that waits for others' leases to end must watch: polling by `scan` alone ends none on SQL stores.
+        A member that waits for others' leases to end must watch: polling by `scan` alone ends no lease on SQL stores.
         """
         ...
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """Renew many leases in one request; return those that are alive, in effect from the moment of sending."""
+        """Renew many leases in one request; return the live ones. A renewal counts from the moment of sending."""
         ...
 
     async def revoke(self, lease: int) -> None:
-        """End a lease and delete its keys, in one commit; one that has ended already is no error."""
+        """End a lease and delete its keys, in one commit. A lease that has ended already is no error."""
         ...
 
     def capabilities(self) -> Capabilities:
-        """Return what this store promises, as it is set up."""
+        """Return the promises of this store, as it is set up."""
         ...
 
     async def close(self) -> None:
-        """Give back connections and end the watches of this handle. Leases go on to their end. May be called twice."""
+        """Give back connections and end the watches of this handle. Leases run to their end. May be called twice."""
         ...

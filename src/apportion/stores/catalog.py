@@ -1,7 +1,8 @@
 """The catalog of stores: every folder of this room that has a `SPEC`, and the stores of other packages.
 
-Other packages add theirs through the entry point group `apportion.stores`: an entry `scheme = "module:SPEC"`. A `SPEC`
-imports its store, and the client of it, when a URL names its scheme: nobody needs a client that they do not use.
+Other packages add their stores through the entry point group `apportion.stores`, with an entry `scheme =
+"module:SPEC"`. A `SPEC` imports its store and client only when a URL names its scheme: nobody needs to install an
+unused client.
 """
 
 from collections.abc import Callable, Collection, Coroutine
@@ -32,10 +33,10 @@ CONNECT_HERE: ContextVar[Callable[[str], Coroutine[object, object, CoordinationS
 async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None = None) -> CoordinationStore:
     """Connect to the store of a URL, in the running event loop.
 
-    `needs` are the guarantees that the caller builds on: `NotPromised` when the store, as it is set up, lacks one.
-    `clock` is that of the machine unless a test brings its own. `UnknownOption` for an unknown scheme or option,
-    `MissingExtra` when the store's client is not installed, `StoreUnavailable` when nobody answers,
-    `StoreDenied` when the store refuses us. A simulated process gets the store of its world, which has all guarantees.
+    `needs` are the guarantees that the caller builds on. `NotPromised` when the store, as it is set up, lacks one.
+    `clock` is the clock of the machine unless a test passes its own. `UnknownOption` for an unknown scheme or option.
+    `MissingExtra` when the store's client is not installed. `StoreUnavailable` when no server answers, `StoreDenied`
+    when the store refuses us. A simulated process gets the store of its world, which has all guarantees.
     """
     parsed = parsed_url(url)
     if (connect_here := CONNECT_HERE.get()) is not None:
@@ -53,13 +54,13 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
 
 
 def administration(url: str) -> "Administration":
-    """Return what an operator can ask of the store of a URL; it does not connect yet."""
+    """Return the administration of the store of a URL; it does not connect yet."""
     parsed = parsed_url(url)
     return get(parsed.scheme).administration(parsed)
 
 
 def check_url(url: str) -> None:
-    """Refuse, before anything is opened, the URL that no store can have; errors are those of `administration`."""
+    """Refuse a URL that no store can have, before anything is opened. Errors are those of `administration`."""
     parsed = parsed_url(url)
     if CONNECT_HERE.get() is None:
         get(parsed.scheme).administration(parsed)
@@ -76,7 +77,7 @@ def get(scheme: str) -> StoreSpec:
 
 
 def parsed_url(url: str) -> StoreUrl:
-    """Take the URL of a store apart; errors are those of `url.parse`."""
+    """Take the URL of a store apart. Errors are those of `url.parse`."""
     return parse(url, schemes=schemes())
 
 

@@ -1,8 +1,9 @@
-"""Clear text: requests and passwords that leave this machine unencrypted, which is said and never assumed to be meant.
+"""Clear text: a warning about requests and passwords that leave this machine unencrypted.
 
-Promises: the log names once per process each store whose requests may go in clear text to another host, with the change
-of the URL that ends it. A Unix socket and a loopback address are this machine.
-Refuses: to forbid. A network may be private, or encrypt by itself.
+Clear text is never assumed to be intended.
+Promises: the log warns once per process and store when requests may go in clear text to another host. It also names
+the change of the URL that encrypts them. A Unix socket and a loopback address count as this machine.
+Refuses: to forbid clear text. A network may be private, or may encrypt by itself.
 """
 
 import logging

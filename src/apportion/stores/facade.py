@@ -1,4 +1,4 @@
-"""Stores as users open them: from any event loop, or from none; the work is done on the I/O thread.
+"""Stores as users open them: from any event loop or from none. The I/O thread does the work.
 
     async with apportion.open_store("sqlite:///work.db") as store:
         await store.scan("")
@@ -24,7 +24,7 @@ from apportion.stores.catalog import check_url, connect
 def open_store(url: str, *, needs: Collection[Need] = ()) -> "AsyncResource[CoordinationStore, AsyncStore]":
     """Open the store of a URL in an `async with` block and close it at the end.
 
-    A URL that no store can have is refused at once, errors as those of `stores.connect`.
+    A URL that no store can have is refused at once. Errors are those of `stores.connect`.
     """
     check_url(url)
     opened = partial(connect, url, needs=needs)
@@ -53,7 +53,7 @@ class _Store(Handle):
         return self._store.capabilities()
 
     async def _granted(self, ttl_seconds: float) -> Lease:
-        """Grant a lease, there: one that nobody waits for any more is given back."""
+        """Grant a lease on the I/O thread, and give it back when no caller waits for it any more."""
         return await whole(self._store.grant(ttl_seconds=ttl_seconds), self._taken_back)
 
     async def _taken_back(self, lease: Lease) -> None:
@@ -70,11 +70,11 @@ class AsyncStore(_Store):
     async def commit(
         self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
     ) -> Outcome:
-        """See `CoordinationStore`. A caller that is cancelled cannot know whether it happened."""
+        """See `CoordinationStore`. A cancelled caller cannot know whether the commit happened."""
         return await self._thread.hop(self._store.commit(when=when, puts=puts, deletes=deletes))
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
-        """See `CoordinationStore`. One hop a change."""
+        """See `CoordinationStore`. One hop per change."""
         changes = _Pulled(self._store.watch(prefix, after=after))
         try:
             while (change := await self._thread.hop(changes.next())) is not None:
@@ -84,7 +84,7 @@ class AsyncStore(_Store):
                 await self._thread.finish(changes.end())
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`. A caller that is cancelled leaves no lease."""
+        """See `CoordinationStore`. A cancelled caller leaves no lease."""
         return await self._thread.hop(self._granted(ttl_seconds), undo=self._taken_back)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
@@ -102,27 +102,27 @@ class AsyncStore(_Store):
 
 
 class SyncStore(_Store):
-    """A store that lives on the I/O thread, for callers without an event loop. Not to be called from one."""
+    """A store that lives on the I/O thread, for callers without an event loop. Do not call it from an event loop."""
 
     def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`."""
         return self._thread.wait(self._store.scan(prefix))
 
     def commit(self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()) -> Outcome:
-        """See `CoordinationStore`. A caller that is interrupted cannot know whether it happened."""
+        """See `CoordinationStore`. An interrupted caller cannot know whether the commit happened."""
         return self._thread.wait(self._store.commit(when=when, puts=puts, deletes=deletes))
 
     def watch(self, prefix: str, *, after: int) -> Iterator[StoreChange]:
-        """See `CoordinationStore`. Waits for each change without end; Ctrl-C interrupts it."""
+        """See `CoordinationStore`. Waits for each change without a time limit; Ctrl-C interrupts it."""
         changes = _Pulled(self._store.watch(prefix, after=after))
         try:
             while (change := self._thread.wait(changes.next())) is not None:
                 yield change
         finally:
-            self._thread.send(changes.end())  # by a finalizer perhaps, which must not wait
+            self._thread.send(changes.end())  # a finalizer may run this, and a finalizer must not wait
 
     def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`. A caller that is interrupted leaves no lease."""
+        """See `CoordinationStore`. An interrupted caller leaves no lease."""
         return self._thread.wait(self._granted(ttl_seconds), undo=self._taken_back)
 
     def renew(self, leases: Collection[int]) -> frozenset[int]:
@@ -140,7 +140,7 @@ class SyncStore(_Store):
 
 
 class _Pulled:
-    """A watch on the I/O thread, pulled change by change; a pull that was cancelled may still run when it is ended."""
+    """A watch on the I/O thread, pulled change by change. A cancelled pull may still run when the watch is ended."""
 
     def __init__(self, changes: AsyncGenerator[StoreChange, None]) -> None:
         self._changes = changes
@@ -152,6 +152,6 @@ class _Pulled:
             return await anext(self._changes, None)
 
     async def end(self) -> None:
-        """End the watch, once no pull is under way."""
+        """End the watch, once no pull is running."""
         async with self._turn:
             await self._changes.aclose()

@@ -1,7 +1,8 @@
-"""Ledger: the rules of a store as plain data, without I/O: what the memory store keeps, and others are held against.
+"""Ledger: the rules of a store as plain data, without I/O.
 
-It takes requests that were checked (`requests.py`) and times that are passed in, and answers at once. Nothing here is
-clever: it is the specification that the stores on real engines are compared with, one request at a time.
+The memory store keeps a ledger; other stores are compared with one. It takes requests that `requests.py` has checked
+and times that the caller passes in, and answers at once. The code is deliberately simple: it is the specification for
+the stores on real engines, one request at a time.
 """
 
 from bisect import bisect_right
@@ -24,7 +25,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One revision of the history: what each key became, None for deleted; sorted by key."""
+    """One revision of the history: the new record of each changed key, None for deleted; sorted by key."""
 
     revision: int
     records: tuple[tuple[bytes, Record | None], ...]
@@ -32,7 +33,7 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True)
 class Held:
-    """A lease: until when it lives, on the clock whose times are passed in."""
+    """A lease, and the time of its end on the clock of the passed times."""
 
     ttl_seconds: float
     ends_at: float
@@ -66,7 +67,7 @@ class Ledger:
         return [(key, self.records[key]) for key in sorted(self.records) if start <= key < end]
 
     def commit(self, request: CommitRequest) -> int | None:
-        """Do it whole and return its revision, or None when a compare does not hold. `LeaseLost` for a dead lease."""
+        """Do a commit whole and return its revision; None when a compare fails. `LeaseLost` for a dead lease."""
         for key, expected in request.compares:
             record = self.records.get(key)
             if expected != (None if record is None else record.revision):
@@ -79,13 +80,13 @@ class Ledger:
         )
 
     def since(self, after: int) -> list[Entry]:
-        """Return the history after a revision; `Compacted` when it is no longer whole."""
+        """Return the history after a revision; `Compacted` when that history is no longer whole."""
         if after < self.compacted:
             raise Compacted(after, self.compacted)
         return self.history[bisect_right(self.history, after, key=attrgetter("revision")) :]
 
     def compact(self, through: int) -> None:
-        """Forget the history up to and with a revision."""
+        """Forget the history up to and including a revision."""
         self.compacted = max(self.compacted, min(through, self.revision))
         self.history = self.history[bisect_right(self.history, self.compacted, key=attrgetter("revision")) :]
 
@@ -96,7 +97,7 @@ class Ledger:
         return lease
 
     def renew(self, leases: Collection[int], now: float) -> frozenset[int]:
-        """Prolong the leases that live, and return them."""
+        """Prolong the live leases among the given ones, and return them."""
         alive = frozenset(leases) & self.leases.keys()
         for lease in alive:
             held = self.leases[lease]
@@ -104,12 +105,12 @@ class Ledger:
         return alive
 
     def expire(self, now: float) -> None:
-        """End every lease whose time has come, each with its keys in one revision."""
+        """End every lease whose time has come. Each lease ends with its keys in one revision."""
         for lease in [lease for lease, held in self.leases.items() if held.ends_at <= now]:
             self.end(lease)
 
     def end(self, lease: int) -> None:
-        """End one lease, if it lives, and delete its keys in one revision."""
+        """End one lease, if it is alive, and delete its keys in one revision."""
         if self.leases.pop(lease, None) is not None:
             self._write([(key, None) for key, record in self.records.items() if record.lease == lease])
 

@@ -1,7 +1,8 @@
-"""Polling: one task that looks for changes on behalf of all watches of a handle, fast only while something is going on.
+"""Polling: one task looks for changes for all watches of a handle, and looks often only after recent changes.
 
-What is pending shows as changes, seen or made: for a while after each the next look follows soon, then ever later.
-Promises: no task while nobody watches; the longest pause bounds how late a change is seen.
+Changes, seen or made, suggest that more is pending. After each change the next look follows soon; then the pauses
+grow.
+Promises: no task runs without a watch; the longest pause bounds how late a change is seen.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ _PAUSE_PER_QUIET_SECOND = 0.1
 
 
 def pause_seconds(quiet_seconds: float) -> float:
-    """Return how long to wait before the next look, when the last change was so long ago.
+    """Return the pause before the next look, given the seconds since the last change.
 
     >>> [pause_seconds(quiet) for quiet in (0.0, 0.25, 60.0)]
     [0.001, 0.025, 0.06]
@@ -24,9 +25,9 @@ def pause_seconds(quiet_seconds: float) -> float:
 
 
 class Polling:
-    """Calls `look` again and again while somebody watches; `look` calls `noticed` when there is something new.
+    """Calls `look` again and again while there is a watch; `look` calls `noticed` when it finds a change.
 
-    `pause` says how long to wait when nothing has happened for so many seconds.
+    `pause` returns the seconds to wait, given the seconds since the last change.
     """
 
     def __init__(
@@ -59,27 +60,27 @@ class Polling:
             self.stop()
 
     def stop(self) -> None:
-        """Stop looking, and wake who waits."""
+        """Stop looking, and wake the waiting watches."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
         self._wake()
 
     def noticed(self) -> None:
-        """Wake who waits, and look often for a while."""
+        """Wake the waiting watches, and look often for a while."""
         self._changed_at = self._clock.elapsed()
         self._wake()
 
     def nudge(self) -> None:
-        """Look once more at once: there is a hint of news."""
+        """Look once more at once: a hint says that there are changes."""
         self._is_nudged = True
         if self._resting is not None and not self._resting.done():
             self._resting.set_result(None)
 
     def next_change(self) -> asyncio.Event:
-        """Return what is set at the next change: to be taken before one reads, and then waited for."""
+        """Return the event of the next change. Take it before you read, and then wait for it."""
         if self._task is not None and self._task.done():
-            self._task.result()  # raises what made the looking end
+            self._task.result()  # raises the error that ended the task
         return self._changed
 
     def _wake(self) -> None:
@@ -96,7 +97,7 @@ class Polling:
             self._wake()
 
     async def _rest(self, seconds: float) -> None:
-        """Wait so long, or until a nudge comes."""
+        """Wait for the given seconds, or until a nudge comes."""
         if seconds <= 0 or self._is_nudged:
             await asyncio.sleep(0)
             return

@@ -1,15 +1,16 @@
-"""The reaper: decides that a lease has ended, where the store itself keeps no time that can be trusted.
+"""The reaper: decides that a lease has ended, for a store that keeps no trustworthy time itself.
 
-A holder renews by raising the counter of its lease. A reaper reads counters now and then; a lease whose counter did
-not move between the END of one read and the START of a later one, at least a time to live apart on the reaper's own
-clock, has ended. No wall clock is compared with another, so a clock that steps, or a standby's clock, ends nothing.
-The process that then deletes the lease compares the counter again, so that several reapers do no harm.
+A holder renews by raising the counter of its lease. A reaper reads the counters from time to time. It compares the
+END of one read with the START of a later one, on its own clock. A lease has ended when its counter did not move
+between two reads that are at least a time to live apart. No wall clock is compared with another. So a clock that
+steps, or the clock of a standby, ends no lease. The process that then deletes the lease compares the counter again,
+so several reapers do no harm.
 
-A process needs one reaper per store. Up to 20 leases, each reaper reads all of them. Above 20, the holders of the three
-lowest leases read all; the others read those three alone and more seldom, so that dead readers are found. While none of
-the three moves, every reaper reads all. Now and then it does so anyway: a holder that does not watch may have one of
-the three.
-Promises: a lease that is renewed within its time to live is never called ended, whatever delays the reads; the reads
+A process needs one reaper per store. Up to 20 leases, each reaper reads all of them. Above 20, the holders of the
+three lowest leases read all. The others read only those three, and less often, so that dead readers are found. While
+none of the three moves, every reaper reads all. Each reaper also reads all from time to time: one of the three may
+belong to a holder that does not watch.
+Promises: a lease that is renewed within its time to live is never called ended, whatever delays the reads. The reads
 of a fleet grow with its leases and not with their square.
 """
 
@@ -19,15 +20,15 @@ from dataclasses import dataclass
 MOST_WITHOUT_READERS = 20
 READERS = 3
 _READS_PER_TTL = 20
-_LEASES_PER_READER = 50  # beyond, reapers that all read everything share the work: each reads more seldom
+_LEASES_PER_READER = 50  # beyond, reapers that all read everything share the work: each reads less often
 _SLOWEST_RATIO = 0.25
-_STILL_RATIO = 0.75  # a reader that has not renewed for so much of its time to live may be dead
-_LONGEST_PAUSE_SECONDS = 0.5  # a lease granted meanwhile may be a short one
+_STILL_RATIO = 0.75  # a reader that has not renewed for this part of its time to live may be dead
+_LONGEST_PAUSE_SECONDS = 0.5  # a lease granted in the meantime may be a short one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """What one read showed of a lease."""
+    """The state of one lease in one read."""
 
     lease: int
     renewals: int
@@ -37,7 +38,8 @@ class Counter:
 class Reaper:
     """The counters that one reader has seen.
 
-    `own` are the leases that this process holds, as they are at each moment; None for a reader that always reads all.
+    `own` is the collection of leases that this process holds, current at each moment. None makes a reader that always
+    reads all.
 
     >>> reaper = Reaper()
     >>> seen = Counter(lease=7, renewals=3, ttl_seconds=2.0)
@@ -52,7 +54,7 @@ class Reaper:
         self.forget()
 
     def forget(self) -> None:
-        """Give every lease its time once more: while the store is away, no holder can renew."""
+        """Give every lease its whole time to live again: while the store is away, no holder can renew."""
         self._still_since: dict[int, tuple[int, float]] = {}
         self._crowd = 0  # leases at the last read of all
         self._shortest_seconds = float("inf")
@@ -61,7 +63,7 @@ class Reaper:
         self._whole_at = self._read_at = float("-inf")
 
     def most(self, now: float) -> int | None:
-        """Return how many leases, the lowest ones, the next read must show; None for all.
+        """Return how many of the lowest leases the next read must show; None for all.
 
         >>> reaper = Reaper(own={40})
         >>> fleet = [Counter(lease=number, renewals=0, ttl_seconds=2.0) for number in range(1, 61)]
@@ -78,7 +80,7 @@ class Reaper:
     def ended(
         self, counters: Collection[Counter], *, started: float, finished: float, most: int | None = None
     ) -> tuple[Counter, ...]:
-        """Take one read, with when it was started and finished; return the leases that have ended.
+        """Take one read with the times of its start and its end; return the leases that have ended.
 
         The read showed all counters, or the `most` lowest ones.
         """
@@ -97,7 +99,7 @@ class Reaper:
         return tuple(each for each in counters if started - still_since[each.lease][1] >= each.ttl_seconds)
 
     def pause_seconds(self) -> float:
-        """Return how long to wait before the next read: a part of the shortest time to live."""
+        """Return the pause before the next read: a part of the shortest time to live."""
         if not self._crowd:
             return _LONGEST_PAUSE_SECONDS
         if self._own is not None and not self._reads_all(self._read_at):
@@ -113,7 +115,7 @@ class Reaper:
         return not readers or any(each.lease in self._own for each in self._lowest)
 
     def _moved(self, counter: Counter, finished: float) -> float:
-        """Return when the counter was last seen to have moved; its first sight says nothing."""
+        """Return the time of the last observed move of the counter. The first read of a counter proves no move."""
         known = self._still_since.get(counter.lease)
         if known is not None and known[0] != counter.renewals:
             return finished

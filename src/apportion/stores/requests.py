@@ -1,7 +1,7 @@
-"""Requests: what a caller asked of a store, checked once for all stores, and put into bytes within a namespace.
+"""Requests: the caller's requests to a store, checked once for all stores and turned into bytes within a namespace.
 
-Promises: an invalid request is refused before anything is sent, with field, value and limit named. Keys are ordered by
-their UTF-8, and a request lists them in order, so that two of them lock rows in the same order.
+Promises: an invalid request is refused before anything is sent; the error names field, value and limit. Keys are
+ordered by their UTF-8. A request lists them in that order, so two requests lock rows in the same order.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import TypeVar
 from apportion.errors import InvalidInput
 from apportion.stores.api import Absent, Capabilities, Compare, Put, Unchanged
 
-MAX_KEY_BYTES = 1_024  # what fits an index entry of PostgreSQL beside its namespace
+MAX_KEY_BYTES = 1_024  # the longest key that fits a PostgreSQL index entry with its namespace
 MAX_REVISION = 2**63 - 1
 Value = TypeVar("Value")
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -21,7 +21,7 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """A checked commit. `compares`: key to the revision it must have, None for absent; all sorted by key."""
+    """A checked commit. `compares` pairs each key with its expected revision, None for absent. All sorted by key."""
 
     compares: tuple[tuple[bytes, int | None], ...]
     puts: tuple[tuple[bytes, bytes, int | None], ...]
@@ -29,7 +29,7 @@ class CommitRequest:
 
 
 class Space:
-    """The keys of one namespace: as callers say them, and as bytes in the store.
+    """The keys of one namespace, as callers write them and as bytes in the store.
 
     >>> space = Space("crawl")
     >>> space.key("own/7"), space.text(b"crawl/own/7"), space.span("own/")
@@ -44,11 +44,11 @@ class Space:
         self._prefix = f"{namespace}/".encode()
 
     def key(self, key: str) -> bytes:
-        """Return the bytes of a key; `InvalidInput` for one that no store keeps."""
+        """Return the bytes of a key; `InvalidInput` for a key that no store keeps."""
         return self._prefix + _utf8("key", key, least=1)
 
     def has(self, key: bytes) -> bool:
-        """Whether a key is text; bytes that are none another program wrote, and they are passed over.
+        """Whether a key is text. Other bytes were written by another program and are skipped.
 
         >>> Space("crawl").has(b"crawl/own/7"), Space("crawl").has(b"crawl/own/\\xff")
         (True, False)
@@ -60,13 +60,13 @@ class Space:
         return True
 
     def text(self, key: bytes) -> str:
-        """Return the key as callers say it."""
+        """Return the key as callers write it."""
         return key[len(self._prefix) :].decode()
 
     def span(self, prefix: str) -> tuple[bytes, bytes]:
         """Return the half-open range of bytes that holds every key with this prefix."""
         start = self._prefix + _utf8("prefix", prefix, least=0)
-        # Byte 255 is in no UTF-8, and the namespace ends in a slash: the last byte can always be raised.
+        # Byte 255 never occurs in UTF-8, and the namespace ends in a slash. So the last byte can always be raised.
         return start, start[:-1] + bytes([start[-1] + 1])
 
     def request(
@@ -77,7 +77,7 @@ class Space:
             if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
                 raise InvalidInput(name, given, "a list", f"Write {name}=[...], also for a single one.")
         _check_operations(max(len(when), len(puts) + len(deletes)), limits)
-        # Both refuse what is none of theirs, and so has no key.
+        # Both calls refuse an object of the wrong type, which would have no key.
         expected = [_expected(each) for each in when]
         values = [_value(each, limits) for each in puts]
         compares = _distinct("compare", [(self.key(each.key), it) for each, it in zip(when, expected, strict=True)])
@@ -101,7 +101,7 @@ def checked_after(after: int) -> int:
 
 
 def checked_ttl(ttl_seconds: float, limits: Capabilities) -> float:
-    """Return the time to live if the store can keep a lease of it."""
+    """Return the time to live if the store can keep a lease with it."""
     least, most = limits.min_ttl_seconds, limits.max_ttl_seconds
     is_number = isinstance(ttl_seconds, (int, float)) and not isinstance(ttl_seconds, bool)
     if not is_number or not least <= ttl_seconds <= most:
@@ -111,7 +111,7 @@ def checked_ttl(ttl_seconds: float, limits: Capabilities) -> float:
 
 
 def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
-    """Return distinct lease ids, sorted; `InvalidInput` for what cannot be one."""
+    """Return distinct lease ids, sorted; `InvalidInput` for a value that cannot be a lease id."""
     if not isinstance(leases, Collection) or isinstance(leases, (str, bytes)):
         raise InvalidInput("leases", leases, "a list", "Write leases=[...], also for a single one.")
     for lease in leases:
@@ -122,9 +122,10 @@ def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
 
 
 def lease_id() -> int:
-    """Return an id for a new lease: drawn by chance, for a counter goes back with a store that is restored.
+    """Return a random id for a new lease. A counter would go back with a store that is restored.
 
-    A process that has not noticed the restore renews and revokes its old lease: that must be nobody's new one.
+    A process that has not noticed the restore renews and revokes its old lease. That id must not be the new lease of
+    another process.
     """
     return 1 + secrets.randbits(48)
 
@@ -150,7 +151,7 @@ def _distinct(what: str, pairs: list[tuple[bytes, Value]]) -> dict[bytes, Value]
 
 
 def _said(key: bytes) -> str:
-    """Return a key as its caller said it: a namespace has no slash."""
+    """Return a key as its caller wrote it; a namespace has no slash."""
     return key.partition(b"/")[2].decode()
 
 
@@ -203,7 +204,7 @@ def _check_size(
 def _utf8(field: str, text: str, *, least: int) -> bytes:
     if not isinstance(text, str):
         raise InvalidInput(field, text, "a str", "Decode it first.")
-    # A character is at most four bytes: what is far too long is refused before it is encoded.
+    # A character is at most four bytes: a text that is far too long is refused before it is encoded.
     if not least <= len(text) <= MAX_KEY_BYTES or "\0" in text:
         expected = f"{least} to {MAX_KEY_BYTES} bytes of UTF-8 without NUL"
         raise InvalidInput(field, text, expected, "Shorten it, for example to its digest.")

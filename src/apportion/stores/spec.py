@@ -1,4 +1,4 @@
-"""StoreSpec: what a file of this room ends in, so that the catalog finds it."""
+"""StoreSpec: the last value in a store's `spec` module, through which the catalog finds the store."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from apportion.stores.url import StoreUrl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSpec:
-    """How a kind of store is found by the scheme of a URL, connected to, and looked after.
+    """How the catalog finds a kind of store by the scheme of a URL, connects to it, and administers it.
 
-    `connect` and `administration` refuse options that they do not know (`StoreUrl.expect`). `example` is a URL as a
-    reader would write it. `is_clear` says whether requests to another host may go unencrypted. `encryption` is the
-    change of the URL that ends it. `promises` are the guarantees that a store of this kind gives when it is set up
-    well; the message to a caller who needs another store names them.
+    `connect` and `administration` refuse unknown options (`StoreUrl.expect`). `example` is a URL as a reader would
+    write it. `is_clear` says whether requests to another host may go unencrypted. `encryption` is the change of the
+    URL that encrypts them. `promises` are the guarantees of a well set up store of this kind. When a caller needs a
+    guarantee that its store lacks, the message names the stores that promise it.
     """
 
     name: str

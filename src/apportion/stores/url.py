@@ -1,11 +1,11 @@
-"""Store URLs: where a store is and who we are there, in one line that can stand in a configuration.
+"""Store URLs: one line for a configuration that says where a store is and with which user we connect.
 
     memory://name    sqlite:///relative/file    sqlite:////absolute/file    postgresql://user:password@host:5432/database
     etcd://host:2379,host2:2379    etcds://user:password@host:2379    redis://:password@host:6379/0
 
-Each takes `?namespace=`, so that several uses share one store. A password may be written as it is or percent-encoded;
-as it is, it may hold any of `@ : / %` and blanks, but not `?`, which is written `%3F`. An `@` of an option is written
-`%40`. Password and options are in no `repr`, no message, and not in `str(url)`.
+Each takes `?namespace=`, so that several uses share one store. A password may be written plainly or percent-encoded.
+A plain password may hold any of `@ : / %` and blanks, but not `?`, which is written `%3F`. An `@` in an option is
+written `%40`. Password and options appear in no `repr`, in no message, and not in `str(url)`.
 """
 
 import os
@@ -26,7 +26,7 @@ _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUrl:
-    """The parts of a store's URL; `str()` gives it without user and password."""
+    """The parts of a store's URL. `str()` gives the URL without user and password."""
 
     scheme: str
     user: str = ""
@@ -38,7 +38,7 @@ class StoreUrl:
 
     @property
     def host(self) -> str:
-        """The name of the first host, empty without one."""
+        """The name of the first host, empty when there is no host."""
         return self.hosts[0][0] if self.hosts else ""
 
     def option(self, name: str, default: str = "") -> str:
@@ -46,7 +46,7 @@ class StoreUrl:
         return dict(self.options).get(name, default)
 
     def canonical(self) -> "StoreUrl":
-        """Return the same for each spelling: options in order, the path of a file from the root, without links."""
+        """Return one form for all spellings: options in order, the path of a file absolute and without links."""
         path = os.path.realpath(self.path) if self.scheme == "sqlite" else self.path
         return replace(self, path=path, options=tuple(sorted(each for each in self.options if each[0] != "namespace")))
 
@@ -76,7 +76,7 @@ class StoreUrl:
 
 
 def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
-    """Take a URL apart. `UnknownOption` names the nearest scheme, `InvalidInput` what is wrong, without secrets."""
+    """Take a URL apart. `UnknownOption` names the nearest scheme, `InvalidInput` the mistake; both without secrets."""
     said = "(not shown)" if isinstance(url, str) and "@" in url else url
     if not isinstance(url, str) or _CONTROL.search(url) or len(url) > 4096:
         expected = "a str of at most 4096 characters without control characters"
@@ -86,7 +86,7 @@ def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
         hint = "Write for example sqlite:///work.db or postgresql://user@host/database"
         raise InvalidInput("store URL", said, "scheme://…", hint)
     if scheme not in set(schemes):
-        shown = "(not shown)" if {":", "@"} & {*scheme} else scheme  # without its slashes it may hold a password
+        shown = "(not shown)" if {":", "@"} & {*scheme} else scheme  # without its slashes it may contain a password
         raise UnknownOption("scheme of a store URL", shown, schemes)
     before, _, query = rest.partition("?")
     if "@" in query:
@@ -110,7 +110,7 @@ def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
 
 
 def _divided(before: str) -> tuple[str, str]:
-    """Divide at the slash after the last `@`: those before it belong to the password. A file's path has no host."""
+    """Divide at the slash after the last `@`: earlier slashes are of the password. A file's path has no host."""
     if before.startswith("/"):
         return "", before[1:]
     credentials, at, after = before.rpartition("@")
@@ -119,7 +119,7 @@ def _divided(before: str) -> tuple[str, str]:
 
 
 def _decoded(text: str) -> str:
-    """Decode what is percent-encoded throughout; a text with a bare `%` is meant as it is."""
+    """Decode a text in which every `%` is percent-encoded. A text with a bare `%` stays as it is."""
     return unquote(text) if text.count("%") == len(_ESCAPED.findall(text)) else text
 
 

@@ -1,7 +1,7 @@
-"""Watchers: the watches of all handles of a process in one store, each of which waits for changes in its own range.
+"""Watchers: the watches of all handles of a process in one store. Each watch waits for changes in its own range.
 
-One look at the store serves them all: it names the keys that have changed, and only watches of those keys wake and
-read. Promises: a watch that takes its event before it reads misses nothing that is told afterwards.
+One look at the store serves all watches: it names the changed keys, and only watches of those keys wake and read.
+Promises: a watch that takes its event before it reads misses no change that is reported afterwards.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ class Watcher:
         self._changed = asyncio.Event()
 
     def next_change(self) -> asyncio.Event:
-        """Return the event of the next change: to be taken before one reads, and then waited for."""
+        """Return the event of the next change. Take it before you read, and then wait for it."""
         if self._changed.is_set():
             self._changed = asyncio.Event()
         return self._changed
 
     def wake(self) -> None:
-        """Let the watch read."""
+        """Wake the watch, so that it reads."""
         self._changed.set()
 
     def covers(self, keys: Iterable[bytes]) -> bool:
@@ -52,7 +52,7 @@ class Watchers:
         self._all.discard(watcher)
 
     def wake(self, keys: Iterable[bytes] | None = None) -> None:
-        """Wake the watches of these keys; all without keys. O(watches)."""
+        """Wake the watches of these keys; without keys, wake all. O(watches)."""
         told = None if keys is None else tuple(keys)
         for watcher in self._all:
             if told is None or watcher.covers(told):

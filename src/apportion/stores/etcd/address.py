@@ -1,6 +1,6 @@
-"""Where the servers of an etcd URL are, and whom to trust there.
+"""The addresses of the servers in an etcd URL, and the TLS context for them.
 
-Promises: with `etcds` the server's certificate and name are always checked; there is no option to leave that out.
+Promises: with `etcds` the server's certificate and name are always checked; no option switches the check off.
 """
 
 import ssl
@@ -14,7 +14,7 @@ _PORT = 2379
 
 
 def endpoints(url: StoreUrl) -> tuple[httpx.URL, ...]:
-    """Return where each server is."""
+    """Return the address of each server."""
     return tuple(_endpoint(url, host, port) for host, port in url.hosts)
 
 
@@ -27,14 +27,14 @@ def _endpoint(url: StoreUrl, host: str, port: int | None) -> httpx.URL:
 
 
 def tls(url: StoreUrl) -> ssl.SSLContext | bool:
-    """Return who is trusted and who we are; False for a URL that speaks no TLS."""
+    """Return a TLS context with the trusted authorities and our own certificate; False for a URL without TLS."""
     if url.scheme != "etcds":
         return False
     ca, certificate, key = url.option("ca"), url.option("cert"), url.option("key")
     try:
         context = ssl.create_default_context(cafile=ca or None)
         if certificate:
-            context.load_cert_chain(certificate, key or None, password="")  # never ask the terminal for one
+            context.load_cert_chain(certificate, key or None, password="")  # never ask the terminal for a password
     except OSError as error:  # ssl.SSLError is one
         named = f"ca={ca} cert={certificate} key={key}"
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What an operator asks of an etcd cluster: servers, leader, room, rights; nothing has to be set up in it.
+"""Administration of an etcd cluster: servers, leader, room, rights. The cluster needs no setup.
 
 Source: etcd's maintenance and auth interfaces, as its gateway renders them.
 """
@@ -18,7 +18,7 @@ from apportion.stores.reaper import Counter
 from apportion.stores.url import StoreUrl
 
 _OLDEST = (3, 4)
-_USUAL_QUOTA_BYTES = 2 * 1024**3  # of a server that was given none
+_USUAL_QUOTA_BYTES = 2 * 1024**3  # of a server without a quota setting
 _FULL_RATIO = 0.8
 _SLOW_SECONDS = 0.1
 
@@ -43,7 +43,7 @@ class EtcdAdministration:
         return ()
 
     async def upgrade(self) -> tuple[int, int]:
-        """See `Administration`: etcd has no schema; it is asked all the same, so that one that is away is an error."""
+        """See `Administration`. etcd has no schema. A request is sent, so that an unreachable cluster is an error."""
         gateway = Gateway(self._url)
         try:
             await ask(gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
@@ -52,7 +52,7 @@ class EtcdAdministration:
         return (1, 1)
 
     def grants(self, user: str) -> tuple[str, ...]:
-        """See `Administration`. Commands, since etcd has no statements."""
+        """See `Administration`. The result is commands, since etcd has no statements."""
         role, user = f"apportion-{self._url.namespace}", quote(checked_user(user))
         return (
             f"etcdctl role add {role}",
@@ -62,7 +62,7 @@ class EtcdAdministration:
         )
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """See `Administration`: none, for the store ends leases by itself."""
+        """See `Administration`. The result is empty: the store ends leases by itself."""
         return ()
 
     async def restored(self) -> tuple[int, int]:
@@ -73,14 +73,14 @@ class EtcdAdministration:
             reply = await ask(gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
             before = origin.read(reply)
             await begin(gateway, before, reply["header"]["cluster_id"])
-            await origin.learn()  # another operator's is as good as ours
+            await origin.learn()  # another operator's new life is as good as ours
         finally:
             await gateway.close()
         return (0 if before is None else before.incarnation, origin.life.incarnation)
 
 
 async def _server(gateway: Gateway, at: int) -> Finding:
-    """Return what one server says of itself, and how long it takes to say so."""
+    """Return the version and revision that one server reports, and the time that it takes to answer."""
     subject = f"server {gateway.wire.endpoints[at].netloc.decode()}"
     began = time.monotonic()
     try:
@@ -136,7 +136,7 @@ def _room(status: Reply, alarms: Reply) -> Finding:
 
 
 async def _rights(gateway: Gateway) -> Finding:
-    """See whether anybody may list the users: without authentication the server says that it is off."""
+    """Find out whether authentication is on: when it is off, the server says so."""
     try:
         await gateway.visit("/v3/auth/authenticate", {"name": "", "password": ""}, gateway.wire.current)
     except Rejected as error:

@@ -1,12 +1,13 @@
-"""Which life of an etcd cluster this is: read it, hold answers against it, begin another.
+"""The life of an etcd cluster: read it, check answers against it, begin another.
 
-A life is an incarnation in a cluster, kept under one key outside all namespaces. It is another when the number differs,
-when another cluster answers, when the cluster shows an older revision than it showed before, or when its log has fewer
-entries than its revision explains.
-Each revision is one entry of the cluster's log, and other entries come on top. So entries less revisions, the surplus,
-never fall in a cluster, whichever of its servers answers. A snapshot keeps the revision and not the log: after its
-restore the surplus has fallen by as many entries as the snapshot had. That shows although `etcdctl snapshot restore`
-keeps the cluster's id; the term of the log does not show it, for it is 2 in a new cluster and in a restored one.
+A life is an incarnation in a cluster, kept under one key outside all namespaces. Any of these means another life: the
+number differs; another cluster answers; the cluster shows an older revision than before; its log has fewer entries
+than its revision explains.
+Each revision is one entry of the cluster's log, and other entries are added. So the surplus (entries less revisions)
+never falls in a cluster, whichever of its servers answers. A snapshot keeps the revision and not the log: after its
+restore the surplus has fallen by as many entries as the snapshot had. This shows a restore although `etcdctl snapshot
+restore` keeps the cluster's id. The term of the log does not show it, for it is 2 in a new cluster and in a restored
+one.
 Cannot see: a snapshot with fewer than 32 revisions since the life began, and a data directory that was copied back.
 """
 
@@ -27,17 +28,17 @@ _MEASUREMENTS = 3
 
 
 class Origin:
-    """What a handle knows of the store it began with."""
+    """A handle's knowledge of the store that it began with."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self.life = Life.of(0, "", None)
         self.seen = 0
-        self.looked_at = -1  # the number of the connection over which the store was looked at last
+        self.looked_at = -1  # the number of the connection of the last look at the store
         self._proven_on = -1
 
     async def learn(self) -> None:
-        """Accept what is found; begin a life where there is none, or where it is that of another cluster."""
+        """Accept the life that is found; begin a life where there is none, or where it belongs to another cluster."""
         for _ in range(_TRIES):
             connects = self._gateway.connects
             reply = await ask(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
@@ -49,7 +50,7 @@ class Origin:
         raise StoreUnavailable(self._gateway.name, "its incarnation is changed by others all the time")
 
     async def stands(self, life: Life | None, cluster: str) -> bool:
-        """Say whether a life that was read is the present one; begin another where it is not."""
+        """Say whether the life that was read is the present one. If it is not, begin another."""
         if life is not None and life.cluster == cluster and not await self._is_copy(life):
             return True
         await begin(self._gateway, life, cluster)
@@ -64,13 +65,14 @@ class Origin:
             raise StoreUnavailable(self._gateway.name, reason, "Nothing was changed. Delete that key.") from error
 
     def accept(self, life: Life, revision: int) -> None:
-        """Hold all answers against this life from now on."""
+        """Check all answers against this life from now on."""
         self.life, self.seen = life, revision
 
     async def look(self, known: Life | None = None) -> int:
-        """Look at the store and return its revision; `StoreWentBack` when it is another than it was.
+        """Look at the store and return its revision; `StoreWentBack` when its life is another than before.
 
-        `known` is the life that the caller knew when it asked; meanwhile a scan may have accepted another.
+        `known` is the life that the caller knew when it made its request. A scan may have accepted another one since
+        then.
         """
         known, floor, connects = known or self.life, self.seen, self._gateway.connects
         began = asyncio.get_running_loop().time()
@@ -116,7 +118,7 @@ class Origin:
             raise StoreWentBack(self._gateway.name, f"cluster {self.life.cluster}", f"its cluster is {cluster}")
 
     def same(self, reply: Reply, floor: int) -> int:
-        """Return the revision of an answer, if it can be of this store after it was at `floor`."""
+        """Return the revision of an answer; `StoreWentBack` when it is below `floor` or from another cluster."""
         self.same_cluster(reply)
         revision = revision_of(reply)
         if revision < floor:
@@ -125,13 +127,13 @@ class Origin:
         return revision
 
     def same_life(self, life: Life | None, known: Life) -> None:
-        """Raise `StoreWentBack` when this is another life than the known one."""
+        """Raise `StoreWentBack` when this life is not the known one."""
         if life != known:
             found = "it has no incarnation" if life is None else f"its incarnation is {life.incarnation}"
             raise StoreWentBack(self._gateway.name, f"incarnation {known.incarnation}", found)
 
     async def _is_copy(self, life: Life) -> bool:
-        """Say whether the log is too short for a cluster that had this life; asked once on each connection."""
+        """Say whether the log is too short for a cluster that had this life. It is checked once per connection."""
         if self._proven_on == self._gateway.connects or life.surplus is None:
             return False
         for _ in range(_MEASUREMENTS):
@@ -144,16 +146,16 @@ class Origin:
 
 
 async def begin(gateway: Gateway, before: Life | None, cluster: str) -> None:
-    """Begin another life of this cluster, unless somebody else has."""
+    """Begin another life of this cluster, unless another process has begun one."""
     milliseconds = time.time_ns() // 1_000_000
     incarnation = milliseconds if before is None else max(before.incarnation + 1, milliseconds)
     after = Life.of(incarnation, cluster, await surplus_of(gateway))
-    # It compares what was before, so that asking twice begins one life.
+    # The transaction compares the life before, so sending it twice begins one life.
     await ask(gateway, "/v3/kv/txn", rebirth_of(before, after))
 
 
 async def surplus_of(gateway: Gateway) -> int | None:
-    """Return how many entries the log has beyond its revision, by the server that is asked; None if it does not say."""
+    """Return the number of log entries beyond the revision, as the current server says; None if it does not say."""
     try:
         status = await gateway.visit("/v3/maintenance/status", {}, gateway.wire.current)
     except Rejected:
@@ -165,12 +167,12 @@ async def surplus_of(gateway: Gateway) -> int | None:
 
 
 def revision_of(reply: Reply) -> int:
-    """Return the revision that the store was at when it answered."""
+    """Return the revision of the store at the time of an answer."""
     return int(reply.get("header", {}).get("revision", "0"))
 
 
 async def ask(gateway: Gateway, path: str, body: Mapping[str, object]) -> Reply:
-    """Ask what may be asked twice; a refusal is `StoreDenied` or `StoreUnavailable`."""
+    """Send a request that may be sent twice; a refusal is `StoreDenied` or `StoreUnavailable`."""
     return await _answered(gateway, gateway.ask(path, body))
 
 
@@ -190,7 +192,7 @@ async def _answered(gateway: Gateway, asked: Awaitable[Reply]) -> Reply:
 
 
 def unavailable(gateway: Gateway, error: Rejected | EtcdNoReply | Unreached) -> StoreDenied | StoreUnavailable:
-    """Say what to do about an answer that is no."""
+    """Return the error for a refusal or a failed request, with advice."""
     if "permission denied" in str(error):
         return StoreDenied(gateway.name, str(error), GRANTS)
     if "user name is empty" in str(error):

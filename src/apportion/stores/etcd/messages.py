@@ -1,6 +1,6 @@
-"""etcd's messages: what we say to its JSON gateway and what it answers, as plain data; no I/O.
+"""etcd's messages: our requests to its JSON gateway and its answers, as plain data; no I/O.
 
-Promises: keys and values are bytes here and base64 on the wire; numbers of 64 bits are text on the wire.
+Promises: keys and values are bytes here and base64 on the wire. Numbers of 64 bits are text on the wire.
 Source: etcd's `rpc.proto` and `kv.proto` (Apache-2.0), versions 3.4 to 3.6, as its gateway renders them in JSON.
 """
 
@@ -15,19 +15,19 @@ from apportion.stores.requests import CommitRequest, Space
 
 # Outside all namespaces: a namespace begins with a letter or a digit.
 INCARNATION_KEY = b"!apportion/incarnation"
-NO_LEADER = "etcdserver: no leader"  # said before a request is taken up
+NO_LEADER = "etcdserver: no leader"  # sent before a request is begun
 _UNKNOWN_CODE = 2  # of gRPC
 
 
 class Header(TypedDict, total=False):
-    """Who answered, and the revision its store was at."""
+    """The cluster that answered, and the revision of its store at that time."""
 
     cluster_id: str
     revision: str
 
 
 class KeyValue(TypedDict, total=False):
-    """A key as the store keeps it; what is zero or empty is left out."""
+    """A key as the store keeps it. Fields that are zero or empty are left out."""
 
     key: str
     value: str
@@ -43,20 +43,20 @@ class RangeReply(TypedDict, total=False):
 
 
 class OperationReply(TypedDict, total=False):
-    """What one operation of a transaction gave."""
+    """The result of one operation of a transaction."""
 
     response_range: RangeReply
 
 
 class WatchEvent(TypedDict, total=False):
-    """What happened to one key; PUT when no type is given."""
+    """The change of one key; PUT when no type is given."""
 
     type: str
     kv: KeyValue
 
 
 class Failure(TypedDict, total=False):
-    """An error inside a stream whose status was 200."""
+    """An error inside a stream that had status 200."""
 
     grpc_code: int
     message: str
@@ -92,13 +92,13 @@ class EtcdMember(TypedDict, total=False):
 
 
 class Alarm(TypedDict, total=False):
-    """What a server has sounded: NOSPACE or CORRUPT."""
+    """An alarm that a server has raised: NOSPACE or CORRUPT."""
 
     alarm: str
 
 
 class Reply(RangeReply, total=False):
-    """The fields that we read of any answer."""
+    """The fields that we read, of any answer."""
 
     header: Header
     succeeded: bool
@@ -118,9 +118,9 @@ class Reply(RangeReply, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Which life of the store this is: its incarnation, the cluster that has it, and the bytes that say so.
+    """A life of the store: its incarnation, its cluster, and the bytes that encode both.
 
-    `surplus` is the number of entries of the cluster's log less its revision, when this life began; None: not known.
+    `surplus` is the number of entries of the cluster's log less its revision, when this life began. None: not known.
     """
 
     incarnation: int
@@ -136,7 +136,7 @@ class Life:
 
     @classmethod
     def read(cls, reply: RangeReply) -> "Life | None":
-        """Return the life that the incarnation's key holds; None without one, ValueError for a value of others."""
+        """Return the life that the incarnation's key holds; None without a key, ValueError for a foreign value."""
         for found in reply.get("kvs", ()):
             written = b64decode(found.get("value", ""))
             incarnation, cluster, surplus = written.decode().split(" ")
@@ -145,7 +145,7 @@ class Life:
 
 
 def text_of(data: bytes) -> str:
-    """Return bytes as the gateway wants them."""
+    """Return bytes in the form that the gateway expects."""
     return b64encode(data).decode()
 
 
@@ -159,7 +159,7 @@ READ_LIFE = {"request_range": range_of(INCARNATION_KEY)}
 
 
 def transaction_of(request: CommitRequest, life: Life) -> dict[str, object]:
-    """Return a commit as one transaction: it also compares the life of the store, and reads it when refused."""
+    """Return a commit as one transaction. It also compares the life of the store, and reads it when refused."""
     compares = [_same(life), *(_compare(key, revision) for key, revision in request.compares)]
     puts = [{"request_put": _put(key, value, lease)} for key, value, lease in request.puts]
     deletes = [{"request_delete_range": {"key": text_of(key)}} for key in request.deletes]
@@ -167,13 +167,13 @@ def transaction_of(request: CommitRequest, life: Life) -> dict[str, object]:
 
 
 def rebirth_of(before: Life | None, after: Life) -> dict[str, object]:
-    """Return the transaction that begins another life, if the one before is still the last."""
+    """Return the transaction that begins another life, if the life before is still the last."""
     compare = _compare(INCARNATION_KEY, None) if before is None else _same(before)
     return {"compare": [compare], "success": [{"request_put": _put(INCARNATION_KEY, after.written, None)}]}
 
 
 def watch_of(start: bytes, end: bytes, *, since: int, life_since: int) -> bytes:
-    """Return a request for two watches in one stream: number 0 of a range, number 1 of the incarnation."""
+    """Return a request for two watches in one stream: number 0 for a range, number 1 for the incarnation."""
     bounds = {"key": text_of(start), "range_end": text_of(end), "start_revision": str(since)}
     wanted = {**bounds, "fragment": True, "progress_notify": True}
     life = {"key": text_of(INCARNATION_KEY), "start_revision": str(life_since)}
@@ -200,7 +200,7 @@ def items_of(found: Iterable[KeyValue], space: Space) -> Iterable[Item]:
 
 
 def event_of(event: WatchEvent, space: Space) -> Event | None:
-    """Return what happened to a key, as an event of a namespace; None for a key that is no text."""
+    """Return the change of a key as an event of a namespace; None for a key that is not text."""
     kv = event["kv"]
     if not space.has(b64decode(kv["key"])):
         return None
@@ -210,7 +210,7 @@ def event_of(event: WatchEvent, space: Space) -> Event | None:
 
 
 def json_of(content: bytes) -> Reply:
-    """Return an answer as data; empty for what is no JSON object."""
+    """Return an answer as data; empty for content that is not a JSON object."""
     try:
         reply: Reply = json.loads(content)
     except ValueError:
@@ -219,7 +219,7 @@ def json_of(content: bytes) -> Reply:
 
 
 def problem_of(content: bytes) -> tuple[int, str]:
-    """Return code and message of an error, which a stream puts one level deeper; no message for a foreign one."""
+    """Return code and message of an error, which a stream puts one level deeper. A foreign error has no message."""
     answer = json_of(content)
     error = answer.get("error", "")
     if isinstance(error, str):
@@ -237,7 +237,7 @@ def _same(life: Life) -> dict[str, object]:
 
 
 def _compare(key: bytes, revision: int | None) -> dict[str, object]:
-    # A key that is absent has revision 0, so that one kind of compare serves both.
+    # An absent key has revision 0, so one kind of compare serves both.
     return {"key": text_of(key), "target": "MOD", "result": "EQUAL", "mod_revision": str(revision or 0)}
 
 

@@ -1,10 +1,11 @@
-"""The etcd store, as the catalog finds it: what a URL may say, and that its client is an extra.
+"""The etcd store, as the catalog finds it: the parts of its URL, and its client as an extra.
 
     etcd://host:2379,other:2379?namespace=crawl
     etcds://user:password@host:2379?ca=/etc/ssl/ca.pem&cert=/etc/ssl/me.pem&key=/etc/ssl/me.key
 
-`etcds` speaks TLS and always checks the server's certificate and name; `ca` says whom to trust (without it,
-the system's authorities), `cert` and `key` who we are. See `store.py` for what it promises.
+`etcds` speaks TLS and always checks the server's certificate and name. `ca` names the trusted authority; without it,
+the system's authorities are trusted. `cert` and `key` are our own certificate and key. See `store.py` for its
+promises.
 """
 
 from apportion.errors import InvalidInput, MissingExtra

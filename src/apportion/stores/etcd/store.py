@@ -1,9 +1,9 @@
 """One handle of an etcd cluster: each commit is one transaction, each lease one of etcd's own.
 
-Promises: what etcd promises, which is all that a `CoordinationStore` can. Beyond it, each commit compares the store's
-incarnation, and goes out only over a connection to a server that was looked at since the connection was opened.
+Promises: all promises of etcd, and so every promise of a `CoordinationStore`. In addition, each commit compares the
+store's incarnation. A commit uses a connection only after a look at the store since that connection was opened.
 Refuses: servers before 3.4; leases shorter than an election allows (2 s unless the servers are set up otherwise).
-Costs: one request for a commit or a page of a scan, two for a grant, one for 16 renewals and one to look at the store.
+Costs: one request per commit or page of a scan, two per grant, one per 16 renewals and one more to look at the store.
 Source: etcd's API guarantees; `Grpc-Metadata-hasleader` as its Go client's `WithRequireLeader`.
 """
 
@@ -54,20 +54,20 @@ CAPABILITIES = Capabilities(
     gapless_watch=True,
     multi_host=True,
     restore_seen=True,  # of a snapshot; not of a data directory that is copied back
-    watch_delay_seconds=0.1,  # how often the server looks after a watch that was opened in the past
+    watch_delay_seconds=0.1,  # how often the server serves a watch that was opened in the past
     lease_end="store",
     min_ttl_seconds=2.0,  # one and a half election time-outs of 1 s, in whole seconds; a server may have longer ones
-    max_operations=127,  # of its 128, one is the incarnation's
-    # Of 1.5 MiB, less what may be beside: 127 keys again in the writes that delete them, and 64 bytes for each.
+    max_operations=127,  # the server allows 128, and one is for the incarnation
+    # Of 1.5 MiB, less the possible overhead: 127 keys again in the writes that delete them, and 64 bytes for each.
     max_commit_bytes=1_400_000,
 )
 _FIRST_PAGE = 1_000
-# A server counts all that is left of a range for each page of it, so pages are as large as can be sent in a moment.
+# For each page, a server counts the whole rest of the range. So pages are as large as can be sent in a moment.
 _LARGEST_PAGE = 50_000
 _PAGE_BYTES = 8_000_000
 _PATIENCE_PER_PAGE = 0.25
 _TRIES = 8
-# The gateway reads the first 512 bytes of a request; once it has begun to answer, what follows is lost now and then.
+# The gateway reads the first 512 bytes of a request. Once it has begun to answer, it sometimes loses the rest.
 _RENEWALS_PER_REQUEST = 16
 
 
@@ -83,7 +83,7 @@ class EtcdStore:
 
     @classmethod
     async def connected(cls, url: StoreUrl, clock: Clock) -> "EtcdStore":
-        """Return a handle that has looked at the store."""
+        """Return a handle that has read the state of the store."""
         gateway = Gateway(url)
         store = cls(gateway, url.namespace, clock)
         async with AsyncExitStack() as undo:
@@ -112,9 +112,9 @@ class EtcdStore:
         raise StoreUnavailable(self._gateway.name, "it was compacted faster than it could be read")
 
     async def _add_pages(self, items: list[Item], pairs: Sequence[KeyValue], end: bytes, revision: int) -> bool:
-        """Add the rest of a range as it was at a revision; say whether that was still there.
+        """Add the rest of a range at a revision; return whether that revision was still there.
 
-        A page is no larger than the server can send in a part of the patience, as the page before it shows.
+        A page is no larger than the server can send in a part of the patience. The page before it is the measure.
         """
         more, limit = True, _FIRST_PAGE
         clock = asyncio.get_running_loop().time
@@ -138,7 +138,7 @@ class EtcdStore:
     ) -> Outcome:
         """See `CoordinationStore`. One request."""
         request = self._space.request(when, puts, deletes, self._limits)
-        life = self._origin.life  # as the caller knows it: while this waits, a scan may accept another
+        life = self._origin.life  # as the caller knows it: while this call waits, a scan may accept another
         failed: Unreached | None = None
         for count in range(_TRIES):
             looked_at = await self._origin.look_at_new(life)
@@ -176,7 +176,7 @@ class EtcdStore:
         return unavailable(self._gateway, error)
 
     async def _lost(self, leases: Sequence[int]) -> int:
-        """Return which of the leases has ended."""
+        """Return the lease that has ended."""
         for lease in leases[:-1]:
             left = await ask(self._gateway, "/v3/lease/timetolive", {"ID": str(lease)})
             if int(left.get("TTL", "0")) < 0:
@@ -194,7 +194,7 @@ class EtcdStore:
                 yield change
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`. In whole seconds, rounded up."""
+        """See `CoordinationStore`. The time to live is rounded up to whole seconds."""
         wanted, life = ceil(checked_ttl(ttl_seconds, self._limits)), self._origin.life
         reply = await ask(self._gateway, "/v3/lease/grant", {"TTL": str(wanted)})
         lease, granted = int(reply["ID"]), int(reply["TTL"])
@@ -207,7 +207,7 @@ class EtcdStore:
         return Lease(id=lease, ttl_seconds=float(granted))
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """See `CoordinationStore`. One request for 16 leases, and one more to look at the store."""
+        """See `CoordinationStore`. One request per 16 leases, and one more to look at the store."""
         wanted, life = checked_leases(leases), self._origin.life
         self._gateway.alive()
         parts = (wanted[at : at + _RENEWALS_PER_REQUEST] for at in range(0, len(wanted), _RENEWALS_PER_REQUEST))
@@ -216,7 +216,7 @@ class EtcdStore:
         return frozenset().union(*alive)
 
     async def _renewed(self, leases: Iterable[int]) -> set[int]:
-        """Return those that live, after the server has answered for each."""
+        """Return the leases that are alive, after the server has answered for each."""
         left, alive, problem = set(leases), set[int](), "no answer"
         for count in range(_TRIES):
             at = self._gateway.wire.current
@@ -265,7 +265,7 @@ class EtcdStore:
 
 
 def _page(items: Sequence[Item]) -> int:
-    """Return how many more keys to ask for at once, if they are like the last ones."""
+    """Return the number of keys to request next, if they are like the last ones."""
     last = items[-_FIRST_PAGE:]
     size = sum(len(each.key) + len(each.value) for each in last) + 1
     return max(1, min(_LARGEST_PAGE, _PAGE_BYTES * len(last) // size))

@@ -1,14 +1,14 @@
-"""etcd's watch: every change of a range, gapless, whatever happens to the stream that brings them.
+"""etcd's watch: every change of a range, gapless, also when its stream fails.
 
-Promises: one `StoreChange` per revision, whole, each once; the position moves on only with what was handed out, or when
-the server says that it has sent all up to a revision. A stream that is silent is checked by a read, and opened anew at
-another server when the read fails, or when the store went on and the stream does not say so. A stream that is silent
-for a quarter of the shortest lease is looked after. A watch that is refused says so in the log and waits for its right.
-Refuses: to be gapless where the server is not. One without etcd-io/etcd#18274 (of 2024) leaves out, in silence, the
-deletes of the very revision that it was compacted at. So a stream that has something to catch up with is opened one
-revision early, and ended by the server when that is gone; a stream whose consumer lags behind while the server is
-compacted just there is not protected so. One with nothing to catch up with is opened at what comes next: the server
-sends that at once, and what is to be caught up with only in its next round of 100 ms.
+Promises: one `StoreChange` per revision, whole, each once. The position advances only with changes that were handed
+out, or when the server says that it has sent everything up to a revision. A stream that is silent for a quarter of
+the shortest lease is checked by a read. It is opened anew at another server when the read fails, or when the store
+went on and the stream does not say so. A watch that is refused says so in the log and waits for its right.
+Refuses: to be gapless where the server is not. A server without etcd-io/etcd#18274 (of 2024) silently leaves out the
+deletes of the very revision that it was compacted at. So a stream that must catch up is opened one revision early,
+and the server ends it when that revision is gone. A stream is not protected in this way when its consumer lags behind
+while the server is compacted at that revision. A stream with nothing to catch up with is opened at the next revision.
+The server sends new changes at once, but sends old ones only in its next round of 100 ms.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from apportion.stores.etcd.messages import Message, StreamMessage, event_of, wat
 from apportion.stores.etcd.wire import EtcdNoReply, Unreached
 from apportion.stores.requests import Space
 
-# A prefix may be quiet while others change: each time that opening anew brings nothing, the next is put off, up to a
-# time to live, or longer where a process has very many streams.
+# A prefix may be quiet while others change. Each time that a new stream brings nothing, the next one is delayed more:
+# up to a time to live, or longer where a process has very many streams.
 _LONGEST_PER_PATIENCE = 4.0
 _OPENED_PER_SECOND = 20.0
 _log = logging.getLogger("apportion.stores")
@@ -49,10 +49,11 @@ class Feed:
         self._span = space.span(prefix)
         self._after = after
         self._origin = origin
-        self._life = origin.life  # a scan of this handle may accept another, of which this watch knows nothing
+        self._life = origin.life  # a scan may accept another life; this watch stays with the one it began in
         self._stream: Stream | None = None
         self._opened_at = 0.0
-        # Where the stream was opened as one that missed nothing, until the server has shown that; what came meanwhile.
+        # The revision of a stream opened as up to date, until the server has shown that; then messages held until
+        # then.
         self._caught_up_at: int | None = None
         self._held: list[StreamMessage] = []
         self._wire = gateway.wire
@@ -82,7 +83,7 @@ class Feed:
         return self._ready.popleft()
 
     async def aclose(self) -> None:
-        """Close the stream, if one is open; what came of an unfinished revision is forgotten."""
+        """Close the stream, if one is open; forget the events of an unfinished revision."""
         self._part, self._held = [], []
         if self._stream is not None:
             stream, self._stream = self._stream, None
@@ -115,7 +116,7 @@ class Feed:
         return await self._gateway.open("/v3/watch", body)
 
     async def _check(self, stream: Stream) -> None:
-        """Nothing came for a while: see whether that is because nothing happened."""
+        """After a silence: see whether there was nothing to tell."""
         revision = await self._origin.look_since(self._heard_at, self._life)
         waited = self._clock.elapsed() - self._opened_at
         behind = revision > self._after and waited >= self._patience_seconds
@@ -136,7 +137,7 @@ class Feed:
         if result.get("canceled"):
             self._ended(result)
         self._failed, self._is_denied = 0, False
-        if result.get("watch_id"):  # the incarnation: number 0 is left out on the wire
+        if result.get("watch_id"):  # the watch of the incarnation: number 0 is left out on the wire
             if result.get("events"):
                 await self._origin.look(self._life)
             elif self._caught_up_at is not None:
@@ -147,7 +148,7 @@ class Feed:
             self._collect(result)
 
     async def _began(self, revision: int) -> None:
-        """The second watch of the stream began at a revision, so the range's did not at a later one: was it passed?"""
+        """The stream's second watch began at a revision, and the range's watch began no later: was anything missed?"""
         caught_up_at, self._caught_up_at = self._caught_up_at, None
         if caught_up_at is None or revision > caught_up_at:
             await self.aclose()
@@ -159,14 +160,14 @@ class Feed:
         if "compact_revision" in result and not result.get("watch_id"):
             raise Compacted(self._after, int(result["compact_revision"]))
         reason = result.get("cancel_reason", "the server ended the watch")
-        if "permission denied" in reason:  # said of an expired token too
+        if "permission denied" in reason:  # also sent for an expired token
             self._gateway.expire_token()
             if self._failed:
                 raise StoreDenied(self._gateway.name, reason, GRANTS)
         raise EtcdNoReply(reason)
 
     def _deny(self, error: StoreDenied) -> None:
-        """Say once that the watch is refused: the right may come back, and then the watch goes on."""
+        """Log once that the watch is refused. The right may come back, and then the watch goes on."""
         if not self._is_denied:
             _log.warning("A watch waits, and asks again: %s", error)
         self._is_denied = True
@@ -194,4 +195,4 @@ class Feed:
             self._patience_seconds = self._wire.patience_seconds
 
 
-_KEY = attrgetter("key")  # the order of text is that of its UTF-8
+_KEY = attrgetter("key")  # text sorts in the same order as its UTF-8

@@ -1,6 +1,6 @@
-"""The memory store: a ledger within this process, for tests, for trying out, and for the simulated world.
+"""The memory store: a ledger within this process, for tests, for first trials, and for the simulated world.
 
-Refuses: to survive its process. Handles of one name share a ledger as long as one of them is open; all of them belong
+Refuses: to survive its process. Handles of one name share a ledger as long as one of them is open. All of them belong
 to one event loop.
 """
 
@@ -39,11 +39,11 @@ CAPABILITIES = Capabilities(
     min_ttl_seconds=0.1,
 )
 _KEPT_REVISIONS = 10_000
-_SHORTEST_PAUSE_SECONDS = 0.001  # a wait of less than the clock can tell would never end
+_SHORTEST_PAUSE_SECONDS = 0.001  # a pause shorter than the clock's resolution would never end
 
 
 class Memory:
-    """A ledger that several handles share, and who waits for it to change."""
+    """A ledger that several handles share, and the event on which their watches wait."""
 
     def __init__(self, clock: Clock, *, incarnation: int = 1) -> None:
         self.ledger = Ledger(incarnation=incarnation)
@@ -57,7 +57,7 @@ class Memory:
         return self
 
     def let_go(self) -> None:
-        """Count one handle less; after the last of them nobody finds this ledger by its name."""
+        """Count one handle less. After the last handle, the ledger can no longer be found by its name."""
         self._handles -= 1
         if self._handles == 0:
             for name in [name for name, memory in SHARED.items() if memory is self]:
@@ -65,7 +65,7 @@ class Memory:
         self.changed()
 
     def now(self) -> Ledger:
-        """Return the ledger as it is now: with leases ended whose time has come."""
+        """Return the ledger as it is now, after ending the leases whose time has come."""
         before = self.ledger.revision
         self.ledger.expire(self.clock.elapsed())
         if self.ledger.revision != before:
@@ -73,7 +73,7 @@ class Memory:
         return self.ledger
 
     def changed(self) -> None:
-        """Wake who waits, after the ledger got another revision."""
+        """Wake the waiting watches after the ledger got another revision."""
         if self.ledger.revision - self.ledger.compacted > 2 * _KEPT_REVISIONS:
             self.ledger.compact(self.ledger.revision - _KEPT_REVISIONS)
         if self._changed is not None:
@@ -87,7 +87,7 @@ class Memory:
         ends = min((held.ends_at for held in self.ledger.leases.values()), default=None)
         pause = None if ends is None else max(_SHORTEST_PAUSE_SECONDS, ends - self.clock.elapsed())
         try:
-            async with asyncio.timeout(pause):  # `wait_for` of Python 3.11 loses a cancellation that meets the change
+            async with asyncio.timeout(pause):  # in Python 3.11, `wait_for` can lose a cancellation
                 await self._changed.wait()
         except TimeoutError:
             return
@@ -136,7 +136,7 @@ class MemoryStore:
         start, end = self._space.span(prefix)
         checked_after(after)
         self._open()
-        incarnation, _ = self._seen  # a scan of this handle may accept another life, of which this watch knows nothing
+        incarnation, _ = self._seen  # a scan may accept another incarnation; this watch stays with the one it began in
         while not self._closed:
             ledger = self._same()
             if ledger.incarnation != incarnation or after > ledger.revision:
@@ -186,7 +186,7 @@ class MemoryStore:
         return self._memory.now()
 
     def _same(self) -> Ledger:
-        """Return the ledger if it is the one this handle knows: not another life of it, nor an older state."""
+        """Return the ledger if its incarnation is the known one and its revision is not older than seen."""
         ledger = self._open()
         incarnation, revision = self._seen
         if ledger.incarnation != incarnation or ledger.revision < revision:
@@ -208,7 +208,7 @@ class MemoryStore:
 
 
 class MemoryAdministration:
-    """There is nothing to look after: it is as new as its process."""
+    """The administration of a memory store: nothing needs care, because the store is as new as its process."""
 
     async def inspect(self) -> tuple[Finding, ...]:
         """See `Administration`."""
@@ -228,10 +228,10 @@ class MemoryAdministration:
         return ()
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """See `Administration`: none, for the store ends leases by itself."""
+        """See `Administration`. The result is empty: the store ends leases by itself."""
         return ()
 
     async def restored(self) -> tuple[int, int]:
-        """See `Administration`: nothing that ends with its process can be restored."""
+        """See `Administration`. A store that ends with its process cannot be restored."""
         hint = "A memory store has no copy to be restored from; name the URL of the store that was restored."
         raise InvalidInput("store", "memory://", "one that outlives its process", hint)

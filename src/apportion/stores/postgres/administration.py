@@ -1,6 +1,6 @@
-"""What an operator asks of a store in PostgreSQL; it also looks at a server that `connect` would refuse.
+"""Administration of a store in PostgreSQL; it also looks at a server that `connect` would refuse.
 
-Promises: `inspect` writes nothing. What it finds about rights is about the user of the URL.
+Promises: `inspect` writes nothing. Its findings about rights are about the user of the URL.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -23,7 +23,7 @@ _SLOW_SECONDS = 0.05
 
 
 class PostgresAdministration:
-    """Looks after the store of one URL."""
+    """Administers the store of one URL."""
 
     def __init__(self, url: StoreUrl) -> None:
         self._door = Door(url)
@@ -38,7 +38,7 @@ class PostgresAdministration:
             return (Finding(subject="server", found=error.problem, verdict="error", advice=error.hint),)
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """See `Administration`: for psql(1), from nothing."""
+        """See `Administration`. The statements are for psql(1), starting without a schema."""
         return _terminated("BEGIN", *self._schema.statements(since=0), "COMMIT")
 
     async def upgrade(self) -> tuple[int, int]:
@@ -56,14 +56,14 @@ class PostgresAdministration:
             return counters_of(await self._door.run(connection, sql.COUNTERS))
 
     async def restored(self) -> tuple[int, int]:
-        """See `Administration`. Handles that are open learn of it at their next request."""
+        """See `Administration`. Open handles notice it at their next request."""
         async with self._connected() as connection:
             [(before, after)] = await self._door.run(connection, sql.RESTORED)
         return int(str(before)), int(str(after))
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Connection]:
-        """Connect for one errand; say in our words what goes wrong meanwhile."""
+        """Connect for one errand, and translate its errors."""
         connection = await self._door.connect()
         try:
             yield connection

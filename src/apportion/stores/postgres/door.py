@@ -1,9 +1,9 @@
-"""The door to a PostgreSQL server: how to connect, how to ask, and which servers are refused.
+"""The door to a PostgreSQL server: how to connect, how to run a statement, and which servers are refused.
 
-Promises: each statement is a transaction of its own, bounded in time, and errors tell apart a statement that surely had
-no effect (`StoreUnavailable`) and one that may have had an effect (`PostgresNoReply`). A standby and an old version are
-refused, and another cluster or timeline than the schema remembers begins another incarnation.
-Refuses: to rely on anything that a session keeps, so that a transaction pooler may stand between.
+Promises: each statement is a transaction of its own, bounded in time. `StoreUnavailable` means that a statement
+surely had no effect; `PostgresNoReply` means that it may have had one. A standby and an old version are refused.
+Another cluster or timeline than the schema remembers begins another incarnation.
+Refuses: to rely on any state of a session, so that a transaction pooler may stand between.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def durable(self) -> bool:
-        """Whether what was acknowledged survives a power cut."""
+        """Whether an acknowledged commit survives a power cut."""
         return self.fsync and self.full_page_writes
 
 
@@ -70,9 +70,9 @@ class Door:
         self._targets = _targets(url)
 
     async def connect(self, *, seconds: float = REQUEST_SECONDS) -> Connection:
-        """Return a connection, which nobody has looked at and which belongs to the caller; hosts are tried in turn.
+        """Return a new connection, not yet looked at, which belongs to the caller. Hosts are tried in turn.
 
-        `seconds` bounds each host, and with it the handshake of one.
+        `seconds` bounds each host, including its handshake.
         """
         said: list[psycopg.Error] = []
         try:
@@ -90,7 +90,7 @@ class Door:
     async def run(
         self, connection: Connection, statement: str, parameters: Parameters = (), *, seconds: float = REQUEST_SECONDS
     ) -> list[Row]:
-        """Run a statement on a connection, bounded in time; again where the server asks for that."""
+        """Run a statement on a connection, bounded in time; run it again where the server asks for that."""
         try:
             with bounded(connection, seconds):
                 return await self._retried(connection, statement, parameters)
@@ -101,7 +101,7 @@ class Door:
             raise refusal(self.name, error.sqlstate, type(error).__name__) from error
 
     async def look(self, connection: Connection, *, seconds: float = REQUEST_SECONDS) -> Server:
-        """Ask what is at the other end of a connection, changing nothing."""
+        """Read the facts about the server at the other end of a connection, and change nothing."""
         started = time.monotonic()
         try:
             [answer] = await self.run(connection, sql.PROBE, seconds=seconds)
@@ -110,7 +110,8 @@ class Door:
         pid, standby, fsync, pages, commits, standbys, fingerprint = answer
         return Server(
             version=connection.info.server_version // 10_000,
-            # A pooler makes up the process that it names at connect, for it does not know yet who will answer.
+            # A pooler invents the process id that it names at connect: it does not know yet which server process will
+            # answer.
             pooled=pid != connection.info.backend_pid,
             standby=bool(standby),
             fsync=fsync == "on",
@@ -124,7 +125,7 @@ class Door:
         )
 
     async def admit(self, connection: Connection, server: Server, *, seconds: float = REQUEST_SECONDS) -> None:
-        """Refuse what cannot be worked with; see to the schema and its incarnation."""
+        """Refuse an unusable server; make the schema if needed, and update its incarnation."""
         if server.version < OLDEST_VERSION:
             hint = f"Run PostgreSQL {OLDEST_VERSION} or newer."
             raise InvalidInput("version of the server", server.version, f"{OLDEST_VERSION} or more", hint)
@@ -132,7 +133,7 @@ class Door:
             hint = "Name the primary, or all hosts: postgresql://user@host1,host2/database"
             raise StoreUnavailable(self.name, "the server is a standby, which takes no writes", hint)
         if server.pooled:
-            connection.prepare_threshold = None  # what is prepared stays with a process that others get next
+            connection.prepare_threshold = None  # a prepared statement stays with a server process that others get next
         version = await self._schema_version(connection, seconds)
         self.schema.require_known(version)
         if version < NEWEST:
@@ -154,7 +155,7 @@ class Door:
         return connection
 
     async def _schema_version(self, connection: Connection, seconds: float) -> int:
-        """Return the version of the schema, which is made where there is none."""
+        """Return the version of the schema; make the schema where there is none."""
         version = NEWEST
         try:
             with bounded(connection, seconds):
@@ -177,7 +178,7 @@ class Door:
 
 
 def _targets(url: StoreUrl) -> list[str]:
-    """Return where to connect to, host by host, as the driver writes it: a password reads the same again."""
+    """Return the connection string of each host, as the driver writes it: a password reads the same again."""
     ports = [str(port or 5432) for _, port in url.hosts] or ["5432"]
     names = (url.option("host") or ",".join(host for host, _ in url.hosts) or "localhost").split(",")
     ports = ports * len(names) if len(ports) == 1 else ports

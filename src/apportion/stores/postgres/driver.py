@@ -1,4 +1,4 @@
-"""The driver of PostgreSQL, or the line that installs it; and what goes in and out of it."""
+"""The driver of PostgreSQL, or the line that installs it; and the types of its parameters and rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias

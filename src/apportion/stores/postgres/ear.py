@@ -1,11 +1,11 @@
-"""The ear: hears the hints of PostgreSQL on a connection that also answers requests.
+"""The ear: receives the hints of PostgreSQL on a connection that also answers requests.
 
-A hint arrives while a statement runs, or between two statements; then the socket becomes readable, and the ear takes
-the hint in. What a hint says is not read: the history counts.
+A hint arrives while a statement runs, or between two statements. Between statements the socket becomes readable, and
+the ear takes the hint in. The content of a hint is not read: the history counts.
 
-Promises: `is_trusted` says whether hints get through, which a hint of our own shows (a transaction pooler accepts
-LISTEN and delivers nothing). A look that finds news without a hint takes the trust away until the next hint.
-Refuses: connections behind a pooler, which the link never shows it.
+Promises: `is_trusted` says whether hints get through. A hint of our own shows this, since a transaction pooler
+accepts LISTEN and delivers nothing. When a look finds news without a hint, hints are not trusted until the next hint.
+Refuses: connections behind a pooler; the link never passes one to it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from apportion.stores.postgres.driver import Connection, psycopg
 
 
 class Ear:
-    """Tells of each hint, and of the end of the connection while no statement runs."""
+    """Reports each hint, and the end of the connection while no statement runs."""
 
     def __init__(self, door: Door) -> None:
         self.is_trusted = False
@@ -26,11 +26,11 @@ class Ear:
         self._listening: int | None = None
 
     def tells(self, heard: Callable[[], None]) -> None:
-        """Call this from now on."""
+        """Set the function to call from now on."""
         self._heard = heard
 
     def distrust(self) -> None:
-        """Believe no longer that hints get through."""
+        """Assume from now on that hints do not get through."""
         self.is_trusted = False
 
     async def begin(self, connection: Connection) -> None:
@@ -43,13 +43,13 @@ class Ear:
         await self._door.run(connection, sql.HINT)
 
     def listen(self, connection: Connection) -> None:
-        """Hear what comes while no statement runs."""
+        """Take in hints that arrive while no statement runs."""
         if not connection.closed and self._listening is None:
             self._listening = connection.fileno()
             asyncio.get_running_loop().add_reader(self._listening, self._overhear, connection)
 
     def rest(self, connection: Connection) -> None:
-        """Leave the connection to a statement; what has come until now is taken in first."""
+        """Leave the connection to a statement, after taking in all that has arrived."""
         if self._listening is not None:
             self._stop()
             self._consume(connection)
@@ -65,7 +65,7 @@ class Ear:
             self._heard()  # the next look connects anew
 
     def _consume(self, connection: Connection) -> None:
-        """Take in what the server has sent; a connection that has ended is closed afterwards."""
+        """Take in the data that the server has sent; close the connection if it has ended."""
         try:
             connection.pgconn.consume_input()
             while connection.pgconn.notifies() is not None:

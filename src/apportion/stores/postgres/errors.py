@@ -1,6 +1,6 @@
-"""What a PostgreSQL server or its driver said, in our words.
+"""The errors of a PostgreSQL server or its driver, in our words.
 
-Refuses: to pass on the driver's own text, which may echo parts of a URL. What is not known is named by its class.
+Refuses: to pass on the driver's own text, which may echo parts of a URL. An unknown error is named by its class.
 Source: https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
 
@@ -12,7 +12,7 @@ _ROOM = "Nothing was changed. Make room on the server, then try again."
 _WAIT = "Nothing was changed. Try again in a moment."
 _TLS = "Check sslmode, sslrootcert, sslcert and sslkey of the URL, and the name in the server's certificate."
 
-# What a statement was answered with, by its code or the class (two characters) of its code.
+# The answer to a statement, by its code or the class (two characters) of its code.
 _CODES = {
     "3F000": ("its schema is not there", MAKE_SCHEMA),
     "42P01": ("its tables are not there", MAKE_SCHEMA),
@@ -29,9 +29,9 @@ _CODES = {
     "XX": ("the server reports damage", "See the server's log; restore a copy, then: apportion store restored URL"),
 }
 
-# What a connect failed with: words of the message, for the driver gives no code. A server that speaks another
-# language than English is told apart less well. TLS comes last, since a host may be named after it; a word of a
-# sentence about certificates stands beside a blank, and none of a host's name does.
+# The causes of a failed connect, by words of the message, for the driver gives no code. Messages in another language
+# than English are told apart less well. TLS comes last, since a host may be named after it. In a sentence about
+# certificates, a blank stands next to the word; in a host's name, none does.
 _DENIALS = (
     (("password authentication failed",), "it refuses this user or password", "Check both in the URL."),
     (("no password supplied", "fe_sendauth"), "it wants a password and the URL has none", "Add it: user:password@"),
@@ -65,7 +65,7 @@ def refusal(store: str, code: str | None, kind: str) -> ApportionError:
 
 
 def unreachable(store: str, said: str, kind: str) -> ApportionError:
-    """Return the error for a connect that failed, from what the driver said."""
+    """Return the error for a connect that failed, from the driver's message."""
     for table, error in ((_DENIALS, StoreDenied), (_WORDS, StoreUnavailable)):
         for words, reason, hint in table:
             found = all if _EVERY & set(words) else any

@@ -1,7 +1,7 @@
 """Leases that this process keeps alive in one store: they bound how long a request may be silent.
 
-Promises: while a lease is held, no reply is awaited for longer than a quarter of its time to live, so that a renewal
-over a connection that is half open has time for a fresh one. Below, no bound is shorter than a busy server needs.
+Promises: while a lease is held, no reply is awaited for longer than a quarter of its time to live. So a renewal
+over a half-open connection still has time for a new connection. Each bound has a minimum that a busy server needs.
 """
 
 from collections.abc import Collection, Set
@@ -28,7 +28,7 @@ class Leases:
 
     @property
     def shortest_seconds(self) -> float:
-        """The shortest time to live; that of usual leases without any."""
+        """The shortest time to live; the usual time to live when there are no leases."""
         return min(self._ttl_seconds.values(), default=_USUAL_TTL_SECONDS)
 
     @property

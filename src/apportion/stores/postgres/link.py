@@ -1,8 +1,8 @@
 """One connection to a PostgreSQL server that comes back by itself, shared by all handles of a process in one store.
 
-Promises: every connect looks at the server anew; so does a link behind a pooler every few seconds, and any link that
-was told of another life. A link that rests gives its connection back. A request that waits for its turn is asked
-again whether its handle is still open before it is sent.
+Promises: every connect looks at the server anew. A link behind a pooler also looks every few seconds, and any link
+looks when it was told of another life. An idle link gives its connection back. When a request gets its turn, it
+checks again that its handle is still open before it is sent.
 Refuses: several statements at a time.
 """
 
@@ -24,10 +24,10 @@ _MEASUREMENTS = 8
 
 
 class PostgresLink:
-    """A connection that is opened when it is needed, looked at, and opened again when it was lost.
+    """A connection that is opened when needed, looked at, and opened again when it was lost.
 
-    `patience` returns how long a statement may take at this moment. `rest_seconds`: the connection is closed after so
-    much rest. `ear` hears hints while no statement is under way.
+    `patience` returns the longest time for a statement at this moment. `rest_seconds`: the connection is closed after
+    this much rest. `ear` receives hints while no statement is running.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class PostgresLink:
 
     @property
     def ours(self) -> bool:
-        """Whether this process opened it, and did not only inherit it in a fork."""
+        """Whether this process opened the link, and did not just inherit it in a fork."""
         return os.getpid() == self._pid
 
     async def ask(
         self, statement: str, parameters: Parameters = (), *, allowed: Callable[[], None] | None = None
     ) -> list[Row]:
-        """Run a statement that does no harm when done twice: once more if its connection broke meanwhile."""
+        """Run a statement that does no harm when done twice. It is run once more if its connection broke."""
         with suppress(PostgresNoReply):
             return await self.send(statement, parameters, allowed=allowed)
         try:
@@ -70,10 +70,10 @@ class PostgresLink:
     async def send(
         self, statement: str, parameters: Parameters = (), *, allowed: Callable[[], None] | None = None
     ) -> list[Row]:
-        """Run a statement once. `PostgresNoReply` when nobody knows whether it happened.
+        """Run a statement once. `PostgresNoReply` when it is unknown whether it happened.
 
         `allowed` raises when the statement must not be sent any more. A caller that is cancelled leaves a statement
-        running: to interrupt it costs one more connection, or this one.
+        running: to interrupt it would cost one more connection, or this one.
         """
         self._require_open()  # a forked child has no event loop to wait in
         sending = asyncio.get_running_loop().create_task(self._send(statement, parameters, allowed))
@@ -81,7 +81,7 @@ class PostgresLink:
         return await asyncio.shield(sending)
 
     async def open(self) -> Server:
-        """Connect if need be, look at the server, and measure how far it is; make the schema where there is none."""
+        """Connect if needed, look at the server, and measure its round trip; make the schema where there is none."""
         async with self._taken():
             connection = await self._connected()
             server = await self._look(connection)
@@ -89,7 +89,7 @@ class PostgresLink:
             return server
 
     def doubt(self) -> None:
-        """Look at the server before the next statement: it may be another."""
+        """Look at the server before the next statement: the server may have changed."""
         self._looked_at = float("-inf")
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ class PostgresLink:
 
     @asynccontextmanager
     async def _taken(self) -> AsyncIterator[None]:
-        """Wait for our turn, as long as a request may take: a connection answers one question at a time."""
+        """Wait for our turn, as long as a request may take: a connection answers one request at a time."""
         self._require_open()
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -163,24 +163,24 @@ class PostgresLink:
 
     @property
     def _is_doubtful(self) -> bool:
-        """Whether another server may have come to stand behind this connection."""
+        """Whether this connection may now lead to another server."""
         since = time.monotonic() - self._looked_at
         return since == float("inf") or (self.server is not None and self.server.pooled and since >= LOOK_SECONDS)
 
     async def _look(self, connection: Connection) -> Server:
-        """Look at the server once more, and admit it if it is another or its state was doubted."""
+        """Look at the server once more; admit it if it is another server or its state was doubted."""
         try:
             server = await self._door.look(connection, seconds=self._patience())
             if self._looked_at == float("-inf") or self.server is None or server.fingerprint != self.server.fingerprint:
                 await self._door.admit(connection, server, seconds=self._patience())
         except ApportionError:
-            await self._let_go()  # a standby must not be asked again
+            await self._let_go()  # a standby must not get another request
             raise
         self.server, self._looked_at = server, time.monotonic()
         return server
 
     async def _measure(self, connection: Connection, server: Server) -> None:
-        """Keep the shortest round trip that was ever measured; measure several where the first was not short."""
+        """Keep the shortest round trip ever measured; measure several times when the first was not short."""
         self.round_trip_seconds = min(self.round_trip_seconds, server.round_trip_seconds)
         for _ in range(_MEASUREMENTS):
             if self.round_trip_seconds < _QUICK_SECONDS:
@@ -189,7 +189,7 @@ class PostgresLink:
             self.round_trip_seconds = min(self.round_trip_seconds, again.round_trip_seconds)
 
     def _rested(self) -> None:
-        """Close a connection that has rested for long enough; else look again when it may have."""
+        """Close a connection that has rested for long enough; else check again later."""
         self._resting = None
         left = self._used_at + (self._rest_seconds or 0.0) - time.monotonic()
         if left > 0 or self._turn.locked():
@@ -213,6 +213,6 @@ class PostgresLink:
 
 
 def _heard(task: "asyncio.Task[list[Row]] | asyncio.Task[None]") -> None:
-    """Take the end of a task, so that nothing is said of an error whose caller is gone."""
+    """Take the result of a task, so that no error is logged when its caller is gone."""
     if not task.cancelled():
         task.exception()

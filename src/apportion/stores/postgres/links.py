@@ -1,8 +1,9 @@
 """Links: the connections of one process to one store, whatever the number of its handles.
 
-One link watches and renews; it waits for no lock and reads in small portions. Another scans, commits and ends leases;
-after a minute of rest its connection is closed. So no scan and no flush stands before a renewal.
-Promises: handles on one event loop whose URLs differ in the namespace alone share links; a forked child has its own.
+One link watches and renews; it waits for no lock and reads in small portions. Another link scans, commits and ends
+leases; its connection is closed after a minute of rest. So no renewal waits behind a scan or a flush.
+Promises: handles on one event loop share links when their URLs differ only in the namespace. A forked child has its
+own.
 """
 
 from collections.abc import Hashable
@@ -43,16 +44,16 @@ class Links:
 
     @property
     def ours(self) -> bool:
-        """Whether this process opened them, and did not only inherit them in a fork."""
+        """Whether this process opened the links, and did not just inherit them in a fork."""
         return self.watching.ours
 
     def doubt(self) -> None:
-        """Look at the server before anything else: the store went back."""
+        """Look at the server before the next statement: the store went back."""
         self.watching.doubt()
         self.committing.doubt()
 
     async def give_back(self) -> None:
-        """Use them no more; the last user closes them."""
+        """Stop using the links; the last user closes them."""
         if _shared.give_back(self._key):
             await self.watching.close()
             await self.committing.close()

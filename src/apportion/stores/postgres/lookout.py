@@ -1,9 +1,9 @@
 """The lookout: one task per process and store that looks for changes and for leases that have ended.
 
-It serves the watches of all handles: a look names the keys that have changed, and the watches of those keys read on.
-Hints make it look at once; without hints it looks again and again, fast only while something is going on; with
-`?watch=poll` it looks twenty times in a time to live, always.
-Promises: no task while nobody watches. Refuses: to judge whether the store went back, which each handle does itself.
+It serves the watches of all handles: a look names the changed keys, and the watches of those keys read on. Hints make
+it look at once. Without hints it looks again and again, and often only after recent changes. With `?watch=poll` it
+always looks twenty times per time to live.
+Promises: no task runs without a watch. Refuses: to judge whether the store went back; each handle does that itself.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ _MOST_KEYS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SeenState:
-    """Which life of the store it was, and its revision then."""
+    """An incarnation of the store, and its revision at that time."""
 
     incarnation: int
     revision: int
 
 
 class PostgresLookout:
-    """Looks on behalf of all handles; `watching` is the link that it asks, `committing` the one that ends leases."""
+    """Looks on behalf of all handles. It reads over the link `watching` and ends leases over the link `committing`."""
 
     def __init__(
         self,
@@ -65,15 +65,15 @@ class PostgresLookout:
         self._was_told = False
 
     def join(self, start: bytes, end: bytes) -> Watcher:
-        """Return a watch of the keys in [start, end); the first starts the task."""
+        """Return a watch of the keys in [start, end); the first watch starts the task."""
         if self._watchers.is_empty:
-            self._reaper.forget()  # nothing is known of the time in which nobody looked
+            self._reaper.forget()  # nothing is known of the time without a watch
         watcher = self._watchers.join(start, end)
         self._polling.join()
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """Forget a watch; the last stops the task."""
+        """Forget a watch; the last one stops the task."""
         self._watchers.leave(watcher)
         self._polling.leave()
 
@@ -85,7 +85,8 @@ class PostgresLookout:
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: SeenState | None = None) -> None:
         """Wake the watches of keys that this process has written, or may have; look often for a while.
 
-        `at` is the state after a write: where it follows the one that was seen, the next look finds nothing new.
+        `at` is the state after a write. When it directly follows the last seen state, the next look finds nothing
+        new.
         """
         if at is not None and at == SeenState(self._state.incarnation, self._state.revision + 1):
             self._state = at
@@ -93,7 +94,7 @@ class PostgresLookout:
         self._watchers.wake(keys)
 
     def require_running(self) -> None:
-        """Raise the error that ended the task, if one did."""
+        """Raise the error that ended the task, if there is one."""
         self._polling.next_change()
 
     async def _look(self) -> None:
@@ -107,17 +108,17 @@ class PostgresLookout:
                 was_told, self._was_told = self._was_told, False
                 self._take(rows, was_told=was_told)
             is_going_on = True
-        except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # a watch that reads says so
+        except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # a watch that reads reports it
             self._reaper.forget()  # while the store is away, no holder can renew
             self._reap_at = self._clock.elapsed() + _AWAY_SECONDS
             await asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
             is_going_on = True
         finally:
             if not is_going_on:
-                self._watchers.wake()  # they learn what ended the task
+                self._watchers.wake()  # they learn of the error that ended the task
 
     def _take(self, rows: list[Row], *, was_told: bool) -> None:
-        """Wake the watches that a look concerns."""
+        """Wake the watches of the keys that a look has found."""
         before, now = self._state, state_of(rows[0])
         self._state = now
         if now == before:
@@ -132,7 +133,7 @@ class PostgresLookout:
         self.wrote(keys if is_whole else None)
 
     async def _reap(self, started: float) -> SeenState:
-        """Read counters of leases, end those that have not moved for their time to live; return the state met."""
+        """Read counters of leases, end leases that have not moved for their time to live; return the state read."""
         most, known = self._reaper.most(started), frozenset(self._leases.ids)
         if most is None:
             rows = await self._watching.ask(sql.COUNTERS)
@@ -151,7 +152,7 @@ class PostgresLookout:
 
     @property
     def _early_seconds(self) -> float:
-        """How early leases may be read: where each look has its time, the nearest look, not the next one."""
+        """How early leases may be read: at fixed looks, the look nearest to the time is used, not the next one."""
         return self._leases.shortest_seconds / POLLS_PER_TTL / 2 if self._is_polled else 0.0
 
     def _pause_seconds(self, quiet_seconds: float) -> float:
@@ -162,12 +163,12 @@ class PostgresLookout:
 
 
 def state_of(row: Row) -> SeenState:
-    """Return the state that a row begins with."""
+    """Return the state at the beginning of a row."""
     return SeenState(cast("int", row[0]), cast("int", row[1]))
 
 
 def counters_of(rows: Iterable[Row]) -> tuple[Counter, ...]:
-    """Return what rows of `COUNTERS` say of leases; one of them says that there is none."""
+    """Return the counters in rows of `COUNTERS`; a single row without a lease means that there is none."""
     leases = cast("Iterable[tuple[int, int, int | None, int, float]]", rows)
     return tuple(
         Counter(lease=lease, renewals=count, ttl_seconds=ttl) for _, _, lease, count, ttl in leases if lease is not None

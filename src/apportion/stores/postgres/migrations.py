@@ -1,15 +1,15 @@
-"""The schema of the PostgreSQL store: tables, and functions that do each write in one round trip and one transaction.
+"""The schema of the PostgreSQL store: tables, and one function per write: one round trip and one transaction.
 
-`{schema}` and `{channel}` are filled in, quoted, by the driver. Every write that makes a revision first locks the one
-row of `meta`: so commit order is revision order, and each statement of a function sees all earlier commits. (Numbers
-of a sequence become visible out of order, and a watch that goes by them misses events.) No function relies on anything
-that a session keeps, so that each may run behind a transaction pooler.
+The driver fills in `{schema}` and `{channel}`, quoted. Every write that makes a revision first locks the one row of
+`meta`. So commit order is revision order, and each statement of a function sees all earlier commits. Numbers of a
+sequence, in contrast, become visible out of order, and a watch that follows them misses events. No function relies on
+any state of a session, so each may run behind a transaction pooler.
 
-A row is looked up by its index, also in a small table, which the planner would rather read whole: each renewal of a
-fleet would then read the leases of all (`random_page_cost`).
+A row is looked up by its index, also in a small table (`random_page_cost`). The planner would rather read a small
+table whole, and then each renewal in a fleet would read the leases of all.
 
-Each function returns a verdict and the incarnation and revision that it met. It compares these with what the handle
-knows, and does nothing where the store went back. Names and columns are those of the SQLite store.
+Each function returns a verdict and the incarnation and revision that it met. It compares these with the handle's
+values, and does nothing where the store went back. Names and columns are those of the SQLite store.
 """
 
 _META = """
@@ -35,7 +35,7 @@ CREATE TABLE {schema}.item (
 
 _ITEM_BY_LEASE = "CREATE INDEX item_by_lease ON {schema}.item (lease) WHERE lease IS NOT NULL"
 
-# What each revision did to each key; a deleted one has no value.
+# The new state of each key that a revision changed; a deleted key has no value.
 _EVENT = """
 CREATE TABLE {schema}.event (
     revision bigint NOT NULL,
@@ -69,7 +69,7 @@ BEGIN
 END $$
 """
 
-# The last revision whose events, with all that came after it, hold more than so many bytes.
+# The last revision such that its events and all later events hold more than this many bytes.
 _REVISION_BEFORE = """
 CREATE FUNCTION {schema}.revision_before(newest_bytes bigint) RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce(max(each.revision), 0) FROM (
@@ -80,8 +80,8 @@ CREATE FUNCTION {schema}.revision_before(newest_bytes bigint) RETURNS bigint LAN
 $$
 """
 
-# Whether this is another server, or another timeline, than the schema remembers: behind a pooler, a connection outlives
-# a fail-over. Asked by each write that makes a revision, so that none is given twice in one incarnation.
+# Whether the server or its timeline differs from the one that the schema remembers: behind a pooler, a connection
+# outlives a fail-over. Each write that makes a revision checks this, so that none is given twice in one incarnation.
 _HAS_MOVED = """
 CREATE FUNCTION {schema}.has_moved(remembered text) RETURNS boolean LANGUAGE sql AS $$
     SELECT remembered <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
@@ -89,7 +89,7 @@ CREATE FUNCTION {schema}.has_moved(remembered text) RETURNS boolean LANGUAGE sql
 $$
 """
 
-# For this transaction: wait for the flush, and rather fail for certain than leave the caller without a reply.
+# For this transaction: wait for the flush, and fail for certain rather than leave the caller without a reply.
 _BE_SAFE = """
 CREATE FUNCTION {schema}.be_safe(lock_milliseconds integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -100,7 +100,7 @@ BEGIN
 END $$
 """
 
-# Each 1000th revision forgets what is more than 10000 revisions old; a history of more than 64 MiB is cut to its half.
+# Each 1000th revision forgets revisions older than 10000 revisions; a history over 64 MiB is cut to half of that.
 _COMMIT = """
 CREATE FUNCTION {schema}.commit_when(
     known_incarnation bigint, known_revision bigint, compared bytea[], expected bigint[],
@@ -185,8 +185,8 @@ BEGIN
 END $$
 """
 
-# Renewals need no flush: losing one shortens a lease. But a crash then takes a counter back, and the next renewal
-# must not raise it to what a reaper saw before, as if it had stood still: so it grows by a stride left to chance.
+# Renewals need no flush: losing one shortens a lease. But a crash then takes a counter back. The next renewal must
+# not raise it to a value that a reaper saw before, as if it had stood still. So it grows by a random stride.
 _RENEW = """
 CREATE FUNCTION {schema}.renew_leases(
     known_incarnation bigint, known_revision bigint, wanted bigint[],
@@ -209,7 +209,7 @@ BEGIN
 END $$
 """
 
-# `counted`: end it only if its counter still stands there; NULL: in any case.
+# `counted`: end the lease only if its counter still has this value; NULL: in any case.
 _END = """
 CREATE FUNCTION {schema}.end_lease(
     known_incarnation bigint, known_revision bigint, ended bigint, counted bigint,
@@ -256,7 +256,7 @@ SET random_page_cost TO 0 AS $$
 $$
 """
 
-# Statements by the version that they lead to: the first makes version 1 out of nothing.
+# Statements by the version that they lead to: the first entry makes version 1 out of nothing.
 VERSIONS = (
     (
         "CREATE SCHEMA IF NOT EXISTS {schema}",

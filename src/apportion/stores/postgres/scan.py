@@ -1,7 +1,7 @@
-"""A scan in portions, so that no reply is long in coming and other requests pass between.
+"""A scan in portions, so that every reply is short and other requests can pass between.
 
-Each portion brings some more items, and what became since the last one of those before it, of one state: so the last
-portion makes the whole scan one of one revision.
+Each portion brings some more items, and the changes since the last portion of the items before them, all of one
+state. So after the last portion, the whole scan is of one revision.
 Promises: where the history that this needs is gone, or the store is in another life, the scan begins anew.
 """
 
@@ -18,7 +18,7 @@ Fields = tuple[bytes, bytes, int, int | None]
 
 
 class PostgresScan:
-    """The items that were found so far in [start, end)."""
+    """The items found so far in [start, end)."""
 
     def __init__(self, start: bytes, end: bytes, item_of: Callable[[Fields], Item | None]) -> None:
         self._start, self._end = start, end
@@ -40,7 +40,7 @@ class PostgresScan:
         }
 
     def take(self, rows: list[Row]) -> SeenState:
-        """Take a portion; return the state of the store that all found items are of now."""
+        """Take a portion; return the state of the store to which all found items now belong."""
         before, self.at = self.at, state_of(rows[0])
         if before is not None and not self._follows(before, self.at, cast("int", rows[0][2])):
             self._found, self._next, self.at = {}, self._start, None
@@ -59,7 +59,7 @@ class PostgresScan:
         return self.at
 
     def items(self) -> tuple[Item, ...]:
-        """Return all that was found, sorted by key."""
+        """Return all found items, sorted by key."""
         found = (self._found[key] for key in sorted(self._found))
         return tuple(each for each in found if each is not None)
 

@@ -1,7 +1,7 @@
-"""The schema of the PostgreSQL store: its name put into statements, and how it is made or brought to a newer version.
+"""The schema of the PostgreSQL store: fills its name into statements, and makes or upgrades it.
 
-Promises: a name is matched whole against an allow-list and quoted by the driver; an upgrade happens whole or not at
-all, and of many that begin one at the same time, one does it.
+Promises: a name is matched whole against an allow-list and quoted by the driver. An upgrade happens whole or not at
+all. Of many upgrades that begin at the same time, one does the work.
 """
 
 import re
@@ -18,7 +18,7 @@ _USER_BYTES = 63
 
 
 class Schema:
-    """The schema of a store, by name; also the name of the channel of its hints."""
+    """The schema of a store, by name. The name is also the channel of its hints."""
 
     def __init__(self, name: str = SCHEMA) -> None:
         if not _IDENTIFIER.fullmatch(name) or name.startswith("pg_"):
@@ -28,7 +28,7 @@ class Schema:
         self.fill = cache(self._filled)
 
     def _filled(self, statement: str) -> bytes:
-        """Put the name into a statement; each is made once."""
+        """Put the name into a statement. Each statement is made once."""
         return (
             psycopg.sql.SQL(statement)
             .format(
@@ -40,12 +40,12 @@ class Schema:
         )
 
     def statements(self, *, since: int) -> tuple[str, ...]:
-        """Return what leads from a version (0: no schema) to the newest, to be run in one transaction."""
+        """Return the statements from a version (0: no schema) to the newest, to be run in one transaction."""
         steps = [statement for version in VERSIONS[since:] for statement in version]
         return tuple(self.fill(step).decode().strip() for step in ([*steps, sql.SET_VERSION] if steps else []))
 
     def grants(self, user: str) -> tuple[str, ...]:
-        """Return the statements that give a user what a member needs and no more."""
+        """Return the statements that give a user the rights of a member and no more."""
         if not user or len(user.encode(errors="replace")) > _USER_BYTES or "\0" in user or not user.isprintable():
             expected = f"1 to {_USER_BYTES} bytes of printable text"
             raise InvalidInput("user", user, expected, "Name a role of the server.")

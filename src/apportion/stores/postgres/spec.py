@@ -1,4 +1,4 @@
-"""The PostgreSQL store, as the catalog finds it: its client is an extra, and loaded when a URL names it.
+"""The PostgreSQL store, as the catalog finds it. Its client is an extra and is loaded when a URL names it.
 
     postgresql://user:password@host:5432/database?sslmode=verify-full
 
@@ -11,7 +11,7 @@ from apportion.stores.api import CoordinationStore
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl
 
-ENCRYPTED = ("require", "verify-ca", "verify-full")  # of sslmode; the others accept clear text
+ENCRYPTED = ("require", "verify-ca", "verify-full")  # values of sslmode; the others accept clear text
 
 
 async def _connect(url: StoreUrl, clock: Clock) -> CoordinationStore:

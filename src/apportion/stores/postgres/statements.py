@@ -1,11 +1,11 @@
-"""The statements of the PostgreSQL store. `{schema}` and the like are filled in, quoted, by the driver.
+"""The statements of the PostgreSQL store. The driver fills in `{schema}` and the like, quoted.
 
-Each is a transaction of its own, and relies on nothing that a session keeps. Writes are functions of the schema
+Each is a transaction of its own, and relies on no state of a session. Writes are functions of the schema
 (`migrations/postgres.py`).
 """
 
-# What a plain role may read of a server. The fingerprint is the id of the cluster and its timeline, which grows when
-# a standby is promoted or a point in time restored; a standby has no timeline of its own to write on.
+# The facts about a server that a plain role may read. The fingerprint is the id of the cluster and its timeline. The
+# timeline grows when a standby is promoted or a point in time is restored; a standby has none of its own to write on.
 PROBE = """
 SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
@@ -13,12 +13,12 @@ SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('fsync'), current_
         CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END
 """
 
-# It reads the catalog as a table: a name that a session has looked up before, it may go on to believe absent.
+# It reads the catalog as a table: a session may go on to believe that a name is absent after it has looked it up.
 HAS_SCHEMA = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'meta')"
 
 SCHEMA_VERSION = "SELECT schema_version FROM {schema}.meta"
 
-# Compare-and-set on the fingerprint: of many that connect after a change, one begins the new incarnation.
+# Compare-and-set on the fingerprint: when many connect after a change, one begins the new incarnation.
 ADOPT = """
 UPDATE {schema}.meta SET
     incarnation = CASE fingerprint WHEN '' THEN incarnation
@@ -41,8 +41,8 @@ NOTHING = "SELECT 1"
 
 STATE = "SELECT incarnation, revision FROM {schema}.meta"
 
-# The next portion of a scan: items from `next` on, by number and by bytes, and what became of those before it since the
-# last portion. All is of one state.
+# The next portion of a scan: items from `next` on, limited by number and by bytes, and the changes since the last
+# portion of the items before. All is of one state.
 SCAN = """
 SELECT meta.incarnation, meta.revision, meta.compacted,
     found.is_change, found.key, found.value, found.revision, found.lease
@@ -68,7 +68,7 @@ FROM {schema}.meta LEFT JOIN LATERAL (
 ) AS touched ON true
 """
 
-# Whole revisions only: as many as hold the first `most` events, and at least one.
+# Whole revisions only: those that hold the first `most` events, and at least one.
 HISTORY = """
 SELECT meta.incarnation, meta.revision, meta.compacted, found.revision, found.key, found.value, found.lease
 FROM {schema}.meta LEFT JOIN (
@@ -98,7 +98,7 @@ SELECT meta.incarnation, meta.revision, lease.id, lease.renewals, lease.ttl_seco
 FROM {schema}.meta LEFT JOIN {schema}.lease ON true
 """
 
-# Of the lowest leases alone.
+# The counters of the lowest leases alone.
 LOWEST_COUNTERS = """
 SELECT meta.incarnation, meta.revision, lowest.id, lowest.renewals, lowest.ttl_seconds
 FROM {schema}.meta LEFT JOIN {schema}.lowest_leases(%(most)s) AS lowest ON true
@@ -108,7 +108,7 @@ LISTEN = "LISTEN {schema}"
 
 HINT = "SELECT pg_notify({channel}, '')"
 
-# What a member needs and no more.
+# The rights of a member and no more.
 GRANTS = (
     "GRANT USAGE ON SCHEMA {schema} TO {user}",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.item, {schema}.event, {schema}.lease TO {user}",
@@ -116,7 +116,7 @@ GRANTS = (
     "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {user}",
 )
 
-# Which tables it lacks a right on.
+# The tables on which the user lacks a right.
 LACKING = """
 SELECT array_to_string(array(
     SELECT tables.name FROM (VALUES

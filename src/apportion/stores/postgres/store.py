@@ -1,14 +1,15 @@
 """The PostgreSQL store: members on many hosts, on a database that is there already.
 
 A commit is one round trip: one function of the schema (`migrations/postgres.py`) compares and writes, under the lock
-of the one row that counts revisions. A change is told by NOTIFY, which is a hint only: what counts is the history,
-which every watch reads on from where it was. Leases are rows that a reaper ends. All handles of a process share two
-connections (`links.py`).
+of the one row that counts revisions. NOTIFY announces a change, but only as a hint. The history counts: every watch
+reads it on from its own position. Leases are rows that a reaper ends. All handles of a process share two connections
+(`links.py`).
 
-Promises: all that `CoordinationStore` says, where the server flushes (`fsync` and `full_page_writes` are on); behind a
-transaction pooler too, then without hints. On a server that does not flush it is neither `durable` nor `fencing`.
+Promises: all promises of `CoordinationStore`, where the server flushes (`fsync` and `full_page_writes` are on). They
+hold behind a transaction pooler too, then without hints. On a server that does not flush it is neither `durable` nor
+`fencing`.
 Refuses: standbys, servers before version 12, a schema from the future.
-After a failover to an asynchronous standby the last commits may be gone; the timeline then differs, so that another
+After a failover to an asynchronous standby the last commits may be gone. The timeline then differs, so another
 incarnation begins.
 """
 
@@ -64,11 +65,11 @@ _log = logging.getLogger("apportion.stores")
 _SCAN_SECONDS = 30.0
 _EVENTS_AT_A_TIME = 64
 _AWAY_SECONDS = 0.25
-_ROUND_TRIPS_PER_TTL = 30  # a fresh connection takes some twelve, and two fifths of the time are left for it
+_ROUND_TRIPS_PER_TTL = 30  # a new connection takes some twelve; two fifths of the time are left for it
 
 
 class PostgresStore:
-    """One handle of a store in PostgreSQL, within a namespace; it shares its links with others of the process."""
+    """One handle of a store in PostgreSQL, within a namespace. It shares its links with others of the process."""
 
     def __init__(self, links: Links, server: Server, seen: SeenState, namespace: str, clock: Clock) -> None:
         self._links = links
@@ -88,7 +89,8 @@ class PostgresStore:
                 raise StoreUnavailable(self._name, f"a scan took {_SCAN_SECONDS:g} s")
             rows = await self._links.committing.ask(sql.SCAN, scanning.wanted(), allowed=self._require_open)
             seen = scanning.take(rows)
-        # Only now, that nothing which others send meanwhile is taken by another life; and what they met may be newer.
+        # Only now, so that no request sent in the meantime is accepted by another life. And others may have met a
+        # newer state.
         if self._seen is before or self._seen.incarnation != seen.incarnation or self._seen.revision < seen.revision:
             self._seen = seen
         return Scan(items=scanning.items(), revision=seen.revision, incarnation=seen.incarnation)
@@ -122,7 +124,7 @@ class PostgresStore:
         return Committed(revision=met.revision)
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
-        """See `CoordinationStore`. One round trip for each look, and 64 events or one revision in memory."""
+        """See `CoordinationStore`. One round trip per look, and 64 events or one revision in memory."""
         start, end = self._space.span(prefix)
         checked_after(after)
         self._require_open()
@@ -148,7 +150,7 @@ class PostgresStore:
             self._links.lookout.leave(watcher)
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`. A grant whose reply was lost is asked for once more, and is the same one."""
+        """See `CoordinationStore`. When the reply is lost, the same grant is requested once more."""
         ttl_seconds = checked_ttl(ttl_seconds, self._capabilities)
         lease = Lease(id=lease_id(), ttl_seconds=ttl_seconds)
         asked = [*self._known(), lease.id, ttl_seconds, self._links.leases.lock_milliseconds]
@@ -201,11 +203,11 @@ class PostgresStore:
             raise StoreClosed(self._name)
 
     async def _history(self, start: bytes, end: bytes, after: int) -> list[Row]:
-        """Return the next events, in a row of its own the state alone when there are none; nothing to ask again."""
+        """Return the next events, or one row with the state alone when there are none; no rows: read again."""
         asked: dict[str, Parameter] = {"after": after, "start": start, "end": end, "most": _EVENTS_AT_A_TIME}
         try:
             return await self._links.watching.ask(sql.HISTORY, asked, allowed=self._require_open)
-        except (StoreUnavailable, StoreDenied):  # a renewal is told so; a watch goes on by itself
+        except (StoreUnavailable, StoreDenied):  # a renewal reports this; a watch goes on by itself
             await asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         except StoreClosed:
             if not self._closed:
@@ -216,7 +218,7 @@ class PostgresStore:
         return self._seen.incarnation, self._seen.revision
 
     def _met(self, verdict: object, incarnation: object, revision: object) -> SeenState:
-        """Take what a write met: `StoreWentBack` where that is not what this handle knows."""
+        """Take the state that a write met; `StoreWentBack` where the state does not fit this handle's knowledge."""
         met = SeenState(_int(incarnation), _int(revision))
         if verdict in ("went back", "moved"):
             self._links.doubt()
@@ -226,7 +228,7 @@ class PostgresStore:
         return met
 
     def _went_on(self, row: Row, incarnation: int, after: int) -> SeenState:
-        """Take what a look at the history met: `StoreWentBack`, or `Compacted`, where a watch cannot go on."""
+        """Take the state that a watch read; `StoreWentBack` or `Compacted` where the watch cannot go on."""
         now = state_of(row)
         if now.incarnation != incarnation or now.revision < after:
             raise self._went_back(SeenState(incarnation, after), now)
@@ -273,7 +275,7 @@ def _capabilities(server: Server, round_trip_seconds: float) -> Capabilities:
 
 
 async def connected(url: StoreUrl, clock: Clock) -> PostgresStore:
-    """Connect to the server of a URL; say in the log what is weaker there than a reader may think."""
+    """Connect to the server of a URL; log where its promises are weaker than a reader may expect."""
     links = Links.taken(url, clock)
     async with AsyncExitStack() as undo:
         undo.push_async_callback(links.give_back)

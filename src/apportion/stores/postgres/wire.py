@@ -1,6 +1,6 @@
-"""The wire to a PostgreSQL server: rows of one statement, and a connection that takes too long is cut.
+"""The wire to a PostgreSQL server: reads the rows of one statement, and cuts a connection that takes too long.
 
-Promises: a loop that has others to serve is not held up by many rows. Refuses: to know what a statement means.
+Promises: many rows do not block the event loop. Refuses: to know the meaning of a statement.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class PostgresNoReply(Exception):
 
 
 async def rows_of(connection: Connection, query: bytes, parameters: Parameters) -> list[Row]:
-    """Run a statement and return its rows, letting others run while there are many."""
+    """Run a statement and return its rows; let others run while there are many."""
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(query, parameters)
         rows: list[Row] = []
@@ -38,7 +38,7 @@ async def rows_of(connection: Connection, query: bytes, parameters: Parameters) 
 
 
 def is_lost(connection: Connection) -> bool:
-    """Whether a connection is broken: one that was asked nothing has something to say only when it ends."""
+    """Whether a connection is broken. An idle connection becomes readable only when it ends."""
     if connection.closed:
         return True
     poll = select.poll()
@@ -57,7 +57,7 @@ def bounded(connection: Connection, seconds: float) -> Iterator[None]:
 
 
 def cut(connection: Connection) -> None:
-    """Break a connection, so that its user learns that at once, as if the network had done it."""
+    """Break a connection as if the network had done it, so that its user learns of it at once."""
     if not connection.closed:
         with socket.socket(fileno=os.dup(connection.fileno())) as end, suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""The Redis store: one server, quick, and promising the least."""
+"""The Redis store: one server, fast, with the fewest promises of all stores."""
 
 from apportion.stores.redis.spec import SPEC
 

@@ -1,4 +1,4 @@
-"""What an operator asks of a Redis store: is this server set up for it, and what is to be done?"""
+"""Redis administration: says whether a server is set up well for the store, and which settings to change."""
 
 from apportion.errors import ApportionError
 from apportion.stores.administration import Finding, checked_user
@@ -36,7 +36,7 @@ class RedisAdministration:
         return (server, _format(stored), _durability(facts), _eviction(facts))
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """See `Administration`: there is no schema; what is missing is made at the first connect."""
+        """See `Administration`. There is no schema: the first connect makes the missing parts."""
         return ()
 
     async def upgrade(self) -> tuple[int, int]:
@@ -55,7 +55,7 @@ class RedisAdministration:
         return (f"ACL SETUSER {user} on resetkeys ~apportion:* resetchannels -@all {_COMMANDS} {_INSIDE_SCRIPTS}",)
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """See `Administration`: none, for the store ends leases by itself."""
+        """See `Administration`. The result is empty: the store ends leases by itself."""
         return ()
 
     async def restored(self) -> tuple[int, int]:

@@ -1,8 +1,9 @@
-"""The link to a Redis server: connections that were greeted, and what their failures mean.
+"""The link to a Redis server: connections that greet the server, and the meaning of their failures.
 
-Promises: every new connection learns who the server is, and tells it: another `run_id` (a restart) or replication id (a
-fail-over) than the one written in the data begins a new incarnation. Nothing is ever sent twice. Every call is bounded.
-Refuses: Redis Cluster, replicas, servers before 6.2, and such as may evict any key.
+Promises: every new connection reads the server's `run_id` and replication id, and passes both to a script there. If
+they differ from the ids in the data, after a restart or a fail-over, a new incarnation begins. Nothing is ever sent
+twice. Every call is bounded.
+Refuses: Redis Cluster, replicas, servers before 6.2, and servers that may evict any key.
 """
 
 import asyncio
@@ -57,22 +58,22 @@ _CODES_OF_REFUSALS = ("OOM", "MISCONF", "NOREPLICAS", "BUSY")
 _CONNECT_ERROR = re.compile(r"Error (\d+) connecting to ")
 Reply = list[Any]
 
-# A forked child must neither use inherited connections nor let them be collected: closing one would take it out of the
-# event loop's selector, which parent and child share.
+# A forked child must neither use inherited connections nor let them be collected. Closing one would remove it from
+# the event loop's selector, which parent and child share.
 _links: "WeakSet[RedisLink]" = WeakSet()
 _inherited: list["RedisLink"] = []
 os.register_at_fork(after_in_child=lambda: _inherited.extend(_links))
 
 
 class Unanswered(StoreUnavailable):
-    """It was sent, and no reply came: it may have happened."""
+    """The request was sent, and no reply came: it may have happened."""
 
     def __init__(self, store: str, reason: str) -> None:
         super().__init__(store, reason, "It may have happened, or may yet: read back, or do it again.")
 
 
 class RedisLink:
-    """Connections of one handle to one server; without `greets` only to look at it."""
+    """Connections of one handle to one server. Without `greets` the link only looks at the server."""
 
     def __init__(self, url: StoreUrl, *, greets: bool = True) -> None:
         self.name = str(url)
@@ -84,7 +85,7 @@ class RedisLink:
         self._pool = ConnectionPool(
             connection_class=SSLConnection if url.scheme == "rediss" else Connection,
             redis_connect_func=self._greet,
-            retry=Retry(NoBackoff(), 0),  # of connecting; requests go to the connection itself, which sends them once
+            retry=Retry(NoBackoff(), 0),  # for connecting only; the connection itself sends each request once
             protocol=2,
             socket_connect_timeout=CONNECT_SECONDS,
             socket_timeout=None,  # `ask` bounds the whole call
@@ -97,15 +98,15 @@ class RedisLink:
         self._patience_seconds = min(self._patience_seconds, ttl_seconds * _PATIENCE_PER_TTL)
 
     async def ask(self, *words: str | bytes | int, within: float = 0.0) -> Any:  # noqa: ANN401 - a reply
-        """Send a command and return its reply. `StoreUnavailable`: no effect; `Unanswered`: that is open.
+        """Send a command and return its reply. `StoreUnavailable`: no effect. `Unanswered`: the effect is unknown.
 
-        `within`: the server may wait for so many seconds before it answers.
+        `within`: the server may wait for this many seconds before it answers.
         """
         async with self._connection() as connection:
             return await self._exchange(connection, words, within)
 
     async def run(self, script: str, *arguments: str | bytes | int) -> Reply:
-        """Run a script on the server, after telling it who it is; the first word of the reply says how it went."""
+        """Run a script on the server, with the server's identity first. The first word of the reply is its result."""
         digest = sha1(script.encode(), usedforsecurity=False).hexdigest()
         async with self._connection() as connection:
             words = (len(scripts.NAMES), *scripts.NAMES, self._fingerprint, *arguments)
@@ -149,7 +150,7 @@ class RedisLink:
                 await connection.send_command(*words)
                 return await connection.read_response()
         except TimeoutError as error:
-            await self._pool.disconnect(inuse_connections=False)  # those at rest may be as silent
+            await self._pool.disconnect(inuse_connections=False)  # idle connections may be just as silent
             raise self._lost(error) from error
         except NoScriptError:
             raise
@@ -159,7 +160,7 @@ class RedisLink:
             raise self._lost(error) from error
 
     async def _greet(self, connection: "AbstractConnection") -> None:
-        """Log in on a new connection, look at the server, and tell it who it is."""
+        """Log in on a new connection, look at the server, and run `ENTER` with the server's identity."""
         await connection.on_connect()
         if not self._greets:
             return
@@ -186,7 +187,7 @@ class RedisLink:
         return reply
 
     def _denial(self, error: Exception) -> StoreDenied | None:
-        """Return the error for an answer that is no, however often one asks."""
+        """Return the error for an answer that stays "no", however often one asks."""
         if isinstance(error, AuthenticationError):
             return StoreDenied(self.name, "it refuses this user or password", "Check both in the URL.")
         if isinstance(error, NoPermissionError):
@@ -218,7 +219,7 @@ def parsed_info(info: bytes) -> dict[str, str]:
 
 
 def refusals(store: str, facts: dict[str, str]) -> Sequence[ApportionError]:
-    """Return why a server is not one to build on, the worst first; empty when it is."""
+    """Return the reasons to refuse a server, the worst first; empty for a usable server."""
     found: list[ApportionError] = []
     version = facts.get("redis_version", "")
     if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < OLDEST:
@@ -242,7 +243,7 @@ def refusals(store: str, facts: dict[str, str]) -> Sequence[ApportionError]:
 
 
 def _where(url: StoreUrl) -> dict[str, Any]:
-    """Return what the client needs to connect; `InvalidInput` for parts that cannot be meant."""
+    """Return the client's connection parameters; `InvalidInput` for parts of the URL that make no sense."""
     if len(url.hosts) != 1 or not url.host:
         expected, hint = "exactly one host", "Write for example redis://:password@host:6379/0"
         raise InvalidInput("hosts of the store URL", ",".join(host for host, _ in url.hosts), expected, hint)

@@ -1,4 +1,4 @@
-"""What the Redis server does as one step: Lua scripts, for a script is the only transaction that can decide.
+"""Lua scripts: the single steps of the Redis server. Only a script is a transaction that can decide.
 
 All names start with `apportion:` and belong to one database of one server:
 
@@ -7,14 +7,14 @@ All names start with `apportion:` and belong to one database of one server:
     apportion:keys      sorted set of all keys, for prefixes
     apportion:attached  sorted set: key with the id of its lease as score
     apportion:leases    hash: id -> "<renewals> <milliseconds to live>"
-    apportion:history   stream: entry <revision>-0 holds what each key of that revision became
+    apportion:history   stream: entry <revision>-0 holds the new state of each key that the revision changed
 
-Promises: a script that fails has written nothing. Memory that is full is noticed by the first write (HINCRBY, HSET);
-the ends and renewals of leases begin with a write that is always allowed (HDEL), so a full server loses no member.
+Promises: a script that fails has written nothing. The first write (HINCRBY, HSET) notices when the memory is full.
+The ends and renewals of leases begin with HDEL, a write that is always allowed, so a full server loses no member.
 
-Each script takes who the server is (its fingerprint) first; most then take the incarnation that the caller knows and
-the highest revision that it saw, and say 'back' when the store is not that. Numbers are doubles in Lua: revisions,
-incarnations and lease ids stay below 2**53.
+Each script takes the fingerprint of the server first. Most then take the incarnation that the caller knows and the
+highest revision that it saw. They reply 'back' when the store has another incarnation or a lower revision. Numbers
+are doubles in Lua: revisions, incarnations and lease ids stay below 2**53.
 """
 
 NAMES = tuple(f"apportion:{name}" for name in ("meta", "items", "keys", "attached", "leases", "history"))
@@ -22,7 +22,7 @@ FORMAT = 1
 KEPT_REVISIONS = 10_000
 KEPT_BYTES = 64_000_000
 
-# Between two lives of a store a lease id is never given twice: ids start anew above incarnation * 2048.
+# Two incarnations of a store never give the same lease id: ids start anew above incarnation * 2048.
 _PRELUDE = """
 local meta, items, keys, attached, leases, history = unpack(KEYS)
 local function number(field) return tonumber(redis.call('HGET', meta, field) or 0) end
@@ -199,7 +199,7 @@ return {'ok', number('revision')}
 """
 )
 
-# The server is the one it was; what it holds is not.
+# For a restore: the server is the same, its data is not.
 RESTORED = (
     _PRELUDE
     + _ENTER

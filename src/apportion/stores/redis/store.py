@@ -1,13 +1,13 @@
-"""The Redis store: for members and published tables, where speed counts and a loss only costs a new start.
+"""The Redis store: for members and published tables, where speed matters and a loss only costs a new start.
 
     redis://user:password@host:6379/0?namespace=crawl    rediss://… with TLS, verified; ?ca=file for a CA of one's own
 
-Promises: commits are whole and decided by the server; watches are in order and without gap for as long as the server
-lives; whoever watches also ends leases, by their renewals and no clock of the server; a restart or a fail-over is seen
-(`StoreWentBack`), so that everybody joins anew.
-Refuses: fencing tokens. A server that restarts may have lost what it acknowledged, and a replica that is promoted knows
-nothing of it: revisions are given twice, and `connect(url, needs=("fencing",))` raises `NotPromised`. One server only,
-no Cluster.
+Promises: commits are whole, and the server decides them. Watches are in order and without gap for as long as the
+server lives. Every handle with a watch also ends leases; it goes by their renewals and by no clock of the server. A
+restart or a fail-over is seen (`StoreWentBack`), so that all members join anew.
+Refuses: fencing tokens. A server that restarts may have lost acknowledged commits, and a promoted replica may never
+have seen them. So revisions can be given twice, and `connect(url, needs=("fencing",))` raises `NotPromised`. One
+server only, no Cluster.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ CAPABILITIES = Capabilities(
     multi_host=True,
     watch_delay_seconds=0.1,
     lease_end="reaper",
-    min_ttl_seconds=1.0,  # a quarter of it is enough for one request
+    min_ttl_seconds=1.0,  # a quarter of it must be enough for one request
 )
 _LENGTHS = struct.Struct(">II")
 _ENTRIES_AT_ONCE = 64
@@ -77,11 +77,11 @@ class RedisStore:
         self._reaping: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Learn which life of the store this is."""
+        """Read the store's incarnation and revision."""
         _, self._revision, self._incarnation = await self._link.run(scripts.ENTER)
 
     async def scan(self, prefix: str) -> Scan:
-        """See `CoordinationStore`. The server does nothing else meanwhile: seconds for 10^6 items."""
+        """See `CoordinationStore`. The server does nothing else during a scan: seconds for 10^6 items."""
         span = self._space.span(prefix)
         reply = await self._link.run(scripts.SCAN, *span)
         self._revision, self._incarnation, listed = reply[1:]
@@ -104,7 +104,7 @@ class RedisStore:
         return Committed(revision=rest[0]) if word == "ok" else Refused(revision=rest[0])
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
-        """See `CoordinationStore`. Keeps a connection waiting; beside the server's hints it looks twice a second."""
+        """See `CoordinationStore`. Keeps a connection waiting. It looks twice a second, also without hints."""
         start, end = self._space.span(prefix)
         checked_after(after)
         incarnation = self._incarnation
@@ -156,14 +156,14 @@ class RedisStore:
             self._reaping.cancel()
 
     async def _run(self, script: str, *arguments: str | bytes | int) -> Reply:
-        """Run a script that first compares what this handle knows of the store."""
+        """Run a script that first compares the store with this handle's knowledge of it."""
         reply = await self._link.run(script, self._incarnation, self._revision, *arguments)
         if reply[0] == "back":
             self._went_back(self._revision, self._incarnation, reply)
         return reply
 
     async def _since(self, after: int, incarnation: int) -> list[tuple[int, bytes]]:
-        """Return the next revisions after one, each with what it did; wait for them a while if there are none yet."""
+        """Return the next revisions after one, each with its packed change; wait a while if there are none yet."""
         reply = await self._link.run(scripts.SINCE, incarnation, after, _ENTRIES_AT_ONCE)
         if reply[0] == "back":
             self._went_back(after, incarnation, reply)
@@ -172,7 +172,7 @@ class RedisStore:
         entries = [(int(name.partition(b"-")[0]), fields[1]) for name, fields in reply[1]]
         if entries and incarnation == self._incarnation:
             self._revision = max(self._revision, entries[-1][0])
-        if not entries:  # the reply is only a hint: nobody says by which server it was given
+        if not entries:  # the reply is only a hint: it does not say which server sent it
             words = ("XREAD", "COUNT", 1, "BLOCK", _HINT_MILLISECONDS, "STREAMS", _HISTORY, f"{after}-0")
             await self._link.ask(*words, within=_HINT_MILLISECONDS / 1000)
         return entries
@@ -198,7 +198,7 @@ class RedisStore:
             self._reaping = None
 
     async def _reap(self) -> None:
-        """End leases for as long as somebody watches; whatever goes wrong, the watch will say so."""
+        """End leases for as long as there is a watch. Errors are ignored here: the watch reports them."""
         reaper = Reaper()
         while not self._link.closed:
             with suppress(StoreUnavailable, StoreDenied, StoreWentBack, StoreClosed):
@@ -234,7 +234,7 @@ def _words(request: CommitRequest) -> list[str | bytes | int]:
 
 
 def _unpacked(change: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the keys of a change with what each became; empty for deleted."""
+    """Return the keys of a change, each with its new packed state; empty for deleted."""
     found, at = [], 0
     while at < len(change):
         key_bytes, packed_bytes = _LENGTHS.unpack_from(change, at)
@@ -250,7 +250,7 @@ def _counter(lease: bytes, held: bytes) -> Counter:
 
 
 async def connected(url: StoreUrl, clock: Clock) -> RedisStore:
-    """Connect to the server of a URL, and look at it."""
+    """Connect to the server of a URL, and read the state of the store."""
     store = RedisStore(RedisLink(url), url.namespace, clock)
     try:
         await store.begin()

@@ -1,6 +1,6 @@
-"""What an operator asks of a store in an SQLite file; it also looks at a file that `connect` would refuse.
+"""Administration of a store in an SQLite file; it also looks at a file that `connect` would refuse.
 
-Promises: `inspect` writes nothing and makes no file. Refuses: to bring an older release's file to life by itself.
+Promises: `inspect` writes nothing and makes no file. Refuses: to upgrade an older release's file by itself.
 """
 
 import sqlite3
@@ -30,7 +30,7 @@ _CHECKED_BYTES = 256 * 2**20
 
 
 class SqliteAdministration:
-    """Looks after the store of one URL."""
+    """Administers the store of one URL."""
 
     def __init__(self, url: StoreUrl) -> None:
         self._name = str(url)
@@ -49,7 +49,7 @@ class SqliteAdministration:
             return (Finding(subject="file", found=f"{self._path}: {error}", verdict="error", advice=advice),)
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """See `Administration`: for sqlite3(1), from nothing."""
+        """See `Administration`. The statements are for sqlite3(1), starting without a file."""
         script = ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), "COMMIT")
         return tuple(f"{statement};" for statement in script)
 
@@ -63,7 +63,7 @@ class SqliteAdministration:
             file.close()
 
     def grants(self, user: str) -> tuple[str, ...]:
-        """See `Administration`: a file has no GRANT; these are commands of a shell."""
+        """See `Administration`. A file has no GRANT; the result is shell commands."""
         if not user.isprintable() or not user or user.startswith("-") or set(user) & set(" :'\"\\$`;&|"):
             raise InvalidInput("user", user, "the name of a user of this host", "Pass for example: apportion")
         check(self._path)
@@ -82,7 +82,7 @@ class SqliteAdministration:
             return ledger.counters(connection)
 
     async def restored(self) -> tuple[int, int]:
-        """See `Administration`. Handles that are open learn of it at their next request."""
+        """See `Administration`. Open handles notice it at their next request."""
         check(self._path)
         self._require_file("Restore it first.")
         refuse_empty(self._path)
@@ -106,7 +106,7 @@ class SqliteAdministration:
             raise InvalidInput("file of the store", str(self._path), "a file that is there", hint)
 
     def _restored_incarnation(self) -> int:
-        """Return the incarnation of a file that is sound and a store."""
+        """Return the incarnation of a file that is sound and holds a store."""
         with closing(open_to_read(self._path)) as connection:
             try:
                 damage = damage_of(connection, "integrity_check") or self._lack_of(connection)

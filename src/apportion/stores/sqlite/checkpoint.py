@@ -1,10 +1,10 @@
 """Checkpoints that empty a -wal after it has grown large.
 
-SQLite begins the -wal anew only at a moment at which nobody reads from it. With sixty processes that poll there may be
-no such moment, and the -wal grows for as long as they run. So a writer that finds it large asks for a checkpoint that
+SQLite begins the -wal anew only at a moment without readers. With sixty processes that poll there may be no such
+moment, and the -wal grows for as long as they run. So a writer that finds it large asks for a checkpoint that
 truncates. The checkpoint waits some milliseconds for present readers, while new readers read the file alone.
-Promises: the -wal stays near half a megabyte, or twice the file, while readers end; no error of a checkpoint is an
-error of the write before it, for the next writer tries again.
+Promises: the -wal stays near half a megabyte, or twice the file, while readers end. An error of a checkpoint is no
+error of the write before it: the next writer tries again.
 Source: https://www.sqlite.org/wal.html (§6, avoiding excessively large WAL files)
 """
 
@@ -30,7 +30,7 @@ class Checkpoints:
         self._next_at = float("-inf")
 
     def make(self, connection: Connection) -> None:
-        """Empty the -wal if it is large, unless that was tried a moment ago; wait the longer the larger it is."""
+        """Empty the -wal if it is large, unless that was tried a moment ago. The larger it is, the longer the wait."""
         now, excess_ratio = self._clock.elapsed(), self._excess_ratio()
         if now < self._next_at or excess_ratio < 1:
             return
@@ -44,7 +44,7 @@ class Checkpoints:
                 connection.execute("PRAGMA busy_timeout=0")
 
     def _excess_ratio(self) -> float:
-        """Return the size of the -wal over the size that is too large."""
+        """Return the size of the -wal divided by the size that is too large."""
         try:
             size, wal_size = self._path.stat().st_size, side_file(self._path, "-wal").stat().st_size
         except OSError:

@@ -1,4 +1,4 @@
-"""A connection to an SQLite file: the part of the library that is used, and what its errors mean."""
+"""A connection to an SQLite file: the used part of the library, and the meaning of its errors."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 
 
 class SqliteRows(Protocol):
-    """What a statement returned: a foreign library's values, whose types the schema knows."""
+    """The rows of a statement: values of a foreign library; the schema knows their types."""
 
     def fetchall(self) -> list[Any]:
         """Return all rows."""
@@ -19,7 +19,7 @@ class SqliteRows(Protocol):
 
 
 class Connection(Protocol):
-    """The part of `sqlite3.Connection` that is used, without transactions of its own making."""
+    """The used part of `sqlite3.Connection`, without automatic transactions."""
 
     @property
     def in_transaction(self) -> bool:
@@ -31,23 +31,23 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         ...
 
 
 def open_sqlite(path: Path) -> Connection:
-    """Open a file with the standard library's SQLite: no waiting, no transactions of its own, any thread."""
+    """Open a file with the standard library's SQLite: no waiting, no automatic transactions, any thread."""
     return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64)
 
 
 def open_to_read(path: Path, *, alone: bool = False) -> Connection:
-    """Open a file that is there so that nothing is written to it; `alone` without the -wal beside it."""
+    """Open an existing file without writing to it; `alone` ignores the -wal beside it."""
     options = "mode=ro&immutable=1" if alone else "mode=ro"
     return sqlite3.connect(f"file:{quote(str(path))}?{options}", uri=True, timeout=5, isolation_level=None)
 
 
 def value_of(connection: Connection, statement: str, values: Sequence[Value] = ()) -> Any:  # noqa: ANN401 - foreign
-    """Return the one value that a statement returns, None for no row."""
+    """Return the single value that a statement returns, None for no row."""
     rows = connection.execute(statement, values).fetchall()
     return rows[0][0] if rows else None
 

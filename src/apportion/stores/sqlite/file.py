@@ -1,9 +1,9 @@
-"""One SQLite file with one connection: transactions that wait for locks without blocking, and what can go wrong.
+"""One SQLite file with one connection: transactions that wait for locks without blocking, and their errors.
 
-Promises: a transaction happens whole or not at all; when COMMIT itself fails, the caller is told what became of it.
-A lock is waited for by sleeping, a durable transaction is on the disk when it returns. A file that was put in the place
-of the open one is noticed before the next transaction. No connection is open while the process forks: SQLite's locks
-belong to a process, and a child that inherits what the library remembers of them would write without any.
+Promises: a transaction happens whole or not at all. When COMMIT itself fails, the error says whether it may have
+happened. Waiting for a lock is sleeping. A durable transaction is on the disk when it returns. A file that replaced
+the open one is noticed before the next transaction. No connection is open while the process forks: SQLite's locks
+belong to a process. A child that inherits the library's memory of them would write without any lock.
 Source: https://www.sqlite.org/howtocorrupt.html (§2.6), https://www.sqlite.org/pragma.html#pragma_synchronous
 """
 
@@ -41,7 +41,7 @@ _REASONS = {
 
 
 class InDoubt(StoreUnavailable):
-    """COMMIT failed, and it cannot be told whether the transaction will be there; `result` is what it would return."""
+    """COMMIT failed, and it is unknown whether the transaction will be there; `result` is its return value."""
 
     def __init__(self, store: str, error: sqlite3.Error, result: object) -> None:
         super().__init__(store, f"COMMIT failed ({error})", "It may have happened, and does no harm twice: ask again.")
@@ -49,7 +49,7 @@ class InDoubt(StoreUnavailable):
 
 
 class SqliteFile:
-    """A connection that opens when needed, and closes for a fork. `opener` is what a test replaces."""
+    """A connection that opens when needed, and closes for a fork. A test can replace `opener`."""
 
     def __init__(
         self, path: Path, name: str, clock: Clock, *, opener: Callable[[Path], Connection] = open_sqlite
@@ -70,9 +70,9 @@ class SqliteFile:
         _files.add(self)
 
     async def open(self) -> None:
-        """Open the file, unless it is open; a new one is made where there is none.
+        """Open the file, unless it is open; make a new file where there is none.
 
-        A file that stands elsewhere than when its incarnation began is a copy: it begins another.
+        A file with another inode than at the begin of its incarnation is a copy: it begins another incarnation.
         """
         self.require_open()
         check(self.path)
@@ -81,7 +81,7 @@ class SqliteFile:
                 await self._opened()
 
     async def reopen(self) -> None:
-        """Open the file that was put in the place of the open one; none is made."""
+        """Open the file that replaced the open one; no file is made."""
         self.require_open()
         check(self.path)
         async with self._opening:
@@ -106,9 +106,9 @@ class SqliteFile:
         return await self._patiently(self._upgrade)
 
     async def refuse_leftover(self, *, is_restored: bool = False) -> None:
-        """Raise `StoreUnavailable` when what stands beside the file is an earlier file's: opening it would do harm.
+        """Raise `StoreUnavailable` when an earlier file's -wal stands beside the file: opening it would do harm.
 
-        A checkpoint that somebody makes just now looks like that for a moment.
+        While a checkpoint is being made, the -wal looks like that for a moment.
         """
         deadline = self._clock.elapsed() + _CHECKPOINT_SECONDS
         while self._has_leftover(is_restored=is_restored):
@@ -137,9 +137,9 @@ class SqliteFile:
         return await self._patiently(lambda: self._transact("BEGIN", work))
 
     async def write(self, work: Callable[[Connection], Result]) -> Result:
-        """Run a transaction that no other can come between; it is on the disk when this returns.
+        """Run a transaction without interference by others; it is on the disk when this returns.
 
-        `InDoubt` when COMMIT failed so that nobody can know; any other error means that nothing was changed.
+        `InDoubt` when COMMIT failed so that the outcome is unknown. Any other error means that nothing was changed.
         """
         deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS
         async with self._turns.ordinary():
@@ -156,13 +156,13 @@ class SqliteFile:
             return await self._patiently(lambda: self._transact("BEGIN IMMEDIATE", work, "NORMAL"))
 
     async def data_version(self) -> tuple[int, int]:
-        """Return what is another whenever somebody else has changed the file; cheap enough for a poll, which pauses."""
+        """Return a value that differs after a change by others; cheap enough for a poll, which pauses by itself."""
         version = await self._tried(lambda: int(value_of(self._connected(), "PRAGMA data_version")))
         return self._openings, version
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process opened it, and did not only inherit it in a fork."""
+        """Whether this process opened the file, and did not just inherit it in a fork."""
         return os.getpid() == self._pid
 
     @property
@@ -182,7 +182,7 @@ class SqliteFile:
             return
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(sqlite3.DatabaseError):  # a checkpoint that fails is made by the next who opens the file
+            with suppress(sqlite3.DatabaseError):  # the next process to open the file makes up for a failed checkpoint
                 connection.close()
 
     async def _patiently(
@@ -190,7 +190,7 @@ class SqliteFile:
     ) -> Result:
         """Let others of this loop go first, then run a step as `_tried` does."""
         self.require_open()
-        await asyncio.sleep(0)  # a caller who asks without a pause must not keep the loop from renewals and watches
+        await asyncio.sleep(0)  # a caller that never pauses must not keep the loop from renewals and watches
         return await self._tried(step, deadline, is_first=is_first)
 
     async def _tried(
@@ -229,7 +229,7 @@ class SqliteFile:
         return result
 
     def _commit(self, connection: Connection, result: object) -> None:
-        """Commit. A full disk stops before the last frame, and a lock before the first; of others nobody can know."""
+        """Commit. A full disk stops before the last frame, and a lock before the first; other errors leave doubt."""
         try:
             connection.execute("COMMIT")
         except sqlite3.DatabaseError as error:
@@ -248,7 +248,7 @@ class SqliteFile:
     def require_open(self) -> None:
         """Raise `StoreClosed` for a file that was closed or that crossed a fork."""
         if os.getpid() != self._pid:
-            _inherited.append(self._connection)  # there is none, unless it was forked past Python: never close it here
+            _inherited.append(self._connection)  # this is None, unless Python did not see the fork: never close it here
             raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
         if self._closed:
             raise StoreClosed(self.name)
@@ -263,7 +263,7 @@ class SqliteFile:
         return connection
 
     def _adopt(self) -> None:
-        """Open the file that stands there, if it is a store; otherwise all is as it was, and nothing open."""
+        """Open the present file if it holds a store; otherwise leave the state as it was, with nothing open."""
         before, is_ours = self._stood_at, False
         try:
             self._prepare(self._open())
@@ -274,7 +274,7 @@ class SqliteFile:
                 self._stood_at = before
 
     def _prepare(self, connection: Connection) -> None:
-        """See whose file it is; make the schema in an empty one."""
+        """Check that the file is a store's; make the schema in an empty file."""
         version = version_of(connection, self.path)
         if 0 < version < NEWEST:
             raise InvalidInput("schema version of the store", version, f"{NEWEST}", "Run: apportion store upgrade URL")
@@ -302,12 +302,12 @@ class SqliteFile:
         return StoreUnavailable(self.name, "its file is gone", hint)
 
     def _translated(self, error: sqlite3.DatabaseError) -> StoreUnavailable | StoreDenied | sqlite3.DatabaseError:
-        """Return our error for SQLite's; one of our own statements being wrong stays what it is."""
+        """Return our error for SQLite's error; an error in our own statements is returned unchanged."""
         if is_busy(error):
             return StoreUnavailable(self.name, f"others held its lock for {LOCK_WAIT_SECONDS:g} s")
         code = code_of(error)
         if code in _OUT_OF_REACH:
-            self.let_go()  # a connection that was opened without a right to write goes on without it
+            self.let_go()  # a connection that was opened without a right to write would stay without it
         if code in _REASONS:
             return StoreUnavailable(self.name, *_REASONS[code])
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
@@ -326,7 +326,7 @@ _collects: list[bool] = []  # whether the collector was on before the fork
 
 
 def _before_fork() -> None:
-    """Take the lock. No garbage is collected meanwhile: a finalizer that waits for a store would wait for the lock."""
+    """Take the lock, with garbage collection off: a finalizer that waits for a store would wait for the lock."""
     collects = gc.isenabled()
     gc.disable()
     _forking.acquire()

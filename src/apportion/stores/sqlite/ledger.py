@@ -1,4 +1,4 @@
-"""The rules of `ledger.py` in SQL: what each request does to an SQLite file, within a transaction of the caller.
+"""The rules of `ledger.py` in SQL: the effect of each request on an SQLite file, in the caller's transaction.
 
 Promises: each function leaves items, history and the counter of revisions in agreement.
 """
@@ -21,7 +21,7 @@ Row = tuple[bytes, bytes, int, int | None]
 
 
 class LedgerState(NamedTuple):
-    """Which life of the store this is, its last revision, and up to which one its history is gone."""
+    """The incarnation of the store, its last revision, and the revision up to which its history is gone."""
 
     incarnation: int
     revision: int
@@ -44,7 +44,7 @@ def changed_since(connection: Connection, start: bytes, end: bytes, revision: in
 
 
 def commit(connection: Connection, before: LedgerState, request: CommitRequest) -> int | None:
-    """Do it whole and return its revision, or None when a compare does not hold. `LeaseLost` for a dead lease."""
+    """Do a commit whole and return its revision; None when a compare fails. `LeaseLost` for a dead lease."""
     for key, expected in request.compares:
         if value_of(connection, sql.ITEM_REVISION, (key,)) != expected:
             return None
@@ -56,7 +56,7 @@ def commit(connection: Connection, before: LedgerState, request: CommitRequest) 
 
 
 def next_change(connection: Connection, start: bytes, end: bytes, after: int) -> tuple[int, list[Write]] | None:
-    """Return the first revision after one that changed keys in [start, end), with what each key became."""
+    """Return the first later revision that changed keys in [start, end), with the new state of each key."""
     rows = connection.execute(sql.NEXT_EVENTS, (start, end, after)).fetchall()
     return (rows[0][0], [row[1:] for row in rows]) if rows else None
 
@@ -69,7 +69,7 @@ def grant(connection: Connection, ttl_seconds: float) -> int:
 
 
 def renew(connection: Connection, leases: Collection[int]) -> frozenset[int]:
-    """Raise the counters of the leases that are alive, and return these."""
+    """Raise the counters of the leases that are alive, and return these leases."""
     alive = [lease for lease in leases if value_of(connection, sql.LEASE, (lease,)) is not None]
     for lease in alive:
         connection.execute(sql.RENEW, (lease,))
@@ -83,14 +83,14 @@ def counters(connection: Connection, most: int | None = None) -> tuple[Counter, 
 
 
 def reap(connection: Connection, ended: Iterable[Counter]) -> None:
-    """End those leases whose counter is still as it was read, each at a revision of its own."""
+    """End the leases with a counter that is unchanged since it was read, each at a revision of its own."""
     for each in ended:
         if value_of(connection, sql.LEASE, (each.lease,)) == each.renewals:
             end(connection, each.lease)
 
 
 def end(connection: Connection, lease: int) -> None:
-    """End a lease, if it lives, and delete its keys in one revision."""
+    """End a lease, if it is alive, and delete its keys in one revision."""
     connection.execute(sql.END_LEASE, (lease,))
     keys = connection.execute(sql.KEYS_OF_LEASE, (lease,)).fetchall()
     if keys:
@@ -98,12 +98,12 @@ def end(connection: Connection, lease: int) -> None:
 
 
 def touched(connection: Connection, after: int, most: int) -> list[bytes]:
-    """Return keys that were changed after a revision, as many as asked for at most."""
+    """Return keys that were changed after a revision, at most `most` of them."""
     return [key for (key,) in connection.execute(sql.TOUCHED, (after, most)).fetchall()]
 
 
 def forget(connection: Connection, through: int) -> None:
-    """Forget the history up to and with a revision."""
+    """Forget the history up to and including a revision."""
     forgotten_bytes = int(value_of(connection, sql.BYTES_THROUGH, (through,)))
     connection.execute(sql.FORGET_EVENTS, (through,))
     connection.execute(sql.COMPACT, (through, forgotten_bytes))
@@ -127,7 +127,7 @@ def _write(connection: Connection, before: LedgerState, writes: Sequence[Write])
 
 
 def _oldest_kept(connection: Connection, newest: int) -> int:
-    """Return the oldest revision of a history that is no larger than it may be; the newest is kept in any case."""
+    """Return the oldest revision of a history within the size limit. The newest revision is always kept."""
     left_bytes = int(value_of(connection, sql.HISTORY_BYTES))
     for revision, size_bytes in connection.execute(sql.BYTES_BY_REVISION).fetchall():
         if left_bytes <= KEPT_BYTES:

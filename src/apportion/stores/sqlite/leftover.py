@@ -1,10 +1,12 @@
-"""A -wal that an earlier file left behind: SQLite would play it over a copy that was put in that file's place.
+"""A -wal left behind by an earlier file: SQLite would replay it over a copy that replaced that file.
 
-Promises: nothing is written. A file that is older than its -wal is passed; a newer one, if a checkpoint explains it:
-then it holds what the -wal holds, or the -shm says that one was begun and not ended (as by kill -9), and the file holds
-what that had come to. Refuses: to tell a copy that was written over the file with an old time (cp -p), unless it is
-said to be restored.
-Whoever has the file open in this process must not ask: closing what reads it would drop SQLite's locks on it.
+Promises: nothing is written. A file that is older than its -wal is accepted. A newer file is accepted if a checkpoint
+explains it, in one of two ways. Either the file holds everything in the -wal. Or the -shm says that a checkpoint was
+begun and not ended (as by kill -9), and the file holds the part copied until then.
+Refuses: to notice a copy that was written over the file with an old time (cp -p), unless the caller says it was
+restored.
+A process that has the file open must not call this: closing the reading connection would drop SQLite's locks on the
+file.
 Source: https://www.sqlite.org/fileformat2.html#walformat, https://www.sqlite.org/walformat.html (2.2),
 https://www.sqlite.org/howtocorrupt.html (§1.4, §2.2)
 """
@@ -28,25 +30,26 @@ _INDEX = struct.Struct("=32x8s56xI28xI4x")  # of a -shm: salt, frames that are i
 
 
 def side_file(path: Path, end: str) -> Path:
-    """Return the path of what SQLite keeps beside a file: -wal or -shm."""
+    """Return the path of a file that SQLite keeps beside a file: -wal or -shm."""
     return path.with_name(path.name + end)
 
 
 def has_leftover(path: Path, *, is_restored: bool) -> bool:
-    """Say whether the -wal beside a file is an earlier file's; somebody who has restored it may have kept old times."""
+    """Say whether the -wal beside a file is an earlier file's. A restored file may have kept its old times."""
     try:
         file, wal = path.stat(), side_file(path, "-wal").stat()
     except FileNotFoundError:
         return False
     is_younger = file.st_mtime_ns >= wal.st_mtime_ns
     if not is_younger and file.st_ctime_ns >= wal.st_ctime_ns:
-        # A move keeps the time of the last write. What else changes this time is a change of rights.
+        # A move keeps the time of the last write. The only other cause of a change of this time is a change of
+        # rights.
         is_younger = is_restored or _remembered_inode(path) not in (0, file.st_ino)
     return is_younger and not _holds_all(path) and (is_restored or not _was_cut_short(path))
 
 
 def _remembered_inode(path: Path) -> int:
-    """Return what the file alone says of where it began to stand: 0 if that is not in it yet, -1 if it is no store."""
+    """Return the inode that the file alone (no -wal) remembers: 0 if it has none yet, -1 if it is no store."""
     try:
         with closing(open_to_read(path, alone=True)) as connection:
             is_new = not value_of(connection, "SELECT count(*) FROM sqlite_master")
@@ -56,7 +59,7 @@ def _remembered_inode(path: Path) -> int:
 
 
 def _holds_all(path: Path) -> bool:
-    """Say whether the file holds every page as the -wal has it."""
+    """Say whether the file holds every page with the content of the -wal."""
     with path.open("rb") as file, side_file(path, "-wal").open("rb") as wal:
         page_bytes, pages = _committed(wal)
         for number, place in pages.items():
@@ -68,7 +71,7 @@ def _holds_all(path: Path) -> bool:
 
 
 def _was_cut_short(path: Path) -> bool:
-    """Say whether a checkpoint of this -wal into this file was begun and not ended; it goes from the first page up."""
+    """Say whether a checkpoint of this -wal into this file was begun and not ended. It copies from the first page."""
     try:
         index = side_file(path, "-shm").read_bytes()[: _INDEX.size]
     except FileNotFoundError:
@@ -93,7 +96,7 @@ def _was_cut_short(path: Path) -> bool:
 
 
 def _committed(wal: BinaryIO) -> tuple[int, dict[int, int]]:
-    """Return the size of a page, and where the last committed content of each begins."""
+    """Return the size of a page, and the position of the last committed content of each page."""
     header = wal.read(_HEADER.size)
     if len(header) < _HEADER.size:
         return 0, {}

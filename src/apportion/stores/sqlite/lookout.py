@@ -1,8 +1,9 @@
 """The lookout: one task per process and file that looks for changes and for leases that have ended.
 
-It serves the watches of all handles: a look names the keys that have changed, and the watches of those keys read on.
-Promises: no task while nobody watches; a watch of quiet keys still moves on with the history before that is forgotten.
-Refuses: to judge whether the store went back, which each handle does itself.
+It serves the watches of all handles: a look names the changed keys, and the watches of those keys read on.
+Promises: no task runs without a watch. A watch of quiet keys still advances before the history at its position is
+forgotten.
+Refuses: to judge whether the store went back; each handle does that itself.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ _NEVER = (0, 0)
 
 
 class SqliteLookout:
-    """Looks at one file on behalf of all handles of the process; `leases` are those that the process holds."""
+    """Looks at one file on behalf of all handles of the process; `leases` are the leases of the process."""
 
     def __init__(self, file: SqliteFile, clock: Clock) -> None:
         self.leases: set[int] = set()
@@ -33,25 +34,25 @@ class SqliteLookout:
         self._reaper = Reaper(own=self.leases)
         self._reap_at = clock.elapsed()
         self._polled = _NEVER
-        self._state = LedgerState(0, 0, 0)  # up to which watches were woken
+        self._state = LedgerState(0, 0, 0)  # watches were woken up to this state
         self._all_read_at = 0
-        self._highest = 0  # the revision that this process knows of
+        self._highest = 0  # the highest revision that this process knows
 
     def join(self, start: bytes, end: bytes) -> Watcher:
-        """Return a watch of the keys in [start, end); the first starts the task."""
+        """Return a watch of the keys in [start, end); the first watch starts the task."""
         if self._watchers.is_empty:
-            self._reaper.forget()  # nothing is known of the time in which nobody looked
+            self._reaper.forget()  # nothing is known of the time without a watch
         watcher = self._watchers.join(start, end)
         self._polling.join()
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """Forget a watch; the last stops the task."""
+        """Forget a watch; the last one stops the task."""
         self._watchers.leave(watcher)
         self._polling.leave()
 
     def require_running(self) -> None:
-        """Raise the error that ended the task, if one did."""
+        """Raise the error that ended the task, if there is one."""
         self._polling.next_change()
 
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: int = 0) -> None:
@@ -59,7 +60,7 @@ class SqliteLookout:
         if at == self._state.revision + 1:
             self._state = self._state._replace(revision=at)
         self._highest = max(self._highest, at)
-        self._polled = _NEVER  # a write of this process does not show in the version of the file
+        self._polled = _NEVER  # the version of the file does not show a write of this process
         self._polling.noticed()
         self._watchers.wake(keys)
 
@@ -75,14 +76,14 @@ class SqliteLookout:
                 await self._reap()
             is_going_on = True
         except StoreWentBack:
-            pass  # the watches are woken, and told when they read
+            pass  # the watches are woken, and get the error when they read
         except (StoreUnavailable, StoreDenied):
             self._reaper.forget()  # while the store is away, no holder can renew
             self._reap_at = self._clock.elapsed() + self._reaper.pause_seconds()
             is_going_on = True
         finally:
             if not is_going_on:
-                self._watchers.wake()  # they learn what has happened, or ended the task
+                self._watchers.wake()  # they learn of the change, or of the error that ended the task
 
     def _changes(self, connection: Connection) -> tuple[LedgerState, list[bytes]]:
         now = ledger.state(connection)
@@ -90,11 +91,11 @@ class SqliteLookout:
         return now, ledger.touched(connection, self._state.revision, _MOST_KEYS) if is_same else []
 
     def _take(self, now: LedgerState, keys: list[bytes]) -> None:
-        """Wake the watches that a look concerns; renewals change the file, and concern none."""
+        """Wake the watches of the keys that a look has found. Renewals change the file, and wake none."""
         before, self._state = self._state, now
         went_back = now.incarnation != before.incarnation or now.revision < self._highest
         self._highest = now.revision
-        # A watch of quiet keys reads on now and then, before the history after its place is forgotten.
+        # A watch of quiet keys reads on from time to time, before the history after its position is forgotten.
         is_far = now.revision - self._all_read_at >= ledger.KEPT_REVISIONS // 4
         if went_back:
             self._reaper.forget()
@@ -107,7 +108,7 @@ class SqliteLookout:
             self._watchers.wake(keys)
 
     async def _reap(self) -> None:
-        """Read counters of leases, and end those that have not moved for their time to live."""
+        """Read counters of leases, and end leases that have not moved for their time to live."""
         started = self._clock.elapsed()
         most = self._reaper.most(started)
         counters = await self._file.read(lambda connection: ledger.counters(connection, most))

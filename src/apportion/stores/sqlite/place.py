@@ -1,7 +1,7 @@
-"""Where an SQLite file stands: what can be known of its place before it is opened.
+"""The place of an SQLite file: the facts that can be known before the file is opened.
 
-Promises: each refusal says what stands there and what to do. Refuses: directories, and file systems that several
-kernels share, on which neither SQLite's locks nor its shared memory hold; one that cannot be told is let pass.
+Promises: each refusal names the thing at that place and the remedy. Refuses: directories, and file systems that
+several kernels share: there neither SQLite's locks nor its shared memory hold. One that cannot be determined passes.
 Source: https://www.sqlite.org/wal.html (all processes must be on the same host).
 """
 
@@ -65,12 +65,12 @@ def _check(path: Path) -> None:
 
 
 def side_files(path: Path) -> tuple[Path, ...]:
-    """Return what SQLite keeps beside a file just now, among -wal and -shm."""
+    """Return the files that SQLite keeps beside a file at this moment, among -wal and -shm."""
     return tuple(each for end in ("-wal", "-shm") if (each := path.with_name(path.name + end)).exists())
 
 
 def refuse_empty(path: Path) -> None:
-    """Raise `InvalidInput` when there is nothing in a file that should hold a store."""
+    """Raise `InvalidInput` when a file that should hold a store is empty."""
     if path.stat().st_size == 0:
         hint = "Restore it first; connect anew if an empty store is wanted."
         raise InvalidInput(_FIELD, f"empty: {path}", "a store of apportion", hint)
@@ -92,20 +92,20 @@ def file_system(path: Path) -> str:
 
 
 def is_remote(file_system: str) -> bool:
-    """Say whether files of such a file system are on another host."""
+    """Say whether files of this kind of file system are on another host."""
     is_in_user_space = file_system == "fuse" or file_system.startswith("fuse.")
     return file_system in _REMOTE or (is_in_user_space and file_system not in _LOCAL_FUSE)
 
 
 def is_in_memory(file_system: str) -> bool:
-    """Say whether files of such a file system are gone after a power cut."""
+    """Say whether files of this kind of file system are gone after a power cut."""
     return file_system in _IN_MEMORY
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the file, None when none can be reached: another in its place is told by them."""
+    """Return device and inode of the file, None when none can be reached. They tell a replaced file apart."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - asked before each transaction, and twice as fast
+        status = os.stat(path)  # noqa: PTH116 - called before each transaction, and twice as fast
     except OSError:
         return None
     return status.st_dev, status.st_ino

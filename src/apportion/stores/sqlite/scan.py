@@ -1,7 +1,8 @@
 """A scan in portions, so that neither the event loop nor a checkpoint waits for a million keys.
 
-Each step reads some more items, and what became since of those before them, in one transaction: after it, all that was
-read is as it is at the revision of that step. So the last step makes the whole scan one of one revision.
+Each step reads some more items, and the changes since then of the items before them, in one transaction. After it,
+all found items are as they are at the revision of that step. So after the last step, the whole scan is of one
+revision.
 Promises: where the history that this needs is gone, or the store is another, the scan begins anew.
 """
 
@@ -16,7 +17,7 @@ PORTION_ITEMS = 2_000
 
 
 class SqliteScan:
-    """What was found so far in [start, end)."""
+    """The items found so far in [start, end)."""
 
     def __init__(self, start: bytes, end: bytes, item_of: Callable[[Row], Item | None]) -> None:
         self._start, self._end = start, end
@@ -27,7 +28,7 @@ class SqliteScan:
         self.is_complete = False
 
     def step(self, connection: Connection) -> LedgerState:
-        """Read on; return the state of the store that all found items are of now."""
+        """Read on; return the state of the store to which all found items now belong."""
         now = ledger.state(connection)
         if self._at is not None and self._at != now:
             self._catch_up(connection, self._at, now)
@@ -39,7 +40,7 @@ class SqliteScan:
         return now
 
     def items(self) -> tuple[Item, ...]:
-        """Return what was found, sorted by key."""
+        """Return all found items, sorted by key."""
         found = (self._found[key] for key in sorted(self._found))
         return tuple(each for each in found if each is not None)
 

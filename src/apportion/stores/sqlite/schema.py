@@ -1,4 +1,4 @@
-"""The schema in an SQLite file: whose file it is, of which version, and where the present life of it began."""
+"""The schema in an SQLite file: its owner, its version, and the inode at which its present incarnation began."""
 
 import sqlite3
 from pathlib import Path
@@ -10,7 +10,7 @@ from apportion.stores.sqlite.migrations import APPLICATION_ID, NEWEST, statement
 
 
 def make_schema(connection: Connection) -> int:
-    """Bring the schema to the newest version, if nobody else has; return the version before."""
+    """Bring the schema to the newest version, if no other process has; return the version before."""
     use_wal(connection)
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -25,18 +25,18 @@ def make_schema(connection: Connection) -> int:
 
 
 def use_wal(connection: Connection) -> str:
-    """Change the journal mode for good, unless it is WAL already; return what it is then."""
-    # EXTRA syncs the directory after the rollback journal of this change is deleted. Were that journal back after a
-    # power cut, it would roll back all that was committed since.
+    """Change the journal mode for good, unless it is WAL already; return the mode after that."""
+    # EXTRA syncs the directory after the rollback journal of this change is deleted. If that journal came back after
+    # a power cut, it would roll back all later commits.
     connection.execute("PRAGMA synchronous=EXTRA")
     return str(value_of(connection, "PRAGMA journal_mode=WAL"))
 
 
 def version_of(connection: Connection, path: Path) -> int:
-    """Return the version of the schema, 0 for an empty file; `InvalidInput` for one of the future, or not ours."""
+    """Return the version of the schema, 0 for an empty file; `InvalidInput` for a future version or a foreign file."""
     hint = "Name another file; nothing was written to this one."
     try:
-        connection.execute("BEGIN")  # one state for the three, while somebody else makes the schema
+        connection.execute("BEGIN")  # one state for all three, while another process makes the schema
         mark = value_of(connection, "PRAGMA application_id")
         tables = value_of(connection, "SELECT count(*) FROM sqlite_master")
         version = value_of(connection, "PRAGMA user_version")
@@ -56,7 +56,7 @@ def version_of(connection: Connection, path: Path) -> int:
 
 
 def damage_of(connection: Connection, check: str) -> str:
-    """Return what is wrong with the file, empty for nothing, by one of SQLite's checks."""
+    """Return the damage that one of SQLite's checks finds in the file, empty for none."""
     try:
         found = str(value_of(connection, f"PRAGMA {check}(1)"))
     except sqlite3.DatabaseError as error:
@@ -72,7 +72,7 @@ def stood_at(connection: Connection) -> int:
 
 
 def settle_at(connection: Connection, inode: int) -> None:
-    """Remember the inode; where another one is remembered, this is a copy and begins another incarnation."""
+    """Remember the inode. If the file remembers another inode, it is a copy and begins another incarnation."""
     remembered = stood_at(connection)
     if remembered != inode:
         connection.execute(sql.NEW_INCARNATION if remembered else sql.MOVE, (inode,))

@@ -1,7 +1,7 @@
-"""The part that handles of a process share in one SQLite file: its connection, and the lookout over it.
+"""The shared part of a process's handles in one SQLite file: its connection, and the lookout over it.
 
-Promises: handles on one event loop whose URLs differ in the namespace alone share one connection; the last handle that
-is closed closes it. Refuses: to judge for a handle; what a handle has seen of the store is its own.
+Promises: handles on one event loop share one connection when their URLs differ only in the namespace. The last handle
+that is closed closes the connection. Refuses: to judge for a handle. Each handle keeps its own view of the store.
 """
 
 from collections.abc import Hashable
@@ -16,7 +16,7 @@ from apportion.stores.url import StoreUrl
 
 
 class SharedFile:
-    """One file of one process; without a key it belongs to one handle alone."""
+    """One file of one process. Without a key it belongs to one handle alone."""
 
     def __init__(self, file: SqliteFile, clock: Clock, key: Hashable = None) -> None:
         self.file = file
@@ -25,13 +25,13 @@ class SharedFile:
 
     @classmethod
     def taken(cls, url: StoreUrl, clock: Clock) -> "SharedFile":
-        """Return what this process has in the file of a URL, with one more user; the file need not be open yet."""
+        """Return this process's share of the file of a URL, with one more user. The file need not be open yet."""
         path = path_of(url)
         key = (replace(url.canonical(), namespace=""), None if isinstance(clock, SystemClock) else id(clock))
         return _shared.take(key, lambda: cls(SqliteFile(path, str(url), clock), clock, key))
 
     def give_back(self) -> None:
-        """Use it no more; the last user closes the file."""
+        """Stop using the file; the last user closes it."""
         if self.file.is_ours and (self._key is None or _shared.give_back(self._key)):
             self.file.close()
 

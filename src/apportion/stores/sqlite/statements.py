@@ -1,4 +1,4 @@
-"""What the SQLite store says to its file. Keys are bytes with the namespace in front, in the order of blobs.
+"""The statements of the SQLite store. Keys are bytes with the namespace in front, in the order of blobs.
 
 A value that an operator wrote by hand may be text: it is read as its bytes.
 """

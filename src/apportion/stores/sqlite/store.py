@@ -1,7 +1,7 @@
 """The SQLite store: one file that many processes of one host share; the default for a single machine.
 
-Promises: what was acknowledged survives a power cut (`synchronous=FULL`; renewals alone are NORMAL, since losing one
-only shortens a lease); revisions come from one counter in the file; leases are ended by a reaper that watches them.
+Promises: an acknowledged commit survives a power cut (`synchronous=FULL`). Renewals alone are NORMAL, since losing
+one only shortens a lease. Revisions come from one counter in the file. A reaper watches leases and ends them.
 Refuses: several hosts, and so any file system over a network; to see by itself that a copy was written over the file.
 """
 
@@ -56,7 +56,7 @@ CAPABILITIES = Capabilities(
 
 
 class SqliteStore:
-    """One handle of a file, within a namespace; it shares the connection with others of the process."""
+    """One handle of a file, within a namespace. It shares the connection with others of the process."""
 
     def __init__(self, shared: SharedFile, namespace: str, seen: LedgerState) -> None:
         self._shared = shared
@@ -89,7 +89,7 @@ class SqliteStore:
     ) -> Outcome:
         """See `CoordinationStore`. One write to the disk."""
         request = self._space.request(when, puts, deletes, CAPABILITIES)
-        seen = self._seen  # as the caller knows it: while this waits for a lock, a scan may accept another life
+        seen = self._seen  # as the caller knows it: while this call waits for a lock, a scan may accept another life
 
         def _work(connection: Connection) -> Committed | Refused:
             known = self._same(connection, seen)
@@ -170,7 +170,7 @@ class SqliteStore:
         self._file.require_open()
 
     def _checked(self, work: Callable[[Connection], Result]) -> Callable[[Connection], Result]:
-        """Return work that may be asked twice, to be done on the store that this handle knows now."""
+        """Return work that may be done twice, on the store that this handle knows now."""
         self._require_open()
         seen = self._seen
 
@@ -181,7 +181,7 @@ class SqliteStore:
         return _work
 
     async def _settled(self, doubt: InDoubt) -> Outcome:
-        """Find out what became of a commit: one more write confirms what the disk has, or takes its place."""
+        """Resolve a doubtful commit: one more write confirms the content of the disk, or takes the commit's place."""
         try:
             found = await self._file.write(_touched)
         except (StoreUnavailable, StoreDenied, StoreWentBack):
@@ -191,7 +191,7 @@ class SqliteStore:
         return Unknown(reason=doubt.reason)
 
     def _same(self, connection: Connection, seen: LedgerState) -> LedgerState:
-        """Return the state if it is that of the store that was seen: not another life of it, nor an older state."""
+        """Return the state if its incarnation is the one seen and its revision is not older than seen."""
         self._require_open()
         found = ledger.state(connection)
         if found.incarnation != seen.incarnation or found.revision < seen.revision:
@@ -212,7 +212,7 @@ class SqliteStore:
     async def _next(
         self, span: tuple[bytes, bytes], after: int, incarnation: int
     ) -> tuple[int, StoreChange | None] | None:
-        """Return the next change with its revision, or no change and up to where there is none; None to ask again."""
+        """Return the next change and its revision; or the revision reached and no change; None: read again."""
 
         def _work(connection: Connection) -> tuple[int, StoreChange | None]:
             known = self._same(connection, self._seen)
@@ -261,7 +261,7 @@ async def in_file(shared: SharedFile, namespace: str) -> SqliteStore:
 
 
 async def connected(url: StoreUrl, clock: Clock) -> SqliteStore:
-    """Open the file of a URL; say in the log if a power cut would lose it."""
+    """Open the file of a URL; log if a power cut would lose it."""
     shared = SharedFile.taken(url, clock)
     store = await in_file(shared, url.namespace)
     if not store.capabilities().durable:

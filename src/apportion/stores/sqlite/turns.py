@@ -1,10 +1,10 @@
-"""Turns: in which order writers come to the one lock of an SQLite file.
+"""Turns: the order in which writers take the one lock of an SQLite file.
 
-SQLite's lock has no queue: the writer gets it that tries just after it was given back. So within a process one writer
-tries at a time, in the order of their calls, and renewals go before all of them. Between processes each waiting writer
-tries at one pace, however long it has waited; a process that has just written lets some milliseconds pass before its
-next write, while other processes write too.
-Promises: no renewal waits behind a commit of the same process; of writers that never pause, none waits for ever.
+SQLite's lock has no queue: the writer that tries just after its release gets it. So within a process one writer tries
+at a time, in the order of their calls, and renewals go before all of them. Between processes each waiting writer
+tries at one pace, however long it has waited. While other processes write too, a process that has just written waits
+some milliseconds before its next write.
+Promises: no renewal waits behind a commit of the same process. Among writers that never pause, none waits for ever.
 Refuses: to slow a process that is alone.
 """
 
@@ -54,11 +54,11 @@ class Turns:
             await asyncio.sleep(_RENEWAL_PAUSE_SECONDS)
 
     def pause_seconds(self) -> float:
-        """Return how long to wait for a lock that another process holds, before the next try."""
+        """Return the pause before the next try for a lock that another process holds."""
         return _jittered(_RENEWAL_PAUSE_SECONDS if self._renewals else _PAUSE_SECONDS)
 
     def wrote(self, version: int) -> None:
-        """Note a write; `version` is the file's before it, which is another whenever another process has written."""
+        """Note a write. `version` is the file's version before it; it differs when another process has written."""
         now = self._clock.elapsed()
         if version != self._version:
             self._version, self._company_until = version, now + _COMPANY_SECONDS
