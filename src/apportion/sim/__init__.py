@@ -1,4 +1,4 @@
-"""Sim: a seeded world with virtual time and faults, and the suites that stores are certified with."""
+"""Sim: a seeded world with virtual time and faults, and the suites that certify a store."""
 
 from apportion.sim.invariants.store import Checker, Invariant, Violation
 from apportion.sim.scenarios.scenario import Report, play

@@ -1,7 +1,7 @@
 """Play seeds of a scenario: python -m apportion.sim [--scenario group] SEED, or --seeds A..B.
 
-One seed prints its story; several print what fails, with the command that plays it again, and a summary. Exits 1 when
-anything failed.
+One seed prints its story. Several seeds print each failure with the command that plays it again, and a summary. Exits
+1 when any seed failed.
 """
 
 import argparse
@@ -24,7 +24,7 @@ class Canary(Invariant):
     """Fails on one seed in a hundred, to prove that failures are found and reported."""
 
     def began(self, fact: Began) -> None:
-        """Break when the seed says so; the runner adds it to those seeds only."""
+        """Break the promise; the runner adds the canary to the chosen seeds only."""
         self.broken(f"the canary of life {fact.incarnation} sings")
 
 
@@ -113,7 +113,7 @@ def _many(reports: Iterable[Report], options: argparse.Namespace) -> int:
 
 
 def _again(options: argparse.Namespace) -> str:
-    """Return the options that change what a seed does."""
+    """Return the options that change the run of a seed."""
     scenario = "" if options.scenario == "store" else f" --scenario {options.scenario}"
     store = "" if options.store == "memory" else f" --store {options.store}"
     faults = "" if options.faults is None else f" --faults {options.faults}"
@@ -137,7 +137,7 @@ def _to_the_end() -> int:
     try:
         code = main()
         sys.stdout.flush()
-    except BrokenPipeError:  # who reads has seen enough; Python must not fail at closing what is closed
+    except BrokenPipeError:  # the reader has seen enough; Python must not fail when it closes the closed pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return code

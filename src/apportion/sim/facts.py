@@ -1,7 +1,7 @@
-"""Facts: what happened in and around a store, in the order of true time; what the invariants are held against.
+"""Facts: the events in and around a store, in the order of true time. Invariants are checked against them.
 
-A simulated world writes them at every transition. A test of real processes can write the same into a log of its own,
-kept outside of what it tests: no fact needs more than a caller and a watcher of the store can know.
+A simulated world writes them at every transition. A test of real processes can write the same facts into a log of its
+own, kept outside the tested system. No fact needs more than a caller and a watcher of the store can know.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from apportion.stores import Compare, Event, Item, Outcome, Put
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something that happened at a true time, in seconds."""
+    """An event that happened at a true time, in seconds."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Began(Fact):
-    """A life of the store began, with these items: the first, or one after a crash or a restore."""
+    """A life of the store began, with these items: the first life, or one after a crash or a restore."""
 
     incarnation: int
     revision: int
@@ -27,7 +27,7 @@ class Began(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed(Fact):
-    """The store went to a revision: what each key became, None for deleted."""
+    """The store went to a revision: the new item of each changed key, None for deleted."""
 
     incarnation: int
     revision: int
@@ -36,7 +36,7 @@ class Changed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Fact):
-    """A process sent a commit. `incarnation` is the one it believes in."""
+    """A process sent a commit. `incarnation` is the incarnation that the process knows."""
 
     call: int
     process: str
@@ -56,7 +56,7 @@ class Answered(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted(Fact):
-    """The store made a lease, at the latest at this time, for a process; "" when that is dead, or was never noted."""
+    """The store made a lease for a process, no later than this time; "" for a dead or unrecorded process."""
 
     incarnation: int
     lease: int
@@ -66,7 +66,7 @@ class Granted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewed(Fact):
-    """The store was asked at `since` to renew leases, and had done so for those in `alive` at this time."""
+    """The store was asked at `since` to renew leases; by this time it had renewed those in `alive`."""
 
     since: float
     incarnation: int
@@ -76,7 +76,7 @@ class Renewed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked(Fact):
-    """A process sent the end of a lease: from now on it may end; or it was `done`: from now on it has."""
+    """A process sent the end of a lease, so it may end from now on; when `done`, it has ended."""
 
     incarnation: int
     lease: int
@@ -85,7 +85,7 @@ class Revoked(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned(Fact):
-    """The store answered a scan that was sent at `since`; `stale` when a fault gave an older answer on purpose."""
+    """The store answered a scan that was sent at `since`. `stale`: a fault gave an older answer on purpose."""
 
     since: float
     process: str
@@ -108,7 +108,7 @@ class Watching(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered(Fact):
-    """A watch gave its consumer a change."""
+    """A watch passed a change to its consumer."""
 
     watch: int
     revision: int
@@ -138,7 +138,7 @@ class Wrote(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entered(Fact):
-    """A process began to work on a resource that it has held since `since` of its own clock, under a token."""
+    """A process began to work on a resource under a token; it has held the resource since `since` of its own clock."""
 
     hold: int
     process: str
@@ -151,21 +151,21 @@ class Entered(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left(Fact):
-    """The work that a process began has ended."""
+    """The work that a process had begun has ended."""
 
     hold: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died(Fact):
-    """A process was killed: nothing of it runs any more. A process of the same name is another one."""
+    """A process was killed: it no longer runs at all. A later process of the same name is another one."""
 
     process: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed(Fact):
-    """An error left the program of a process, or one of its callbacks, and ended it."""
+    """An error left the program of a process, or one of its callbacks, and ended the process."""
 
     process: str
     error: str
@@ -173,7 +173,7 @@ class Failed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lapsed(Fact):
-    """A lease with keys ended, though its process lives on and had not given it back."""
+    """A lease with keys ended, although its process is alive and had not given it back."""
 
     process: str
     incarnation: int
@@ -182,4 +182,4 @@ class Lapsed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calm(Fact):
-    """No more faults from now on: what was to come to rest must do so within its bounds."""
+    """No more faults from now on: everything that must come to rest has to do so within its bounds."""

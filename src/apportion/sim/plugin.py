@@ -6,8 +6,8 @@
         world.pause("a", 3.0)
         world.run(until=10.0)
 
-`handler` may be a whole program, which opens a group of `apportion`. A test that takes `world` runs once for each seed;
-one that fails says the command that runs that seed again. A handler that goes through a set of `str` does the same only
+`handler` may be a whole program, which opens a group of `apportion`. A test that takes `world` runs once per seed. A
+failing test prints the command that runs its seed again. A handler that iterates over a set of `str` repeats only
 under the same PYTHONHASHSEED: the command names it if it was set.
 """
 
@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say how a seed that failed is run again."""
+    """Print the command that runs a failed seed again."""
     report = yield
     seed = item.callspec.params.get("world_seed") if hasattr(item, "callspec") else None
     if report.failed and seed is not None:

@@ -1,7 +1,7 @@
-"""Remains: what of `apportion` goes on in a process of a world, so that a test can say that nothing does.
+"""Remains: the parts of `apportion` that still run in a process of a world, so that a test can claim that none do.
 
-Whatever was opened must be closed again, also when its caller was cancelled at the worst moment: its tasks, its handles
-of the store, its leases, what its groups have in common, and what a SIGTERM would call.
+Everything that was opened must be closed again, also when its caller was cancelled at the worst moment. This covers
+its tasks, its handles of the store, its leases, the shared parts of its groups, and its SIGTERM callbacks.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from apportion.sim.world.world import World
 
 
 def remains(world: World, name: str) -> list[str]:
-    """Return what is left in a process, a line for each, sorted. Nothing of it may run now: ask between two runs."""
+    """Return the remains of a process, one line each, sorted. Call it between two runs: no remains may run now."""
     return sorted(_remains(world, name))
 
 

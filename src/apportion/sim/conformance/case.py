@@ -14,7 +14,7 @@ Run = Callable[[Stage], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A case: the sentence that is its name, what it promises, the capabilities it needs, and how it is run."""
+    """A case: the sentence that is its name, its promise, the capabilities it needs, and the function that runs it."""
 
     name: str
     promise: str

@@ -1,6 +1,6 @@
-"""Stage: what one case plays on: a store in a namespace of its own, more handles, watches, members, and mishaps.
+"""Stage: the environment of one case: a store in its own namespace, more handles, watches, members, and mishaps.
 
-Promises: whatever a case did, at its end handles are closed, processes ended, and the server is up again. Waiting is
+Promises: at the end of a case, handles are closed, processes are ended, and the server is up again. Waiting is
 waiting for a condition, with a deadline.
 """
 
@@ -20,8 +20,8 @@ from apportion.sim.conformance.rig import Impossible, Rig
 from apportion.stores import Capabilities, CoordinationStore, StoreChange, Unchanged
 
 PATIENCE_SECONDS = 30.0
-LATENESS_SECONDS = 2.0  # how much later than it must a store may do a thing, on a machine that is busy with others
-_SHORTEST_TTL_SECONDS = 0.5  # below, a pause of the machine could end a lease whose holder is well
+LATENESS_SECONDS = 2.0  # how late a store may be on a busy machine
+_SHORTEST_TTL_SECONDS = 0.5  # below this, a pause of the machine could end the lease of a healthy holder
 _POLL_SECONDS = 0.002
 FIELDS = frozenset(field.name for field in dataclasses.fields(Capabilities))
 _MEMBER = "apportion.sim.conformance.member"
@@ -49,7 +49,7 @@ class Stage:
 
     @property
     def able(self) -> Capabilities:
-        """What the store promises."""
+        """The promises of the store."""
         return self.store.capabilities()
 
     @property
@@ -66,13 +66,13 @@ class Stage:
         return store
 
     async def watch(self, prefix: str = "", *, after: int, store: CoordinationStore | None = None) -> "Tape":
-        """Return a watch that is written down as it goes."""
+        """Return a watch that records its changes."""
         tape = Tape(self, (store or self.store).watch(prefix, after=after))
         self._exits.push_async_callback(tape.stop)
         return tape
 
     def beside(self, deed: Coroutine[object, object, Value]) -> asyncio.Task[Value]:
-        """Do something beside the case, until its end at most."""
+        """Run a coroutine beside the case, until the end of the case at most."""
         task = asyncio.create_task(deed)
 
         async def _end() -> None:
@@ -84,19 +84,19 @@ class Stage:
 
     @asynccontextmanager
     async def pulled(self, *, after: int) -> AsyncIterator[AsyncGenerator[StoreChange, None]]:
-        """Within: a watch of everything, whose changes the case takes one by one."""
+        """Within: a watch of everything; the case takes its changes one by one."""
         async with aclosing(self.store.watch("", after=after)) as changes:
             yield changes
 
     async def proxy(self) -> Proxy:
-        """Return a proxy before the server; `Impossible` where there is no wire."""
+        """Return a proxy in front of the server; `Impossible` where there is no wire."""
         proxy = Proxy(self.rig.address())
         await proxy.open()
         self._exits.push_async_callback(proxy.close)
         return proxy
 
     async def line(self) -> LossyHandle:
-        """Return a handle whose replies can be lost."""
+        """Return a handle that can lose replies."""
         try:
             proxy = await self.proxy()
         except Impossible as impossible:
@@ -117,7 +117,7 @@ class Stage:
         return member
 
     async def crash(self) -> None:
-        """Kill -9 the server and start it again; where there is none, kill a process that is busy with commits."""
+        """Kill -9 the server and start it again. Where there is no server, kill a process that is busy with commits."""
         try:
             await self.rig.kill()
         except Impossible as impossible:
@@ -148,7 +148,7 @@ class Stage:
 
     @asynccontextmanager
     async def stepped(self, seconds: float) -> AsyncIterator[None]:
-        """Within: the server's wall clock was stepped."""
+        """Within: the server's wall clock has been stepped."""
         await self.rig.step_clock(seconds)
         try:
             yield
@@ -156,14 +156,14 @@ class Stage:
             await self.rig.step_clock(0)
 
     def excused(self, impossible: Impossible) -> str:
-        """Return the field of capabilities that excuses a rig; one that the store does promise excuses nothing."""
+        """Return the field of capabilities that excuses a rig. A promised field excuses nothing."""
         field = impossible.capability
         if field not in FIELDS or getattr(self.able, field) is True:
             raise AssertionError(f"the rig is excused by a promise that the store makes: {impossible}") from impossible
         return field
 
     async def until(self, condition: Callable[[], bool], claim: str, *, within: float | None = None) -> None:
-        """Wait until a condition holds; fail with the claim when it does not in time."""
+        """Wait until a condition holds; fail with the claim if it does not hold in time."""
         within = self.patience_seconds if within is None else within
         ends = self.clock.elapsed() + within
         while not condition():
@@ -171,7 +171,7 @@ class Stage:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def available(self, ask: Callable[[], Awaitable[Value]], *, within: float = 30.0) -> Value:
-        """Ask until the store is back and answers."""
+        """Repeat a request until the store is back and answers."""
         ends = self.clock.elapsed() + within
         while True:
             try:
@@ -182,18 +182,18 @@ class Stage:
             await asyncio.sleep(10 * _POLL_SECONDS)
 
     async def keys(self, prefix: str = "") -> dict[str, bytes]:
-        """Return what the store holds under a prefix, by key; it may have been away."""
+        """Return the values under a prefix, by key; wait while the store is away."""
         found = await self.available(lambda: self.store.scan(prefix))
         return {item.key: item.value for item in found.items}
 
     async def unchanged(self, key: str) -> Unchanged:
-        """Return the compare that a key is as it is now."""
+        """Return the compare that a key is unchanged from now on."""
         found = await self.available(lambda: self.store.scan(key))
         return next(Unchanged(key=key, revision=item.revision) for item in found.items if item.key == key)
 
 
 class Tape:
-    """A watch, and all that it has shown."""
+    """A watch, and all the changes that it has shown."""
 
     def __init__(self, stage: Stage, changes: AsyncGenerator[StoreChange, None]) -> None:
         self.changes: list[StoreChange] = []
@@ -201,7 +201,7 @@ class Tape:
         self._playing = asyncio.create_task(self._play(changes))
 
     async def shows(self, revision: int, *, within: float | None = None) -> list[StoreChange]:
-        """Return all changes once that of a revision was shown."""
+        """Return all changes, once the change of a revision was shown."""
         await self._stage.until(
             lambda: self._playing.done() or (self.changes and self.changes[-1].revision >= revision) is True,
             f"the watch shows revision {revision} (it showed {len(self.changes)} changes)",
@@ -212,12 +212,12 @@ class Tape:
         return self.changes
 
     async def ends(self) -> None:
-        """Return when the watch has ended by itself; raise what it raised."""
+        """Return when the watch has ended by itself; raise its error, if any."""
         await self._stage.until(self._playing.done, "the watch ends")
         await self._playing
 
     async def stop(self) -> None:
-        """End the watch, as a task is ended that is no longer wanted."""
+        """End the watch, as a task is cancelled when it is no longer wanted."""
         self._playing.cancel()
         _, pending = await asyncio.wait([self._playing], timeout=self._stage.patience_seconds)
         holds(not pending, "a watch that is cancelled ends")
@@ -229,7 +229,7 @@ class Tape:
 
 
 class OtherProcess:
-    """Another process that uses the store, and what it says."""
+    """Another process that uses the store, and its output."""
 
     def __init__(self, stage: Stage, process: asyncio.subprocess.Process) -> None:
         self.said: list[str] = []
@@ -238,7 +238,7 @@ class OtherProcess:
         self._listening = asyncio.create_task(self._listen())
 
     async def works(self, times: int) -> None:
-        """Wait until it has said that often that it did what it does."""
+        """Wait until it has reported this many steps."""
         await self._stage.until(lambda: len(self.said) >= times, "a member works")
 
     async def leaves(self) -> None:
@@ -247,7 +247,7 @@ class OtherProcess:
         holds(await self._process.wait() == 0, "a member ends well")
 
     async def kill(self) -> None:
-        """Kill it without warning, if it runs, and hear what it said until then."""
+        """Kill it without warning, if it runs, and read its output up to then."""
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()

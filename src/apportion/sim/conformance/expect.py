@@ -1,6 +1,6 @@
-"""Claims: what a case says must hold; one that does not raises `AssertionError`, also where Python runs without them.
+"""Claims: the conditions that a case requires. A false claim raises `AssertionError`, also under `python -O`.
 
-The statement `assert` would be left out by `python -O`, and every store would then be certified.
+`python -O` would leave out the statement `assert`, and every store would then be certified.
 """
 
 from reprlib import Repr

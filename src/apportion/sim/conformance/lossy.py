@@ -1,4 +1,4 @@
-"""A line: commits whose replies can be lost, by a proxy, or by dropping the outcome where a store has no wire."""
+"""A line: commits with replies that can be lost, by a proxy, or by dropping the outcome where a store has no wire."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -14,7 +14,7 @@ class _Asked(TypedDict):
 
 
 class LossyHandle:
-    """A handle behind a line that loses replies when told to; `lost` counts them."""
+    """A handle behind a line that loses replies on command; `lost` counts them."""
 
     def __init__(self, store: CoordinationStore, proxy: Proxy | None) -> None:
         self.store = store
@@ -29,7 +29,7 @@ class LossyHandle:
         return self._lost if self._proxy is None else self._proxy.lost
 
     def lose_reply(self, nth: int | None) -> None:
-        """Lose the reply of the nth request from now on: over a wire, one commit may be several; None: lose no more."""
+        """Lose the nth reply from now on; None: lose no more. Over a wire, one commit may be several requests."""
         self._until_loss = nth
         if self._proxy is not None:
             self._proxy.lose_reply(nth)
@@ -50,7 +50,7 @@ class LossyHandle:
         return Unknown(reason="its reply was lost")
 
     async def repeat(self) -> int:
-        """Send every request once more, as a network does that delivers twice; return how many those were."""
+        """Send every request once more, as a network with double delivery does; return the number of requests."""
         if self._proxy is not None:
             return await self._proxy.repeat()
         for asked in self._asked:

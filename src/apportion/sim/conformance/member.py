@@ -1,10 +1,10 @@
-"""A process that uses a store, for the suite to watch and to kill: `python -m apportion.sim.conformance.member WORDS`.
+"""A process that uses a store; the suite watches and kills it: `python -m apportion.sim.conformance.member WORDS`.
 
-It reads the store's URL from its standard input, and says what it has done, a number in a line.
+It reads the store's URL from its standard input, and reports its work, one number per line.
 
     increment N   raise the number under `counter` N times
-    hold SECONDS  keep the key `member` under a lease of that time to live, and say how often it was renewed
-    pairs PREFIX  write two keys under a prefix in one commit, again and again, and say what was acknowledged
+    hold SECONDS  keep the key `member` under a lease of that time to live, and print the number of renewals
+    pairs PREFIX  write two keys under a prefix in one commit, again and again, and print each acknowledged number
 """
 
 import asyncio
@@ -26,7 +26,7 @@ async def hold(store: CoordinationStore, ttl_seconds: float) -> None:
 
 
 async def pairs(store: CoordinationStore, prefix: str) -> None:
-    """Write pairs of keys, for ever."""
+    """Write pairs of keys, without end."""
     names = [f"{prefix}left", f"{prefix}right"]
     number = 0
     while True:

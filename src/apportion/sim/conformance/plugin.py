@@ -1,9 +1,9 @@
-"""The plug-in for pytest that runs the suite: a rig and one line make a class of tests, one a case.
+"""The plug-in for pytest that runs the suite: a rig and one line make a class of tests, one test per case.
 
     pytest_plugins = ["apportion.sim.conformance.plugin"]  # in conftest.py
     TestMyStore = certify(MyRig)                           # in a file of tests
 
-At the end it prints a line for each store: how many cases ran, failed and were skipped, and for lack of what.
+At the end it prints a line for each store: how many cases ran, failed and were skipped, and the missing capabilities.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ _STORE, _LACKS = "conformance store", "conformance lacks"
 
 
 def certify(rig: Callable[[], Rig], *, slow: Collection[str] = ()) -> type:
-    """Return a class of tests that runs every case against one rig, made before the first of them.
+    """Return a class of tests that runs every case against one rig, made before the first test.
 
-    `slow`: the names of cases whose tests get the marker `slow`, so that a quick run of pytest can leave them out.
+    `slow`: the names of cases that get the marker `slow`, so that a quick run of pytest can leave them out.
     """
     every = [
         pytest.param(each, marks=[pytest.mark.slow] if each.name in slow else [], id=each.name.replace(" ", "_"))

@@ -1,7 +1,7 @@
-"""A proxy between a handle and its server that does as networks do: lose, delay, trickle, refuse, cut, and repeat.
+"""A proxy between a handle and its server that acts as networks do: lose, delay, trickle, refuse, cut, and repeat.
 
-It knows no protocol. A request is what a client sends at once; its reply is what the server sends next on that
-connection. Promises: a reply that is lost was made, so the server has done what it was asked.
+It knows no protocol. A request is the data that a client sends at once. Its reply is the data that the server sends
+next on that connection. Promises: before a reply is lost, it was sent, so the server has done the request.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class _Link:
 
 
 class Proxy:
-    """A listener on this machine that passes on to `target`; `lost` counts the requests and replies that it lost."""
+    """A listener on this machine that passes data on to `target`; `lost` counts the lost requests and replies."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
@@ -52,7 +52,7 @@ class Proxy:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where clients connect to."""
+        """The address that clients connect to."""
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
@@ -65,29 +65,29 @@ class Proxy:
         self._until_loss, self._loses_request = nth, True
 
     def delay(self, seconds: float) -> None:
-        """Pass everything so much later."""
+        """Pass everything later by this time."""
         self._delay_seconds = seconds
 
     def trickle(self, seconds: float) -> None:
-        """Pass everything byte by byte, with such a pause after each."""
+        """Pass everything byte by byte, with this pause after each byte."""
         self._pause_seconds = seconds
 
     def refuse(self) -> None:
-        """Reset each new connection; those that are open go on."""
+        """Reset each new connection; open connections go on."""
         self._refuses = True
 
     def silence(self) -> None:
-        """Pass nothing more, and tell nobody: a black hole."""
+        """Pass nothing more, and report nothing: a black hole."""
         self._is_silent = True
         self.half_open()
 
     def half_open(self) -> None:
-        """Pass nothing more on the connections that are open, and tell nobody; new ones work."""
+        """Pass nothing more on the open connections, and report nothing; new connections work."""
         for link in self._links:
             link.passes.clear()
 
     def heal(self) -> None:
-        """Pass everything again, at once, also what was sent meanwhile."""
+        """Pass everything again, at once, also the data that was sent in the meantime."""
         self._is_silent = self._refuses = False
         self._delay_seconds = self._pause_seconds = 0.0
         self._until_loss = None
@@ -100,7 +100,7 @@ class Proxy:
             link.cut()
 
     async def repeat(self) -> int:
-        """Send the server all requests of each connection once more, on a new one; return how many those were."""
+        """Send the server all requests of each connection again, on a new one; return the number of requests."""
         links = [list(link.requests) for link in self._links]
         for requests in links:
             reader, writer = await asyncio.open_connection(*self.target)
@@ -114,7 +114,7 @@ class Proxy:
         return sum(map(len, links))
 
     async def close(self) -> None:
-        """Stop listening and cut what is open."""
+        """Stop listening and cut open connections."""
         self._server.close()
         self.cut()
         self.heal()
@@ -151,9 +151,9 @@ class Proxy:
         link.server.close()
 
     def _is_lost(self, link: _Link, data: bytes) -> bool:
-        """Write a request down; what a client sends before it was answered belongs to the same request.
+        """Record a request; data that a client sends before the answer belongs to the same request.
 
-        Whether the request was lost with its connection.
+        Return whether the request was lost with its connection.
         """
         if not link.answered:
             link.requests[-1] += data
@@ -170,7 +170,7 @@ class Proxy:
         return self._loses_request
 
     async def _pass(self, data: bytes, end: asyncio.StreamWriter) -> None:
-        """Pass data on to an end, as late and as slowly as we were told to."""
+        """Pass data on to an end, with the configured delay and pauses."""
         if self._delay_seconds:
             await asyncio.sleep(self._delay_seconds)
         while self._pause_seconds and data:

@@ -1,8 +1,9 @@
-"""Rig: a store that a suite may do things to, such as killing its server or putting an old copy of its data back.
+"""Rig: a store that a suite may handle roughly, such as killing its server or putting an old copy of its data back.
 
-One rig is made for a suite and used by one case after another, each in a namespace and an event loop of its own, so it
-keeps nothing that belongs to a loop. What a kind of store has no means for raises `Impossible` with the capability that
-says so; the case is then skipped by that name. A promise that the store does make excuses nothing.
+One rig is made for a suite and used by one case after another. Each case has a namespace and an event loop of its
+own, so the rig keeps nothing that belongs to a loop. When a kind of store has no means for a method, the method
+raises `Impossible` with the capability that says so. The case is then skipped by that name. A promise that the store
+does make excuses nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +13,7 @@ from apportion.stores import CoordinationStore, connect
 
 
 class Impossible(Exception):
-    """This kind of store has no such thing; `capability` is the field of `Capabilities` that says so."""
+    """This kind of store has no means for it; `capability` is the field of `Capabilities` that says so."""
 
     def __init__(self, capability: str, why: str) -> None:
         super().__init__(f"{capability}: {why}")
@@ -20,7 +21,7 @@ class Impossible(Exception):
 
 
 class Rig(ABC):
-    """What a suite needs of a kind of store. All methods but `url` and `connect` may raise `Impossible`."""
+    """The demands of a suite on a kind of store. All methods but `url` and `connect` may raise `Impossible`."""
 
     name: str
 
@@ -40,11 +41,11 @@ class Rig(ABC):
 
     @abstractmethod
     def address(self) -> tuple[str, int]:
-        """Return where the server listens, so that a proxy can be put before it."""
+        """Return the address of the server, so that a proxy can be put in front of it."""
 
     @abstractmethod
     async def kill(self) -> None:
-        """Kill the server without warning (SIGKILL, with all its processes), so that only what it wrote remains."""
+        """Kill the server without warning (SIGKILL, with all its processes), so that only its written data remains."""
 
     @abstractmethod
     async def start(self) -> None:
@@ -56,11 +57,11 @@ class Rig(ABC):
 
     @abstractmethod
     async def save(self) -> None:
-        """Keep a copy of all data as it is now, as a backup does."""
+        """Keep a copy of all present data, as a backup does."""
 
     @abstractmethod
     async def restore(self) -> None:
-        """Put the kept copy in the place of the data, as an operator restores a backup; the server runs again."""
+        """Replace the data by the kept copy, as an operator restores a backup; the server runs again."""
 
     @abstractmethod
     async def restore_in_place(self) -> None:
@@ -68,7 +69,7 @@ class Rig(ABC):
 
     @abstractmethod
     async def deny(self) -> None:
-        """Take from the user of the URL the right to change anything, as a wrong grant or a rotated password does."""
+        """Take all rights to change data from the user of the URL, as a wrong grant or a rotated password does."""
 
     @abstractmethod
     async def allow(self) -> None:
@@ -76,7 +77,7 @@ class Rig(ABC):
 
     @abstractmethod
     async def fill(self) -> None:
-        """Leave no room on the store's disk (or in its quota), so that 10 MB more, in values of 256 KiB, do not fit."""
+        """Leave no room on the store's disk (or in its quota): 10 MB more, in values of 256 KiB, must not fit."""
 
     @abstractmethod
     async def relieve(self) -> None:

@@ -1,4 +1,4 @@
-"""Deeds: what cases do to a store again and again, each a few lines of `commit`."""
+"""Steps: the small deeds that cases repeat on a store, each a few lines of `commit`."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ async def make(store: CoordinationStore, *keys: str, value: bytes = b"", lease: 
 
 
 async def rewrite(store: CoordinationStore, key: str, revision: int, value: bytes, *, lease: int | None = None) -> int:
-    """Write a key that is as `revision` wrote it; return the new revision."""
+    """Write a key that is unchanged since `revision`; return the new revision."""
     put = Put(key=key, value=value, lease=lease)
     return committed(await store.commit(when=[Unchanged(key=key, revision=revision)], puts=[put]))
 
 
 async def delete(store: CoordinationStore, key: str, revision: int) -> int:
-    """Delete a key that is as `revision` wrote it; return the revision of that."""
+    """Delete a key that is unchanged since `revision`; return the revision of the delete."""
     return committed(await store.commit(when=[Unchanged(key=key, revision=revision)], deletes=[key]))
 
 
@@ -35,7 +35,7 @@ async def keys(store: CoordinationStore, prefix: str = "") -> list[str]:
 
 
 async def increment(store: CoordinationStore, key: str, times: int) -> None:
-    """Raise the number under a key, against others who do the same."""
+    """Raise the number under a key, while others do the same."""
     while times:
         found = await item(store, key)
         put = Put(key=key, value=str(int(found.value if found else b"0") + 1).encode())
@@ -44,7 +44,7 @@ async def increment(store: CoordinationStore, key: str, times: int) -> None:
 
 
 async def fill(store: CoordinationStore, keys: Sequence[str], value: bytes) -> None:
-    """Make many keys, as many in a commit as the store allows."""
+    """Make many keys, with as many keys per commit as the store allows."""
     able = store.capabilities()
     most = min(able.max_operations, able.max_commit_bytes // (len(value) + 2 * 1_100))
     for start in range(0, len(keys), most):

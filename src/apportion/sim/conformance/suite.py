@@ -1,4 +1,4 @@
-"""The suite: all cases, and how one of them is run against a rig.
+"""The suite: all cases, and the function that runs one case against a rig.
 
 Each case runs in an event loop and a namespace of its own, in real time.
 """
@@ -33,7 +33,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def check(case: Case, rig: Rig, *, patience_seconds: float = PATIENCE_SECONDS) -> str | None:
-    """Run a case. Return the capability for lack of which it was skipped, None when the store has kept its promise.
+    """Run a case. Return the missing capability when the case was skipped, None when the store kept its promise.
 
     `AssertionError` when the promise is broken; another error of this library when a healthy store would raise none.
     """

@@ -1,1 +1,1 @@
-"""Invariants: what must hold at every transition, whatever fails."""
+"""Invariants: the conditions that must hold at every transition, whatever fails."""

@@ -1,8 +1,8 @@
-"""Groups: what must always hold for the members of a group and what they work on, whatever fails.
+"""Groups: the invariants of a group's members and of their work, whatever fails.
 
-They read facts alone: what the store's keys became (`groups/records.py` says what they mean), and when a process
-entered and left a partition, under which token. So the simulated world and tests of real processes, which keep a log
-of their effects, are held against the same lines.
+They read only facts. One kind is the new values of the store's keys (`groups/records.py` gives their meaning). The
+other kind is when a process entered and left a partition, and under which token. So the simulated world and tests of
+real processes, which keep a log of their effects, are checked by the same lines.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from apportion.sim.invariants.store import Invariant
 from apportion.stores import Item, Unchanged
 
 SLOWEST_CLOCK = 0.99
-_LAG_SECONDS = 2.0  # what a member has been given, it has looked at by then
+_LAG_SECONDS = 2.0  # after this time, a member has looked at everything it was given
 _NOBODY = OwnershipRecord()
 Session = tuple[str, int]
 
@@ -30,12 +30,12 @@ class GroupInvariant(Invariant):
         self.live: dict[Session, int | None] = {}
 
     def began(self, fact: Began) -> None:
-        """Take who is there in this life of the store."""
+        """Take the sessions that exist in this life of the store."""
         self.live = {}
         self._join((item.key, item) for item in fact.items)
 
     def changed(self, fact: Changed) -> None:
-        """Look at what changed, then take who came and went. One whose record was written over is still there."""
+        """Check a change, then update the sessions. A session with an overwritten record still lives."""
         self.look(fact)
         for key, item in fact.items:
             before = self.history.items.get(key)
@@ -46,7 +46,7 @@ class GroupInvariant(Invariant):
         self._join(fact.items)
 
     def look(self, fact: Changed) -> None:
-        """Look at what changed; `live` and the history are as they were before."""
+        """Check a change; `live` and the history are in the state before it."""
 
     def session_of(self, hold: Entered) -> Session:
         """Return the session under which a process works."""
@@ -55,7 +55,7 @@ class GroupInvariant(Invariant):
         return f"live/{group}/member/{member}", int(session)
 
     def owned(self, fact: Changed) -> Iterator[tuple[str, OwnershipRecord, OwnershipRecord, Session]]:
-        """Yield each ownership record that changed, as it was and is, and the session that owned it."""
+        """Yield each ownership record that changed, its state before and after, and the session that owned it."""
         for key, item in fact.items:
             room, kind, _ = split(key)
             if kind == "own" and item is not None:
@@ -70,20 +70,20 @@ class GroupInvariant(Invariant):
 
 
 class OneSessionAnId(GroupInvariant):
-    """Of one member id one session is there: a record of it is written only where there is none."""
+    """A member id has one session at a time: a record of it is written only where there is none."""
 
     def look(self, fact: Changed) -> None:
-        """Look at records of members."""
+        """Check records of members."""
         for key, item in fact.items:
             if item is not None and split(key)[1] == "member" and key in self.history.items:
                 self.broken(f"{key} was written over at {fact.revision}")
 
 
 class TargetsHaveATerm(GroupInvariant):
-    """A target is written by the process that is the controller, and compares its term."""
+    """A target is written by the process that is the controller, and the commit compares its term."""
 
     def look(self, fact: Changed) -> None:
-        """Look at targets."""
+        """Check targets."""
         for key, item in fact.items:
             room, kind, _ = split(key)
             if kind != "target":
@@ -98,10 +98,10 @@ class TargetsHaveATerm(GroupInvariant):
 
 
 class GivenWhenQuiet(GroupInvariant):
-    """What a live session gives away, or numbers anew, nobody works on any more: except in the commit that ends it."""
+    """Work on a partition has ended when a live session gives it away or renumbers it, except in its last commit."""
 
     def look(self, fact: Changed) -> None:
-        """Look at the holds that are open on what changed."""
+        """Check the open holds on changed partitions."""
         for key, old, new, session in self.owned(fact):
             if new.epoch == old.epoch or session not in self.live or (session[0], None) in fact.items:
                 continue
@@ -112,12 +112,12 @@ class GivenWhenQuiet(GroupInvariant):
 
 
 class HoldsAreOwned(GroupInvariant):
-    """Whoever enters a partition has a session that lives, and owns it under the token's epoch."""
+    """A process that enters a partition has a live session, which owns the partition under the token's epoch."""
 
     def entered(self, fact: Entered) -> None:
-        """Look at who enters."""
+        """Check the session and the owner."""
         if fact.incarnation != self.history.incarnation:
-            return  # of another life of the store: nobody can know before the session ends
+            return  # it belongs to another life of the store, which no process can know before the session ends
         member, session = self.session_of(fact)
         if (member, session) not in self.live:
             self.broken(f"{fact.process} enters {fact.resource} though its session {session} is over")
@@ -129,10 +129,10 @@ class HoldsAreOwned(GroupInvariant):
 
 
 class NoLiveOverlap(GroupInvariant):
-    """No two members whose sessions live work on one partition at once."""
+    """No two members with live sessions work on one partition at the same time."""
 
     def entered(self, fact: Entered) -> None:
-        """Look at who works there already."""
+        """Check the other holds on the partition."""
         mine = self.session_of(fact)
         for hold in self.history.holds.values():
             theirs = self.session_of(hold)
@@ -143,14 +143,14 @@ class NoLiveOverlap(GroupInvariant):
 
 
 class TokensAreUnique(GroupInvariant):
-    """No two sessions hold a resource under one token, and a session that holds on holds it since the same time."""
+    """No two sessions hold a resource under one token. A session that keeps a hold has it since the same time."""
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
         self._holders: dict[tuple[str, int, int], Entered] = {}
 
     def entered(self, fact: Entered) -> None:
-        """Look at a token."""
+        """Check a token."""
         token = (fact.resource, fact.incarnation, fact.epoch)
         first = self._holders.setdefault(token, fact)
         if (first.process, first.holder) != (fact.process, fact.holder):
@@ -160,9 +160,10 @@ class TokensAreUnique(GroupInvariant):
 
 
 class UntouchedStays(GroupInvariant):
-    """What a live session owns keeps its epoch as long as the targets that it can have seen name the same member.
+    """A live session's partition keeps its epoch while all targets that the owner may have seen name the same member.
 
-    A member that leaves frees what it cannot hand over: with its own record, or once it has asked to be drained.
+    A leaving member frees the partitions that it cannot hand over: with its own record, or once it has asked to be
+    drained.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
@@ -178,7 +179,7 @@ class UntouchedStays(GroupInvariant):
         self._leaving.update((put.key, fact.process) for put in fact.puts if put.value == LEAVES)
 
     def began(self, fact: Began) -> None:
-        """Forget what was seen of another life."""
+        """Forget the observations of another life."""
         super().began(fact)
         self._targets, self._known, self._watches, self._since = {}, {}, {}, {}
         for item in fact.items:
@@ -187,21 +188,21 @@ class UntouchedStays(GroupInvariant):
                 self._targets[room] = [(item.revision, decoded_target(item.value))]
 
     def watching(self, fact: Watching) -> None:
-        """Remember whose watch it is."""
+        """Remember the process of a watch."""
         self._watches[fact.watch] = fact.process
 
     def delivered(self, fact: Delivered) -> None:
-        """Remember how far a process has seen."""
+        """Remember the revision that a process has seen."""
         if fact.watch in self._watches:
             self._known.setdefault(self._watches[fact.watch], []).append((fact.at, fact.revision))
 
     def scanned(self, fact: Scanned) -> None:
-        """Remember how far a process has seen."""
+        """Remember the revision that a process has seen."""
         if fact.incarnation == self.history.incarnation:
             self._known.setdefault(fact.process, []).append((fact.at, fact.revision))
 
     def look(self, fact: Changed) -> None:
-        """Look at owners whose epoch changed."""
+        """Check owners with a new epoch."""
         for key, old, new, session in self.owned(fact):
             room, _, partition = split(key)
             if new.epoch == old.epoch:
@@ -221,18 +222,18 @@ class UntouchedStays(GroupInvariant):
         return new.owner is None and (request in self._leaving or (session[0], None) in fact.items)
 
     def _named(self, room: str, partition: int, *, since: int) -> Iterator[str | None]:
-        """Yield whom the targets name that were there after a revision."""
+        """Yield the owner in each target that was valid after a revision."""
         targets = self._targets.get(room, [(0, None)])
         first = max((index for index, (revision, _) in enumerate(targets) if revision <= since), default=0)
         for _, target in targets[first:]:
             yield None if target is None else target.owner(partition)
 
     def _seen_by_owner(self, fact: Changed, session: Session) -> int:
-        """Return up to where an owner had seen the store at least, when the record was written."""
+        """Return the revision that an owner had at least seen when the record was written."""
         if (attempt := self.history.cause.attempt) is None:
             return 0
         if self.history.writers.get(session) != attempt.asked.process:
-            return fact.revision  # a gift: who got it sees all before it first
+            return fact.revision  # a gift: the receiver first sees everything before it
         by = attempt.asked.at - _LAG_SECONDS
         return max((revision for at, revision in self._known.get(attempt.asked.process, ()) if at <= by), default=0)
 
@@ -245,7 +246,7 @@ class DeathsAreTrue(GroupInvariant):
         self._gone: dict[Session, float] = {}
 
     def began(self, fact: Began) -> None:
-        """Forget what ended in another life."""
+        """Forget the ends of another life."""
         super().began(fact)
         self._gone = {}
 
@@ -256,7 +257,7 @@ class DeathsAreTrue(GroupInvariant):
         self._gone |= dict.fromkeys(before - self.live.keys(), fact.at)
 
     def look(self, fact: Changed) -> None:
-        """Look at the sessions that are listed, and at how long the next owner waited."""
+        """Check the listed sessions, and how long the next owner waited."""
         for key, old, new, session in self.owned(fact):
             is_dead = old.owner is not None and session not in self.live
             added = {*new.ended}.difference(old.ended, [old.session] if is_dead else [])

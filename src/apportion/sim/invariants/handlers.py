@@ -1,7 +1,7 @@
-"""Handling: what must hold for handlers of a group, whoever wrote them: they work only on what is held for them.
+"""Handling: the invariant of a group's handlers, by any author: they work only on resources held for them.
 
-Held, with the invariants of groups, in every world in which a process opens what `apportion` offers. It looks at writes
-that are made by `Sink.put`; what it finds is in most cases a task that a handler began and nobody ended.
+It is checked together with the invariants of groups, in every world in which a process opens a part of `apportion`.
+It looks at writes by `Sink.put`. In most cases it finds a task that a handler began and never ended.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from apportion.sim.invariants.store import Invariant
 
 
 class WritesAreHeld(Invariant):
-    """Under a token that a process has held, by `hold` or `serve`, it writes while it holds it, and not afterwards.
+    """A process writes under a token, once held by `hold` or `serve`, only while it holds it, and not afterwards.
 
-    A process that was paused still holds what it held, until it has looked at its clock: that write is for the sink to
-    refuse. Who only listens to `changes`, and holds nothing, is not judged.
+    A paused process keeps its holds until it has looked at its clock: the sink must refuse that write. A process that
+    only listens to `changes`, and holds nothing, is not judged.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
@@ -25,11 +25,11 @@ class WritesAreHeld(Invariant):
         self._held: set[tuple[str, str, int, int]] = set()
 
     def entered(self, fact: Entered) -> None:
-        """Remember what was held."""
+        """Remember the token of a hold."""
         self._held.add(_grant(fact))
 
     def writing(self, fact: Writing) -> None:
-        """Look for a hold."""
+        """Look for an open hold."""
         if _grant(fact) in self._held and not any(_grant(hold) == _grant(fact) for hold in self.history.holds.values()):
             token = f"{fact.incarnation}:{fact.epoch}"
             self.broken(f"{fact.process} writes {fact.resource} under {token} after its work on it had ended")

@@ -1,4 +1,4 @@
-"""History: what the facts up to now add up to; what invariants look things up in."""
+"""History: the sum of all facts up to now, in which invariants look things up."""
 
 from dataclasses import dataclass, field
 
@@ -41,7 +41,7 @@ class Tenure:
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """A commit that was asked for, and what became of it; `perhaps_end_of` a lease whose end looks just as it does."""
+    """A requested commit and its result; `perhaps_end_of`: a lease whose end would look the same."""
 
     asked: Asked
     writes: frozenset[Write]
@@ -52,15 +52,15 @@ class Attempt:
 
     @property
     def may_apply(self) -> bool:
-        """Whether nothing that was said excludes that it happens now."""
+        """Whether the commit may happen now: no answer excludes it."""
         return not self.applied and (not self.answered or isinstance(self.outcome, Unknown | Committed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why the store changed: an attempt whose writes these are, or the end of a lease; neither is a defect.
+    """The cause of a change: an attempt with these writes, or the end of a lease. To have neither is a defect.
 
-    With both the attempt counts, until its answer says that it did not happen.
+    With both, the attempt counts, until its answer says that it did not happen.
     """
 
     attempt: Attempt | None = None
@@ -68,7 +68,7 @@ class Cause:
 
 
 class History:
-    """The state of the store, its leases, and all commits that were asked for; `take` after the invariants looked."""
+    """The state of the store, its leases, and all requested commits. Call `take` after the invariants have looked."""
 
     def __init__(self) -> None:
         self.incarnation = 0
@@ -84,10 +84,10 @@ class History:
         self.writers: dict[tuple[str, int], str] = {}
         self.holds: dict[int, Entered] = {}
         self._by_key: dict[str, list[Attempt]] = {}
-        self._inherited: set[int | None] = set()  # leases from before this life of the store, with keys in it
+        self._inherited: set[int | None] = set()  # leases from before this life of the store that have keys in it
 
     def look(self, fact: Fact) -> None:
-        """Take what invariants want to know about a fact before it counts."""
+        """Prepare the data that invariants need about a fact before it counts."""
         if isinstance(fact, Changed):
             self.cause = self._cause(fact)
         elif isinstance(fact, Answered) and isinstance(fact.outcome, Committed):
@@ -168,7 +168,8 @@ class History:
         asked = [attempt for attempt in self._by_key.get(fact.items[0][0], ()) if attempt.writes == writes]
         leases = {self.items[key].lease if key in self.items else None for key, _ in fact.items}
         is_end = len(leases) == 1 and leases != {None} and all(item is None for _, item in fact.items)
-        # Of equal ones one that could have happened: callers that want to be judged say something new each time.
+        # Of equal attempts, take one that could have happened. Callers that want to be judged write a new value each
+        # time.
         likely = [each for each in asked if each.asked.incarnation == fact.incarnation] or ([] if is_end else asked)
         attempt = next((each for each in likely if each.may_apply and self.compares_hold(each.asked)), None)
         if is_end and attempt is None:
@@ -176,7 +177,7 @@ class History:
         return Cause(attempt=attempt or (likely[-1] if likely else None), lease=leases.pop() if is_end else None)
 
     def _disclaim(self, attempt: Attempt) -> None:
-        """Let what is said not to have happened be the doing of another: an equal commit, or the end of a lease."""
+        """Credit the change of a failed attempt to another cause: an equal commit, or the end of a lease."""
         lease = attempt.perhaps_end_of
         if len(attempt.applied) == 1 and (lease in self.leases or lease in self._inherited):
             if lease in self.leases:
@@ -189,7 +190,7 @@ class History:
                 other.applied.append(attempt.applied.pop())
 
     def _attribute(self, attempt: Attempt, revision: int) -> None:
-        """Let a change that two equal attempts could have made be the doing of the one that was acknowledged."""
+        """Credit a change that two equal attempts could have made to the acknowledged one."""
         for other in self._by_key.get(min(key for key, _, _ in attempt.writes), ()):
             is_equal = other is not attempt and other.writes == attempt.writes
             is_known = revision in attempt.applied

@@ -1,7 +1,7 @@
-"""Holders: whose every lease is, so that a session that lapsed is told from one whose process has died.
+"""Holders: the process of every lease, to tell a lapsed session from one with a dead process.
 
-Promises: a lease that its process gave back, or whose process was killed before it ended, is no lapse.
-Refuses: leases without a key. Nobody sees their end, and nobody waits for them.
+Promises: a lease is no lapse if its process gave it back, or was killed before the lease ended.
+Refuses: leases without a key. No process sees their end, and none waits for them.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Orphans: how long a partition of a group stays without a live owner, once nothing fails any more.
 
-This is the one promise of groups that is about time; `sim/invariants/groups.py` has those about safety.
+This is the one promise of groups about time; the promises about safety are in `sim/invariants/groups.py`.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,17 +13,17 @@ from apportion.sim.invariants.history import History
 from apportion.sim.invariants.ownership import ownership, split
 from apportion.stores import Item
 
-ORPHAN_SECONDS = 3.0  # the worlds' time to live, and a second
-STATIC_SECONDS = 3.0  # the worlds' grace of static members
-EAGER_SECONDS = 6.0  # the longest work of the worlds, its drain and one more time to live
+ORPHAN_SECONDS = 3.0  # the time to live in the worlds, plus a second
+STATIC_SECONDS = 3.0  # the grace of static members in the worlds
+EAGER_SECONDS = 6.0  # the longest work in the worlds, its drain and one more time to live
 
 
 class BoundedOrphan(GroupInvariant):
     """Once nothing fails any more, a partition without a live owner gets one within a bound. Measures the longest.
 
-    The bound is a time to live, the back-off of its deaths and a second. Sessions whose process has said that it lives
-    on are no deaths. A static member has its grace, and an eager group lets go of everything first. Time in which all
-    members are asked to leave does not count: none of them may own anything.
+    The bound is a time to live, the back-off of its deaths and a second. A session is no death when its process has
+    reported that it lives on. A static member has its grace, and an eager group first releases everything. Time
+    does not count while all members are asked to leave: none of them may own anything.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
@@ -32,10 +32,10 @@ class BoundedOrphan(GroupInvariant):
         self._known: set[str] = set()
         self._began = 0.0
         self._lived: set[int] = set()
-        self._leaving: dict[str, float] = {}  # rooms all of whose members were asked to go, and until when they were
+        self._leaving: dict[str, float] = {}  # rooms in which all members were asked to go, and until when they were
 
     def began(self, fact: Began) -> None:
-        """Take who has an owner in this life of the store."""
+        """Take the partitions of this life of the store."""
         super().began(fact)
         self._since, self._began, self._lived, self._leaving = {}, fact.at, set(), {}
         self._known = {item.key for item in fact.items if split(item.key)[1] == "own"}
@@ -43,7 +43,7 @@ class BoundedOrphan(GroupInvariant):
         self._note_leaving({item.key for item in fact.items}, fact.at)
 
     def changed(self, fact: Changed) -> None:
-        """Look at who got an owner, and remember who lost it."""
+        """Check new owners, and remember lost owners."""
         super().changed(fact)
         calm = self.history.calm_since
         for key, old, new, _ in self.owned(fact):

@@ -1,7 +1,7 @@
-"""Ownership: what must hold for records of who owns what, of a group or of the store's scenario.
+"""Ownership: the invariants of ownership records, of a group or of the store's scenario.
 
-A record, `own/<resource>`, is never deleted, and its epoch grows whenever its owner changes. These invariants are held
-where they are asked for, as the scenarios do: in a world of others such keys may mean anything.
+A record, `own/<resource>`, is never deleted, and its epoch grows whenever its owner changes. These invariants are
+checked only on request, as in the scenarios: in other worlds such keys may mean anything.
 """
 
 from apportion.groups.records import OwnershipRecord, decoded
@@ -15,7 +15,7 @@ def ownership(value: bytes) -> OwnershipRecord:
 
 
 def split(key: str) -> tuple[str, str, str]:
-    """Return where a key lies, what kind it is of and which one: `("live/mailers/", "own", "17")`."""
+    """Return the room, the kind and the name in a key: `("live/mailers/", "own", "17")`."""
     room = key[: key.index("/", 5) + 1] if key.startswith("live/") else ""
     kind, _, name = key.removeprefix(room).partition("/")
     return room, kind, name
@@ -25,7 +25,7 @@ class OwnersKeepTheirEpoch(Invariant):
     """An ownership record stays; its epoch never goes back, and grows whenever its owner changes."""
 
     def changed(self, fact: Changed) -> None:
-        """Look at ownership records."""
+        """Check ownership records."""
         for key, item in fact.items:
             if split(key)[1] != "own":
                 continue
@@ -43,10 +43,10 @@ class OwnersKeepTheirEpoch(Invariant):
 
 
 class LiveOwnersAreAsked(Invariant):
-    """What a live session owns goes to another only by that session's own commit."""
+    """A resource of a live session goes to another owner only by that session's own commit."""
 
     def changed(self, fact: Changed) -> None:
-        """Look at who gave away what."""
+        """Check the author of each change of owner."""
         attempt = self.history.cause.attempt
         for key, item in fact.items:
             before, (room, kind, _) = self.history.items.get(key), split(key)

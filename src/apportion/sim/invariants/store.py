@@ -1,9 +1,9 @@
-"""Invariants: what must hold at every transition, whatever fails; one class each, in the words of its promise.
+"""Invariants: the conditions that must hold at every transition, whatever fails; one class per promise, in its words.
 
-They read facts (`facts.py`) in the order of true time, and nothing else: so the simulated world, property tests and
-tests of real processes are held against the same lines. They say nothing of what keys and values mean: whoever writes
-a format brings the invariants of it (`ownership.py`). Every one is known to find planted bugs by itself
-(`tests/sim/zoo`); one that finds none would count as absent.
+They read facts (`facts.py`) in the order of true time, and nothing else. So the simulated world, property tests and
+tests of real processes are checked by the same lines. They know nothing of the meaning of keys and values: the author
+of a format adds its invariants (`ownership.py`). Every invariant is known to find planted bugs by itself
+(`tests/sim/zoo`). One that finds none would count as absent.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,13 +25,13 @@ from apportion.sim.facts import (
 from apportion.sim.invariants.history import History
 from apportion.stores import Committed, Event, Unknown
 
-DRIFT_RATIO = 0.01  # by which clocks of processes may differ from the true time
-REAP_SECONDS = 2.5  # and its time to live, within which a lease has ended once its time is over and nothing fails
+DRIFT_RATIO = 0.01  # the difference that clocks of processes may have from the true time
+REAP_SECONDS = 2.5  # plus its time to live: a lease ends within this once its time is over and nothing fails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """What did not hold, when, and by which invariant."""
+    """A condition that did not hold, its time, and its invariant."""
 
     invariant: str
     at: float
@@ -42,9 +42,9 @@ class Violation:
 
 
 class Invariant:
-    """One promise. A subclass has methods that are named after the facts they look at, and calls `broken`.
+    """One promise. A subclass has methods that are named after the facts they check, and calls `broken`.
 
-    `figure` is the worst that it has measured, where it measures anything.
+    `figure` is the worst value that it has measured, if it measures anything.
     """
 
     figure = 0.0
@@ -54,7 +54,7 @@ class Invariant:
         self._report = report
 
     def broken(self, what: str) -> None:
-        """Say what does not hold."""
+        """Report the broken condition."""
         self._report(type(self).__name__, what)
 
 
@@ -62,12 +62,12 @@ class RevisionsGrow(Invariant):
     """Revisions grow with every change and never come twice in one life of the store; lives are numbered upwards."""
 
     def began(self, fact: Began) -> None:
-        """Look at the number of a life."""
+        """Check the number of a life."""
         if fact.incarnation <= self.history.incarnation:
             self.broken(f"incarnation {fact.incarnation} follows {self.history.incarnation}")
 
     def changed(self, fact: Changed) -> None:
-        """Look at the revision of a change."""
+        """Check the revision of a change."""
         if fact.revision <= self.history.revision:
             self.broken(f"revision {fact.revision} follows {self.history.revision}: {[key for key, _ in fact.items]}")
 
@@ -76,17 +76,17 @@ class ItemsCarryTheirRevision(Invariant):
     """An item has the revision of the commit that wrote it."""
 
     def changed(self, fact: Changed) -> None:
-        """Look at what was written."""
+        """Check written items."""
         for key, item in fact.items:
             if item is not None and item.revision != fact.revision:
                 self.broken(f"{key} was written at {fact.revision} and says {item.revision}")
 
 
 class CommitsAreWhole(Invariant):
-    """A change is all writes of one commit that was asked for, or the end of one lease; nothing else, nothing less."""
+    """A change is all writes of one requested commit, or the end of one lease; nothing else, nothing less."""
 
     def changed(self, fact: Changed) -> None:
-        """Look for its cause."""
+        """Check that it has a cause."""
         if self.history.cause.attempt is None and self.history.cause.lease is None:
             self.broken(f"revision {fact.revision} is no whole commit: {[key for key, _ in fact.items]}")
 
@@ -95,7 +95,7 @@ class ComparesHold(Invariant):
     """A commit happens only if every compare held, and in the life of the store that its caller knew."""
 
     def changed(self, fact: Changed) -> None:
-        """Look at the compares of what was done."""
+        """Check the compares of the commit."""
         attempt = self.history.cause.attempt
         if attempt is None:
             return
@@ -106,10 +106,10 @@ class ComparesHold(Invariant):
 
 
 class AnswersAreTrue(Invariant):
-    """What was acknowledged is there once, an unknown at most once; what was refused or failed has no effect."""
+    """An acknowledged commit happened once, an unknown one at most once. A refused or failed one has no effect."""
 
     def answered(self, fact: Answered) -> None:
-        """Look at what had happened when the answer came."""
+        """Check the effect of the commit at the time of its answer."""
         attempt = self.history.attempts[fact.call]
         if isinstance(fact.outcome, Committed):
             in_this_life = attempt.asked.incarnation == self.history.incarnation
@@ -119,7 +119,7 @@ class AnswersAreTrue(Invariant):
             self.broken(f"{fact.call} was answered {fact.outcome}, and done at {attempt.applied}")
 
     def changed(self, fact: Changed) -> None:
-        """Look at what had been said of it."""
+        """Check the earlier answer to the commit."""
         attempt = self.history.cause.attempt
         if attempt is not None and not attempt.may_apply:
             said = f"was done at {attempt.applied} before" if attempt.applied else f"was answered {attempt.outcome}"
@@ -130,12 +130,12 @@ class LiveLeasesStay(Invariant):
     """A lease that was renewed within its time to live does not end, unless its holder ended it."""
 
     def changed(self, fact: Changed) -> None:
-        """Look at a lease that ends with its keys."""
+        """Check a lease that ends with its keys."""
         if self.history.cause.attempt is None and self.history.cause.lease is not None:
             self._look(self.history.cause.lease, fact.at)
 
     def renewed(self, fact: Renewed) -> None:
-        """Look at leases that are said to have ended."""
+        """Check leases that are reported as ended."""
         if fact.incarnation == self.history.incarnation:
             for lease in sorted(fact.asked - fact.alive):
                 self._look(lease, fact.at)
@@ -153,7 +153,7 @@ class EndedLeasesLetGo(Invariant):
     """Once nothing fails any more, a lease that is not renewed ends within its bound, and its keys with it."""
 
     def scanned(self, fact: Scanned) -> None:
-        """Look at the leases of what is there."""
+        """Check the leases of the items in a scan."""
         calm = self.history.calm_since
         if calm is None or fact.stale or fact.incarnation != self.history.incarnation:
             return
@@ -167,10 +167,10 @@ class EndedLeasesLetGo(Invariant):
 
 
 class KeysGoWithTheirLease(Invariant):
-    """When a lease ends all of its keys go in that revision, and none comes under it again."""
+    """When a lease ends, all of its keys go in that revision, and no key is written under it again."""
 
     def changed(self, fact: Changed) -> None:
-        """Look at what an end left, and at leases of what is written."""
+        """Check the keys left by an ended lease, and the leases of written keys."""
         lease = self.history.cause.lease
         gone = {key for key, _ in fact.items}
         if lease is not None and self.history.cause.attempt is None:
@@ -184,15 +184,15 @@ class KeysGoWithTheirLease(Invariant):
 
 
 class RenewalsAreTrue(Invariant):
-    """A lease that has ended is not said to live, and no id is given twice."""
+    """A lease that has ended is not reported as alive, and no id is given twice."""
 
     def granted(self, fact: Granted) -> None:
-        """Look at the id."""
+        """Check the id."""
         if fact.incarnation == self.history.incarnation and fact.lease in self.history.leases:
             self.broken(f"lease {fact.lease} was granted twice")
 
     def renewed(self, fact: Renewed) -> None:
-        """Look at what is said to live."""
+        """Check the leases that are reported as alive."""
         for lease in sorted(fact.alive):
             tenure = self.history.leases.get(lease)
             if fact.incarnation == self.history.incarnation and tenure is not None and tenure.ended:
@@ -200,10 +200,10 @@ class RenewalsAreTrue(Invariant):
 
 
 class ScansAreHonest(Invariant):
-    """A scan shows the state at its revision, and one that is not stale all that was acknowledged before it began."""
+    """A scan shows the state at its revision. One that is not stale shows all commits acknowledged before it began."""
 
     def scanned(self, fact: Scanned) -> None:
-        """Look at what a scan showed."""
+        """Check the result of a scan."""
         if fact.incarnation != self.history.incarnation:
             return
         state = self.history.states.get(fact.revision)
@@ -228,11 +228,11 @@ class WatchesMissNothing(Invariant):
         self._watches: dict[int, tuple[str, list[Changed], int]] = {}
 
     def watching(self, fact: Watching) -> None:
-        """Remember where it begins."""
+        """Remember its first revision."""
         self._watches[fact.watch] = (fact.prefix, self.history.changes, fact.after)
 
     def delivered(self, fact: Delivered) -> None:
-        """Look at what comes next."""
+        """Check the next change."""
         prefix, changes, after = self._watches[fact.watch]
         expected = next((each for each in changes if each.revision > after and _events(each, prefix)), None)
         if expected is None:
@@ -251,14 +251,14 @@ def _events(change: Changed, prefix: str) -> tuple[Event, ...]:
 
 
 class SinksAreFenced(Invariant):
-    """Tokens of accepted writes never go back, also through a restore, and no two sessions write under one."""
+    """Tokens of accepted writes never go back, also through a restore, and no two sessions write under one token."""
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
         self._last: dict[str, tuple[tuple[int, int], str]] = {}
 
     def wrote(self, fact: Wrote) -> None:
-        """Look at a token."""
+        """Check a token."""
         token, (highest, holder) = (fact.incarnation, fact.epoch), self._last.get(fact.resource, ((0, 0), ""))
         if token < highest or (token == highest and fact.holder != holder):
             self.broken(f"{fact.holder} wrote {fact.resource} under {token} after {holder} under {highest}")
@@ -282,7 +282,7 @@ ALL: tuple[type[Invariant], ...] = (
 
 
 class Checker:
-    """Holds facts against invariants, one by one.
+    """Checks facts against invariants, one by one.
 
     >>> checker = Checker([RevisionsGrow])
     >>> checker.add(Began(at=0.0, incarnation=1, revision=4))
@@ -302,7 +302,7 @@ class Checker:
         self.hold(ALL if invariants is None else invariants)
 
     def hold(self, invariants: Iterable[type[Invariant]]) -> None:
-        """Hold some more from now on. One that looks at how a life of the store begins is shown what is there."""
+        """Add some invariants from now on. One with a method `began` first gets the present items."""
         history, items = self.history, tuple(self.history.items.values())
         for made in [each(history, self._report) for each in invariants]:
             self._checks.append(made)
@@ -322,7 +322,7 @@ class Checker:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The worst that invariants have measured, by their names."""
+        """The worst values that invariants have measured, by their names."""
         return {type(each).__name__: each.figure for each in self._checks if each.figure}
 
     def _report(self, invariant: str, what: str) -> None:

@@ -1,1 +1,1 @@
-"""Scenarios: what is played in a world: members of a store, groups, and damaged records."""
+"""Scenarios: the plays of a world: members of a store, groups, and damaged records."""

@@ -1,10 +1,11 @@
-"""The scenario of damaged records: that of groups, while somebody writes bytes over their records.
+"""The scenario of damaged records: the group scenario, while a vandal writes bytes over group records.
 
-A damaged record costs itself alone. An operator mends what is left of it once nothing fails any more, as `apportion
-group repair` does: a partition belongs to nobody, under an epoch that was never given.
-Held are the promises that no damage excuses: no token comes twice, no process is ended, and all comes to rest.
-Refuses: the promise that nobody overlaps. A member whose record is written over is no member from that moment, and it
-goes on until it has seen that; guards protect from its work meanwhile.
+A damaged record costs only itself. Once nothing fails any more, an operator mends the remaining damage, as `apportion
+group repair` does: a partition then belongs to nobody, under an epoch that was never given.
+The scenario checks the promises that no damage excuses: no token comes twice, no process is ended, and all comes to
+rest.
+Refuses: the promise that no two members overlap. A member with an overwritten record is no member from that moment,
+but it goes on until it has seen that. Until then, guards protect from its work.
 """
 
 import asyncio
@@ -38,12 +39,12 @@ class DamagePlay(GroupPlay):
         self._mending: asyncio.Task[None] | None = None
 
     def rest(self) -> None:
-        """See `GroupPlay`; and let an operator mend what is damaged."""
+        """See `GroupPlay`. In addition, an operator mends damaged records."""
         super().rest()
         self._mending = asyncio.create_task(self._mend())
 
     def unsettled(self, calm: float) -> list[str]:
-        """See `GroupPlay`; nothing is settled while a record is damaged that somebody mends."""
+        """See `GroupPlay`. Nothing is settled while a record is damaged that somebody mends."""
         if damaged := self._damaged():
             return [f"{[item.key for item in damaged]} are damaged"]
         try:
@@ -59,7 +60,7 @@ class DamagePlay(GroupPlay):
                     await self._mend_one(item)
 
     def _damaged(self) -> list[Item]:
-        """Return the records that cannot be right, of whatever group; a target is for the controller to mend."""
+        """Return the records that cannot be right, of any group. A target is for the controller to mend."""
         return [item for _, item in sorted(self.world.checker.history.items.items()) if not _is_right(item)]
 
     async def _mend_one(self, item: Item) -> None:

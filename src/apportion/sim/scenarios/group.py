@@ -1,7 +1,8 @@
 """The group's scenario: workers share partitions by the shipped driver, while members and the store fail.
 
-What is drawn: two to four members and now and then a second process under an id, three to six partitions, the mode, a
-throttle, static members, how workers work; and who leaves, who is drained, and whether a partition kills its owners.
+The seed draws two to four members and sometimes a second process under an id. It draws three to six partitions, the
+mode, a throttle, static members, and how workers work. It also draws the members that leave or are drained, and whether
+a partition kills its owners.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from apportion.stores import Item
 
 GROUP, OTHER = "g", "h"
 TTL_SECONDS, GRACE_SECONDS = 2.0, 3.0
-_SECOND, _VISITS = 0, 2  # in which seeds of four a second process has the first id, and all visit another group
+_SECOND, _VISITS = 0, 2  # seeds modulo four with a second process under the first id, and with visits
 
 
 class GroupPlay:
@@ -53,17 +54,17 @@ class GroupPlay:
 
     @property
     def processes(self) -> list[str]:
-        """The processes that take part: one for each id, and perhaps a second one under the first."""
+        """The processes that take part: one per id, and perhaps a second one under the first id."""
         return [*self.ids, f"{self.ids[0]}+"] if self.world.seed % 4 == _SECOND else self.ids
 
     def begin(self) -> None:
-        """Start all processes, and what comes and goes."""
+        """Start all processes, and the task that makes members leave and drain."""
         for process in self.processes:
             self.start(process)
         self._churn = asyncio.create_task(self._come_and_go())
 
     def rest(self) -> None:
-        """Let nobody come or go any more."""
+        """Let no member come or go any more."""
         if self._churn is not None:
             self._churn.cancel()
 
@@ -74,7 +75,8 @@ class GroupPlay:
             most_seconds=draw.choice([0.05, 0.4, 1.0, 3.0]), listens=draw.random() < 0.5, is_deaf=draw.random() < 0.3
         )
         if habits.listens and habits.most_seconds > options.drain_seconds:
-            # Who is slow to let go gives up its session; what moves then asks the next one. That ends by luck.
+            # A worker that is slow to let go gives up its session; a moved partition then asks the next one. That
+            # ends by luck.
             self.liveness_seconds = max(self.liveness_seconds, 60.0)
         spare, beside = process not in self.ids, self._other(process) if self.world.seed % 4 == _VISITS else None
         worker = GroupWorker(
@@ -84,7 +86,7 @@ class GroupPlay:
         self.world.spawn(process, worker.run())
 
     def unsettled(self, calm: float) -> list[str]:
-        """Say what is not as it should be."""
+        """Return the deviations from the settled state."""
         items, keys = self.world.checker.history.items, GroupKeys(group=GROUP)
         sessions = {each: items[keys.member(each)].revision for each in self.ids if keys.member(each) in items}
         if sorted(sessions) != self.ids:
@@ -107,7 +109,7 @@ class GroupPlay:
 
     @property
     def has_suspects(self) -> bool:
-        """Whether somebody serves what others have died of, and could be seen to live."""
+        """Whether a member serves a partition that others have died of, and could be seen to live."""
         items = self.world.checker.history.items
         owned = [ownership(item.value) for key, item in items.items() if split(key)[1] == "own"]
         return any(own.owner is not None and own.ended for own in owned)
@@ -145,7 +147,7 @@ class GroupPlay:
         )
 
     def _other(self, process: str) -> Options:
-        """Return how a process takes part in the other group."""
+        """Return the options of a process in the other group."""
         return Options(
             group=OTHER,
             record=GroupRecord(partitions=2),
@@ -156,7 +158,7 @@ class GroupPlay:
         )
 
     async def _come_and_go(self) -> None:
-        """Let members leave and be drained, and let a poison kill who works on it for long."""
+        """Let members leave and be drained."""
         draw, world = self.draw, self.world
         while True:
             await asyncio.sleep(draw.expovariate(1 / self._churn_seconds))
@@ -169,7 +171,7 @@ class GroupPlay:
                 world.spawn(process, self._workers[process].drain(member_id))
 
     def _die(self, process: str) -> None:
-        """Let a partition kill who works on it, and a supervisor start that anew."""
+        """Let a partition kill a process that works on it, and let a supervisor start the process again."""
         world = self.world
         if self._poisons and world.checker.history.calm_since is None:
             world.trace.say(f"{process} dies of {POISON}")
@@ -179,7 +181,7 @@ class GroupPlay:
 
 @contextmanager
 def watched(trace: Trace) -> Iterator[None]:
-    """Count the rows of the hand-over's table that are used, and let nobody hear the group's log but the story."""
+    """Count the used rows of the hand-over's table, and keep the group's log away from all but the story."""
     rows, level = handover.TRANSITIONS, logger.level
     handover.TRANSITIONS = _Rows(trace)
     logger.setLevel(CRITICAL)
@@ -205,5 +207,5 @@ class _Rows(dict[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]]):
 
 
 def row_name(phase: Phase, event: HandOverEvent) -> str:
-    """Return how a row of the hand-over's table is called in what is covered."""
+    """Return the name of a row of the hand-over's table among the covered transitions."""
     return f"row {phase.name} {event.name}"

@@ -1,8 +1,8 @@
-"""A worker: one process that takes part in a group by the shipped driver, and works on what it holds.
+"""A worker: one process that takes part in a group by the shipped driver, and works on its partitions.
 
-It enters a partition, takes its time, writes to a guarded sink under the token, and leaves; some listen to changes,
-some are deaf to being cancelled, and some go now and then and come back. In some worlds all visit another group
-by the same session. They know no more than a user's program would.
+It enters a partition, takes its time, writes to a guarded sink under the token, and leaves. Some workers listen to
+changes, some ignore cancellation, and some leave from time to time and come back. In some worlds all visit another
+group by the same session. They know no more than a user's program would.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from apportion.sim.world.sink import Sink, SinkToken
 from apportion.sim.world.world import World
 from apportion.stores import CoordinationStore
 
-POISON = 0  # the partition that some worlds let its owners die of
+POISON = 0  # the partition that kills its owners in some worlds
 _POISON_SECONDS = 1.3
 _OUTAGES = (LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack)
 _EARLY_TURNS = 400
@@ -32,7 +32,10 @@ _EARLY_TURNS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """How a worker works: the longest that it takes, whether it listens to changes, and whether to being cancelled."""
+    """How a worker works: its longest time per partition, whether it listens to changes, and whether it is deaf.
+
+    A deaf worker ignores that it is cancelled.
+    """
 
     most_seconds: float
     listens: bool
@@ -40,7 +43,7 @@ class Habits:
 
 
 class GroupWorker:
-    """One process. `run` takes part again and again; one that is `spare` does so until nothing fails any more."""
+    """One process. `run` takes part again and again; a `spare` process does so until nothing fails any more."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class GroupWorker:
         self._beside, self._store_beside = beside, world.store(process)
 
     async def run(self) -> None:
-        """Take part; after an end come back a little later."""
+        """Take part; after an end, come back a little later."""
         history = self._world.checker.history
         beside = None if self._beside is None else asyncio.create_task(self._visit(self._beside))
         while not (self._spare and history.calm_since is not None):
@@ -76,7 +79,7 @@ class GroupWorker:
             await beside
 
     async def leave(self) -> None:
-        """Hand all over, and go."""
+        """Hand everything over, and go."""
         if self.driver is not None:
             self.driver.leave()
 
@@ -89,7 +92,7 @@ class GroupWorker:
                 return
 
     async def _visit(self, options: Options) -> None:
-        """Take part in another group by the same session, for a while and again, until nothing fails any more."""
+        """Visit another group by the same session, for a while, again and again, until nothing fails any more."""
         loop = asyncio.get_running_loop()
         while self._world.checker.history.calm_since is None:
             driver = self._driver(options)
@@ -106,7 +109,7 @@ class GroupWorker:
         return Driver(store, self._sessions, self._world.clock(self.process), options)
 
     async def _given_time(self, part: Coroutine[Any, Any, None]) -> bool:
-        """Take part as the task of a caller, who may give it up at any turn of the loop; whether it came to its end."""
+        """Take part in a task that may be cancelled at any turn of the loop; return whether it came to its end."""
         task, loop, troubles = asyncio.ensure_future(part), self._world.loop, self._world.troubles
         if troubles.happens(troubles.odds.cancelled, "cancelled", self.process):
             early = random.random() < 0.5  # noqa: S311
@@ -152,7 +155,7 @@ class GroupWorker:
             await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311
 
     async def _hold(self, driver: Driver, partition: int) -> None:
-        """Work on one partition, for which a user writes `async with group.hold(partition) as token`."""
+        """Work on one partition, as a user does with `async with group.hold(partition) as token`."""
         work = asyncio.current_task()
 
         def _cancel() -> None:
@@ -163,7 +166,7 @@ class GroupWorker:
             token, hold = driver.holdings.enter(partition, _cancel)
         except NotOwner:
             return
-        note(token)  # for the sink is a guard
+        note(token)  # because the sink is a guard
         since = driver.holdings[partition].since
         number = self._entered(since, token)
         if partition == POISON and self._world.clock(self.process).elapsed() - since > _POISON_SECONDS:
@@ -198,7 +201,7 @@ class GroupWorker:
 
 
 async def _lived(driver: Driver) -> None:
-    """Run a member to its end. A refusal before its first session ends it: a caller hears that, and tries again."""
+    """Run a member to its end. A refusal before its first session ends it: a caller sees the error, and tries again."""
     try:
         await driver.run()
     except StoreDenied:

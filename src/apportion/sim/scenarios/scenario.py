@@ -1,8 +1,8 @@
 """Scenarios: a few members share resources through a store that fails, and must end up in agreement.
 
-That of the store plays `member.py`, the smallest honest member; that of the group the shipped driver. In the safety
-phase the nemesis rages, and the invariants must hold at every transition. In the liveness phase nothing fails any more,
-and all resources must be owned and served by whom they should, within a bound.
+The store's scenario plays `member.py`, the smallest honest member; the group's scenario plays the shipped driver. In
+the safety phase the nemesis rages, and the invariants must hold at every transition. In the liveness phase nothing
+fails any more. Then the right members must own and serve all resources, within a bound.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _STEADY_LOOKS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What one seed did and found."""
+    """The actions and the results of one seed."""
 
     seed: int
     digest: str
@@ -51,34 +51,34 @@ class Report:
 
 
 class Play(Protocol):
-    """One seed of a scenario in a world, and how long after the last fault all must have come to rest."""
+    """One seed of a scenario in a world, and how long after the last fault everything must have come to rest."""
 
     world: World
     nemesis: Nemesis
     liveness_seconds: float
 
     def begin(self) -> None:
-        """Start everybody."""
+        """Start all members."""
         ...
 
     def rest(self) -> None:
-        """Let nobody come or go any more."""
+        """Let no member come or go any more."""
         ...
 
     @property
     def has_suspects(self) -> bool:
-        """Whether something wants to be looked at after a longer time too."""
+        """Whether the play must be checked again after a longer time."""
         ...
 
     def unsettled(self, calm: float) -> list[str]:
-        """Say what is not as it should be, though nothing has failed since `calm`."""
+        """Return the deviations from the settled state, when nothing has failed since `calm`."""
         ...
 
 
 class StorePlay:
     """One seed of the store's scenario."""
 
-    liveness_seconds = 20.0  # a late write of a session that is over can keep its place for one more time to live
+    liveness_seconds = 20.0  # a late write of an ended session can keep its place for one more time to live
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -89,16 +89,16 @@ class StorePlay:
         self.nemesis = Nemesis(world, Mix.drawn(world.seed), start=self._start)
 
     def begin(self) -> None:
-        """Start everybody."""
+        """Start all members."""
         for name in self.members:
             self._start(name)
 
     def rest(self) -> None:
-        """Nobody comes or goes by itself."""
+        """No member comes or goes by itself."""
 
     @property
     def has_suspects(self) -> bool:
-        """Nothing is counted here."""
+        """Always False: this scenario counts no deaths."""
         return False
 
     def _start(self, name: str) -> None:
@@ -106,7 +106,7 @@ class StorePlay:
         self.world.spawn(name, member.run())
 
     def unsettled(self, calm: float) -> list[str]:
-        """Say what is not as it should be."""
+        """Return the deviations from the settled state."""
         items = self.world.checker.history.items
         sessions = {
             key.removeprefix("member/"): item.revision for key, item in items.items() if key.startswith("member/")
@@ -128,7 +128,7 @@ class StorePlay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeededScenario:
-    """What is played, the invariants it is held against, and a bound that is many times what a seed takes."""
+    """A play, the invariants that it is checked against, and a limit of many times the steps of a usual seed."""
 
     make: Callable[[World], Play]
     held: tuple[type[Invariant], ...]
@@ -154,8 +154,9 @@ def play(
     story: bool = False,
     collect: bool = False,
 ) -> Report:
-    """Play one seed and report on it; what breaks is in the report, and raises nothing. All of the scenario's
-    `invariants` are held, unless some are named.
+    """Play one seed and report on it. Broken promises are in the report, and raise nothing.
+
+    All of the scenario's `invariants` are checked, unless some are named.
     """
     played = SCENARIOS[scenario]
     world = World(
@@ -187,7 +188,7 @@ def play(
 
 
 async def _phases(play: Play) -> None:
-    """Play both phases; `InvariantBroken` when the second does not come to rest."""
+    """Play both phases; `InvariantBroken` when the second phase does not come to rest."""
     world, nemesis = play.world, play.nemesis
     play.begin()
     await nemesis.rage(SAFETY_SECONDS)
@@ -202,7 +203,7 @@ async def _phases(play: Play) -> None:
 
 
 async def _settled(play: Play, since: float) -> None:
-    """Wait until all has been as it should be for some time."""
+    """Wait until everything has been settled for some time."""
     world, steady = play.world, 0
     while steady < _STEADY_LOOKS:
         await asyncio.sleep(_LOOK_SECONDS)

@@ -1,7 +1,8 @@
 """Shrinking: the fewest faults, counted from the first, after which a failing seed still fails.
 
-Faults are drawn in one order whatever becomes of them, so a run whose faults end after N is the failing run up to
-there, and then a quiet one. N is found by halving; where fewer faults fail and more do not, some such N is found.
+Faults are drawn in one order, whatever happens with them. So a run with N faults equals the failing run up to the
+N-th fault, and is quiet after it. N is found by halving. When fewer faults can fail and more can pass, any such N is
+found.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from apportion.sim.scenarios.scenario import Report
 
 
 def shortest(failed: Report, again: Callable[[int], Report]) -> Report:
-    """Return the report of the shortest failing prefix; `again` plays the seed with so many faults."""
+    """Return the report of the shortest failing prefix; `again` plays the seed with a given number of faults."""
     best, passes, fails = failed, -1, failed.injected.total()
     while fails - passes > 1:
         middle = (passes + fails) // 2

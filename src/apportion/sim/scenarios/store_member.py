@@ -1,10 +1,11 @@
 """A member, in the smallest honest form: it holds a lease, and owns resources by compare-and-set.
 
-`member/<id>` goes with its lease, and the revision that wrote it is the number of its session. `own/<resource>` says
-who owns it in which session since which epoch; it is never deleted and its epoch never goes back. Ownership moves by
-one commit that compares all it rests upon: a *claim* of what is free, a *takeover* from a session whose record is gone,
-a *transfer* from its owner to a live session, or a *rebump* by an owner that cannot be sure what it did last.
-It is what the store's scenario plays, not the group protocol that users get.
+`member/<id>` ends with its lease, and the revision that wrote it is the number of its session. `own/<resource>` names
+the owner, its session, and the epoch since then. It is never deleted and its epoch never goes back.
+Ownership moves by one commit that compares everything it depends on. A *claim* takes a free resource, and a
+*takeover* takes one from a session without a record. A *transfer* goes from the owner to a live session. A *rebump*
+is by an owner that cannot be sure about its last action.
+The store's scenario plays this member. It is not the group protocol for users.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ class SessionOver(Exception):
 
 
 def wanted(resource: str, members: Sequence[str]) -> str:
-    """Return who should own a resource: the member that ranks highest for it, so that a change moves little."""
+    """Return the member that should own a resource: the one that ranks highest for it. So a change moves little."""
     return max(members, key=lambda member: (crc32(f"{resource}/{member}".encode()), member))
 
 
@@ -71,7 +72,7 @@ class StoreMember:
 
 
 class StoreSession:
-    """One session: a lease, a view of the store that follows it, and what is done about it."""
+    """One session: a lease, a view of the store that follows it, and the actions on that view."""
 
     def __init__(self, name: str, world: World, store: CoordinationStore, sink: Sink) -> None:
         self.name = name
@@ -110,7 +111,8 @@ class StoreSession:
     async def _join(self) -> None:
         """Write `member/<id>`; its revision is the session's number. Wait for an earlier session to end.
 
-        Who waits for that watches: where reapers end leases, a process that watches for a moment only ends none.
+        A member that waits for that end also watches. Where reapers end leases, a process that watches only for a
+        moment ends none.
         """
         since = self._clock.elapsed()
         while not await self._has_joined():
@@ -135,7 +137,7 @@ class StoreSession:
         return self._number > 0
 
     async def _toggle(self) -> None:
-        """Raise a flag that goes with the lease, or take it down and count that; nobody asks for either."""
+        """Raise a flag that ends with the lease, or take it down and count that. No other member asks for either."""
         flag, tally = f"flag/{self.name}", f"tally/{self.name}"
         is_up = flag in self._view
         try:
@@ -200,7 +202,7 @@ class StoreSession:
         return scan.revision
 
     def _check(self) -> None:
-        """Raise when this session must stop: it is looked at before everything that others could suffer from."""
+        """Raise when this session must stop. It is called before every action that could harm others."""
         if self._over is not None:
             raise self._over
         if self._clock.elapsed() >= self._deadline:
@@ -218,7 +220,7 @@ class StoreSession:
             self._view[key] = (value, revision)
 
     def _take(self, scan: Scan, prefix: str) -> None:
-        """Take what a scan shows, save where more is known already."""
+        """Take the result of a scan, except where more is known already."""
         if scan.incarnation != self._incarnation:
             raise SessionOver("the store has begun another life")
         shown = {item.key: item for item in scan.items}
@@ -233,7 +235,7 @@ class StoreSession:
         return self._view.get(f"member/{member}", (b"", 0))[1]
 
     async def _act(self, resource: str) -> None:
-        """Do what one resource asks for now; what the store could not do is tried again."""
+        """Do the next action for one resource. An action that the store could not do is tried again."""
         self._check()
         try:
             await self._decide(resource)
@@ -256,7 +258,7 @@ class StoreSession:
             await self._get(resource, own, unchanged)
 
     async def _own(self, resource: str, own: OwnershipRecord, unchanged: Compare, target: str) -> None:
-        """Serve what is ours, or give it to whom it should belong."""
+        """Serve our own resource, or give it to the member that should own it."""
         drained = (resource, own.epoch) in self._drained
         if target != self.name and self._session_of(target):
             self._drained.add((resource, own.epoch))  # from now on never served again under this epoch
@@ -271,7 +273,7 @@ class StoreSession:
             await self._serve(resource, SinkToken(incarnation=self._incarnation, epoch=own.epoch))
 
     async def _get(self, resource: str, own: OwnershipRecord, unchanged: Compare) -> None:
-        """Claim what is free, or take over what belonged to a session that is gone."""
+        """Claim a free resource, or take over the resource of a session that is gone."""
         new = OwnershipRecord(owner=self.name, session=self._number, epoch=own.epoch + 1)
         if own.owner is None or own.owner == self.name:
             await self._move("claim" if own.owner is None else "rebump", resource, new, when=[unchanged, self._mine()])
@@ -305,7 +307,7 @@ class StoreSession:
 
 
 def _value(own: OwnershipRecord | None) -> bytes:
-    """Make a value that is like no other, so that it can be recognised when it is read back."""
+    """Return a unique value, so that it is recognised when it is read back."""
     said: dict[str, object] = {"nonce": uuid4().hex[:12]}
     if own is not None:
         said |= {"owner": own.owner, "session": own.session, "epoch": own.epoch}

@@ -1,1 +1,1 @@
-"""The world: processes, a store, a network and clocks in one thread, and what goes wrong in it."""
+"""The world: processes, a store, a network and clocks in one thread, and the faults in it."""

@@ -1,4 +1,4 @@
-"""Backings: what lies under the faults of a world: a store whose transitions are all seen, and can be set back."""
+"""Backings: the store below the faults of a world. All its transitions are seen, and it can be set back."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ NAMESPACE = "world"
 
 
 class Backing(Protocol):
-    """A store as an operator has it: with its data, its copies, and its history."""
+    """A store in an operator's hands: with its data, its copies, and its history."""
 
     incarnation: int
 
@@ -24,15 +24,15 @@ class Backing(Protocol):
         ...
 
     def look(self) -> list[Fact]:
-        """Return what has changed since the last look, revision by revision."""
+        """Return the changes since the last look, revision by revision."""
         ...
 
     def save(self) -> object:
-        """Return a copy of all data, as a backup is."""
+        """Return a copy of all data, like a backup."""
         ...
 
     def restore(self, copy: object) -> None:
-        """Put a copy in the place of the data, under a new incarnation."""
+        """Replace the data by a copy, under a new incarnation."""
         ...
 
     def compact(self) -> None:
@@ -40,11 +40,11 @@ class Backing(Protocol):
         ...
 
     def rearm(self) -> None:
-        """Let every lease begin its time to live again, as a server does that was away."""
+        """Let every lease begin its time to live again, as a server does after it was away."""
         ...
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove the remains."""
         ...
 
 
@@ -56,7 +56,7 @@ class MemoryBacking:
         self._clock = clock
         self._now = now
         self._memory = Memory(clock, incarnation=self.incarnation)
-        self._memory.take()  # lives as long as the world
+        self._memory.take()  # for as long as the world
         self._space = Space(NAMESPACE)
         self._revision = -1
         self._records: dict[bytes, Record] = {}
@@ -66,7 +66,7 @@ class MemoryBacking:
         return MemoryStore(self._memory, NAMESPACE)
 
     def look(self) -> list[Fact]:
-        """See `Backing`. What changed beside the history is told as one more change at the last revision."""
+        """See `Backing`. A change that is not in the history is reported as one more change at the last revision."""
         ledger = self._memory.ledger
         if self._revision < 0:
             return [self._began(ledger)]
@@ -95,7 +95,7 @@ class MemoryBacking:
         """See `Backing`."""
         assert isinstance(copy, Ledger)  # noqa: S101 - it comes from `save`
         self.incarnation += 1
-        next_lease = self._memory.ledger.next_lease  # as on every engine, a copy does not take it back
+        next_lease = self._memory.ledger.next_lease  # as on every engine, a copy does not set it back
         self._memory.ledger = _copied(copy)
         self._memory.ledger.incarnation, self._memory.ledger.next_lease = self.incarnation, next_lease
         self._revision = -1
@@ -111,7 +111,7 @@ class MemoryBacking:
             held.ends_at = max(held.ends_at, self._clock.elapsed() + held.ttl_seconds)
 
     def close(self) -> None:
-        """See `Backing`: nothing is left."""
+        """See `Backing`. A memory store leaves no remains."""
 
     def _began(self, ledger: Ledger) -> Began:
         self._revision, self._records = ledger.revision, dict(ledger.records)
@@ -136,6 +136,6 @@ class MemoryBacking:
 
 
 def _copied(ledger: Ledger) -> Ledger:
-    """Return a ledger that shares only what never changes: a copy of everything takes a fifth of a seed's time."""
+    """Return a ledger that shares only immutable parts: a copy of everything takes a fifth of a seed's time."""
     leases = {lease: replace(held) for lease, held in ledger.leases.items()}
     return replace(ledger, records=dict(ledger.records), leases=leases, history=list(ledger.history))

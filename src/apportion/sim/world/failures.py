@@ -1,4 +1,4 @@
-"""Failures: what left a process of a world and was caught by nobody, which ends the run."""
+"""Failures: uncaught errors that leave a process of a world. They end the run."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from apportion.sim.world.refusal import LeavesTheWorld
 
 
 class Failures:
-    """The first refusal, or else the newest failure, that was not raised yet. Failures are told as facts."""
+    """The first refusal, or else the newest failure, that was not raised yet. Failures are recorded as facts."""
 
     def __init__(self, now: Callable[[], float], record: Callable[[Fact], None]) -> None:
         self._now, self._record = now, record
@@ -19,13 +19,13 @@ class Failures:
         self._refusal: LeavesTheWorld | None = None
 
     def take(self) -> BaseException | None:
-        """Return the failure that is to be raised now, once."""
+        """Return the failure to raise now, once."""
         due = self._refusal or self._newest
         self._refusal = self._newest = None
         return due
 
     def refused(self, error: LeavesTheWorld) -> None:
-        """Take a refusal. A program may catch it, so the run ends with it here and now."""
+        """Take a refusal. A program may catch the error, so the run ends with it immediately."""
         self._refusals.append(error)
         self._refusal = self._refusal or error
 
@@ -35,7 +35,7 @@ class Failures:
             self._failed(process, task.exception())
 
     def unawaited(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Take an error that nobody awaits; a reply that failed after its caller had died is none."""
+        """Take an error that no task awaits. A reply that failed after the death of its caller is no such error."""
         if not context["message"].startswith("Future"):
             self._failed(running_name(), context.get("exception"))
 

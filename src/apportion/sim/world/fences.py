@@ -1,9 +1,9 @@
-"""Fences: while a world runs, clocks and random bytes are the world's, and what would leave it is refused.
+"""Fences: while a world runs, clocks and random bytes are the world's, and calls that would leave it are refused.
 
-Promises: other threads of the program (a test runner's watchdog, say) see the machine as it is; all is put back at the
-end, also after an error. `random`, `secrets`, `uuid4` and `os.urandom` give seeded values.
-Refuses to pretend: what was imported by name before (`from time import time`), the clock of `datetime`, chance of
-extension modules and the order of sets of `str` cannot be fenced.
+Promises: other threads of the program (a test runner's watchdog, say) see the machine as it is. Everything is put
+back at the end, also after an error. `random`, `secrets`, `uuid4` and `os.urandom` give seeded values.
+Refuses to pretend: some things cannot be fenced. These are names imported before (`from time import time`), the clock
+of `datetime`, the randomness of extension modules, and the order of sets of `str`.
 """
 
 import _posixsubprocess
@@ -27,14 +27,14 @@ Fence = tuple[Any, str, Callable[..., Any]]
 
 
 class FencedWorld(Protocol):
-    """What the fences ask a world for."""
+    """The functions that the fences need from a world."""
 
     def elapsed(self) -> float:
-        """Return the elapsed seconds of the process that asks."""
+        """Return the elapsed seconds of the running process."""
         ...
 
     def wall(self) -> float:
-        """Return the wall clock of the process that asks, in seconds since 1970."""
+        """Return the wall clock of the running process, in seconds since 1970."""
         ...
 
     def random_bytes(self, size: int) -> bytes:
@@ -42,7 +42,7 @@ class FencedWorld(Protocol):
         ...
 
     def host(self) -> str:
-        """Return the name of the machine that the process which asks is on."""
+        """Return the host name of the running process."""
         ...
 
 
@@ -72,7 +72,7 @@ def _for_thread(thread: int, replacement: Callable[..., Any], original: Callable
 
 
 def fences_of(source: FencedWorld) -> list[Fence]:
-    """Return what is put in the place of what: an owner, a name of its, and what stands there while a world runs."""
+    """Return the fences: an owner, one of its names, and the replacement while a world runs."""
 
     def _clock_gettime(clock: int) -> float:
         return source.wall() if clock == time.CLOCK_REALTIME else source.elapsed()
@@ -90,7 +90,7 @@ def fences_of(source: FencedWorld) -> list[Fence]:
         (time, "clock_gettime", _clock_gettime),
         (time, "clock_gettime_ns", lambda clock: int(_clock_gettime(clock) * 1e9)),
         (os, "urandom", source.random_bytes),
-        (random, "_urandom", source.random_bytes),  # what SystemRandom, and by it `secrets`, asks
+        (random, "_urandom", source.random_bytes),  # the source of SystemRandom, and so of `secrets`
         (random.Random, "seed", lambda self, a=None, version=2: seed(self, _said(a, source), version)),
         (random, "seed", lambda a=None, version=2: seed(random._inst, _said(a, source), version)),
         (socket, "gethostname", source.host),

@@ -1,4 +1,4 @@
-"""Story: what groups log while a world runs is told between the lines of its trace, where somebody reads them."""
+"""Story: the log of groups, written between the lines of a world's trace when the trace is kept."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from apportion.sim.world.trace import Trace
 
 @contextmanager
 def logged(trace: Trace) -> Iterator[None]:
-    """Let the log of groups be part of a story that is kept, and of nothing else; without one it goes where it went."""
+    """Put the log of groups into a kept story, and nowhere else. Without a story, the log is unchanged."""
     if trace.lines is None:
         yield
         return

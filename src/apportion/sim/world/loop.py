@@ -1,12 +1,12 @@
-"""The loop: asyncio under virtual time, where a seed decides which of the callbacks that are ready runs next.
+"""The loop: asyncio under virtual time; a seed decides which of the ready callbacks runs next.
 
-Time stands still while anything can run, and then leaps to the next timer: an hour of waiting costs nothing, and the
-same seed gives the same run, in every process, unless what runs goes through a set of `str` (PYTHONHASHSEED orders it).
-A loop that has nothing left to wait for is a deadlock, and says so.
+Time stands still while anything can run, and then leaps to the next timer, so an hour of waiting costs nothing. The
+same seed gives the same run, in every process. The exception is code that iterates over a set of `str`
+(PYTHONHASHSEED orders it). A loop that has nothing left to wait for is a deadlock, and says so.
 
-Refuses: sockets, threads, subprocesses and signals, each with what to use instead. What asyncio does not ask its loop
-for (clocks, random bytes, bare sockets) is fenced by `fences`.
-Idea: the simulation of FoundationDB (C++), in the small.
+Refuses: sockets, threads, subprocesses and signals, and names a replacement for each. Calls that do not go through
+asyncio's loop (clocks, random bytes, bare sockets) are fenced by `fences`.
+Idea: the simulation of FoundationDB (C++), on a small scale.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Gate = Callable[[events.Handle], bool]
 
 
 class Deadlock(ApportionError):
-    """Everybody waits, and nothing is left that could happen."""
+    """All tasks wait, and no event is left that could happen."""
 
     def __init__(self, now: float, waiting: list[str]) -> None:
         shown = ", ".join(waiting[:5]) or "nobody"
@@ -35,7 +35,7 @@ class Deadlock(ApportionError):
 
 
 class SeededTask(asyncio.Task[Any]):
-    """A task whose place in a set does not hang on its address, so that `asyncio.wait` and task groups repeat.
+    """A task with a hash that does not depend on its address, so that `asyncio.wait` and task groups repeat.
 
     `made_in` is the context that it runs in.
     """
@@ -53,10 +53,11 @@ class SeededTask(asyncio.Task[Any]):
 
 
 class VirtualLoop(base_events.BaseEventLoop):
-    """An event loop whose time is virtual and whose order is drawn from `order`.
+    """An event loop with virtual time and an order drawn from `order`.
 
-    `gate` is asked before a callback runs and may keep it (a paused process) or drop it (a dead one) by returning
-    False; `after_step` is told after each callback that did run, and `refused` of each use that a world refuses.
+    `gate` is called before a callback runs. It returns False to keep the callback (of a paused process) or to drop it
+    (of a dead one). `after_step` is called after each callback that ran, and `refused` with each use that a world
+    refuses.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class VirtualLoop(base_events.BaseEventLoop):
     ) -> None:
         super().__init__()
         self.refused: Callable[[LeavesTheWorld], None] = lambda _: None
-        self._ready: list[events.Handle] = []  # any of them may be next
+        self._ready: list[events.Handle] = []  # each of them may be next
         self._order = order.random
         self._gate = gate
         self._after_step = after_step
@@ -79,7 +80,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return self._now
 
     def at_step(self, step: int, callback: Callable[[], object]) -> None:
-        """Call something right after a step of the loop, counted as `steps` is: between two turns of whoever runs."""
+        """Call a function right after a step of the loop, counted like `steps`: between two turns of a running task."""
         self._at_steps[step] = callback
 
     def wake(self, handles: list[events.Handle]) -> None:
@@ -124,12 +125,12 @@ class VirtualLoop(base_events.BaseEventLoop):
         """There is no selector, hence no events of one."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a system call who would have to be woken."""
+        """Do nothing: no thread sleeps in a system call."""
 
     def call_soon_threadsafe(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> events.Handle:
-        """Do as `call_soon`: there are no threads."""
+        """Do the same as `call_soon`: there are no threads."""
         return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: object) -> NoReturn:  # noqa: ARG002

@@ -1,7 +1,7 @@
-"""Losses: single commits of a world that come to grief, each chosen by its number, in one of three ways.
+"""Losses: single commits of a world that are lost, each chosen by its number, in one of three ways.
 
-Weather loses a ratio of all messages, and so hardly ever the one that matters. Here a test loses the k-th commit of a
-story, for one k after another; the nemesis loses the next few of one process.
+Weather loses a ratio of all messages, and so hardly ever the decisive one. Here a test loses the k-th commit of a
+story, for one k after another. The nemesis loses one of the next few of one process.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from enum import Enum
 
 
 class Way(Enum):
-    """How a commit comes to grief."""
+    """How a commit is lost."""
 
     REQUEST = "its request"  # it never arrives, and no reply comes
     REPLY = "its reply"  # it happens, and no reply comes
-    ERROR = "its connection"  # it was never sent, and its caller hears so at once
+    ERROR = "its connection"  # it was never sent, and its caller learns this at once
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class _Loss:
 
 
 class Losses:
-    """The commits that are to be lost; `inject` is asked before each loss, and counts it."""
+    """The commits to lose; `inject` is called before each loss, and counts it."""
 
     def __init__(self, inject: Callable[[str, str], bool]) -> None:
         self._inject = inject
@@ -36,7 +36,7 @@ class Losses:
         self._losses.append(_Loss(left=number, way=way, process=process))
 
     def of(self, process: str) -> Way | None:
-        """Count a commit that a process sends now; return how it comes to grief, None for not at all."""
+        """Count a commit that a process sends now; return how it is lost, None if it is not."""
         counted = [loss for loss in self._losses if loss.process in (None, process)]
         for loss in counted:
             loss.left -= 1

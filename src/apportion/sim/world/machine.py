@@ -1,10 +1,10 @@
-"""Machines of a world: what `apportion.open_group` and its like find there in the place of a thread, a clock, a store.
+"""Machines of a world: the thread, clock and store that `apportion.open_group` and the like find there.
 
-So what runs in production runs in a world as it is: the shipped groups, elections, tables and stores, on the loop and
-the clock of their process, and on the world's one store, whatever URL they name.
+So production code runs in a world unchanged: the shipped groups, elections, tables and stores. They use the loop and
+the clock of their process, and the world's one store, whatever URL they name.
 
-Promises: when work begins and ends on what a group holds is told to the world, which holds it against the invariants
-of groups. Refuses: calls of `apportion.sync`, which wait in a thread, a second store, and calls outside of a process.
+Promises: the world learns when work on a group's holdings begins and ends, and checks it against the invariants of
+groups. Refuses: calls of `apportion.sync`, which wait in a thread; a second store; calls outside a process.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class Place(Protocol):
-    """What machines ask their world for."""
+    """The functions that machines need from their world."""
 
     checker: Checker
 
@@ -48,7 +48,7 @@ class Place(Protocol):
 
 
 class WorldMachine(Machine, Protocol):
-    """A machine of a world, from which the store of that world is reached."""
+    """A machine of a world, which gives access to the store of that world."""
 
     async def connect(self, url: str) -> CoordinationStore:
         """Return a new handle of the store that a URL stands for, with every guarantee."""
@@ -56,7 +56,7 @@ class WorldMachine(Machine, Protocol):
 
 
 class Machines:
-    """The machines of one world, whose processes meet in one store; `held` is held once one of them has opened it."""
+    """The machines of one world and its one store; `held` is checked once a process has opened the store."""
 
     def __init__(self, world: Place, *, number: Callable[[], int], held: Iterable[type[Invariant]]) -> None:
         self._world, self._number, self._held = world, number, tuple(held)
@@ -87,11 +87,11 @@ class _Machine:
         self._numbers: dict[object, int] = {}
 
     async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
-        """See `Runner`: as by a thread, whose work goes on for a turn or two when its caller was cancelled."""
+        """See `Runner`. As with a thread, the work goes on for a turn or two after its caller was cancelled."""
         return await Call(_loop(work), work, undo).heard()
 
     def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
-        """Refuse: whoever waits without a loop would keep the whole world waiting."""
+        """Refuse: a caller that waits without a loop would block the whole world."""
         work.close()
         refuse("a call of apportion.sync (it waits in a thread)", "the same call of apportion, awaited")
 
@@ -135,7 +135,7 @@ class _Machine:
 
 
 class _Nowhere:
-    """Where code of a world is that no process runs: nothing can be opened there."""
+    """The machine of code in a world that runs outside every process: nothing can be opened there."""
 
     runs = True
     shared: dict[object, Any] = {}  # noqa: RUF012 - nothing is ever put into it

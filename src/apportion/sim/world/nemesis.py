@@ -1,7 +1,7 @@
-"""The nemesis: what goes wrong in one seed, and when.
+"""The nemesis: the faults of one seed, and their times.
 
-Each seed draws a random part of all kinds of faults, each at a random rate (swarm testing): a world in which everything
-fails a little is one world, and hides what only shows when one thing fails much.
+Each seed draws a random part of all kinds of faults, each at a random rate (swarm testing). If everything always
+failed a little, all worlds would be alike. They would hide the bugs that appear only when one thing fails often.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from apportion.stores import Put, Unchanged
 if TYPE_CHECKING:
     from apportion.sim.world.world import World
 
-VANDAL = "(vandal)"  # who damages records; names in brackets are of nobody who takes part
+VANDAL = "(vandal)"  # the process that damages records; names in brackets belong to no member
 Start = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """The faults of one seed: the network's weather, the store's odds, and the blows that fall every so often."""
+    """The faults of one seed: the network's weather, the store's odds, and the blows that fall at intervals."""
 
     weather: Weather
     odds: Odds
@@ -35,7 +35,7 @@ class Mix:
 
     @staticmethod
     def drawn(seed: int, *, blows: Iterable[str] | None = None) -> "Mix":
-        """Draw the mix of a seed, with its blows out of these, or out of all that come without being asked for."""
+        """Draw the mix of a seed. Its blows come from `blows`, or from all blows that need no request."""
         draw = Random(f"{seed} mix")  # noqa: S311 - it must repeat
         weather = Weather(
             most_seconds=draw.choice([0.002, 0.01, 0.05]),
@@ -62,7 +62,7 @@ def _ratio(draw: Random, most: float) -> float:
 
 
 class Nemesis:
-    """Lets the faults of a mix loose upon a world; `start` starts a process anew that was killed."""
+    """Applies the faults of a mix to a world; `start` starts a killed process anew."""
 
     def __init__(self, world: "World", mix: Mix, *, start: Start) -> None:
         self.world = world
@@ -85,7 +85,7 @@ class Nemesis:
         copying.cancel()
 
     def rest(self) -> None:
-        """Mend everything, and start what is down."""
+        """Mend everything, and start the processes that are down."""
         world, troubles = self.world, self.world.troubles
         world.network.weather = FAIR
         world.network.heal()
@@ -169,7 +169,7 @@ async def _away(nemesis: Nemesis) -> None:
 
 
 async def _crash(nemesis: Nemesis) -> None:
-    """Lose what was not synced: this world's store syncs once a second, and says so by another incarnation."""
+    """Lose the unsynced data: this world's store syncs once a second, and shows the loss by another incarnation."""
     if nemesis.copies and nemesis.world.trace.inject("store crash", "to its last sync"):
         await _away(nemesis)
         nemesis.world.restore(nemesis.copies[-1], "crashes and loses its last second")
@@ -205,7 +205,7 @@ async def _step_wall(nemesis: Nemesis) -> None:
 
 
 async def _lose(nemesis: Nemesis) -> None:
-    """Lose one of the next commits of a process; it is counted when that commit is sent."""
+    """Lose one of the next commits of a process. The loss is counted when that commit is sent."""
     way = nemesis.draw.choice(list(Way))
     nemesis.world.troubles.losses.lose(nemesis.draw.randint(1, 4), way, process=nemesis.victim())
 
@@ -225,7 +225,7 @@ async def _silence(nemesis: Nemesis) -> None:
 
 
 async def _damage(nemesis: Nemesis) -> None:
-    """Write something that cannot be right over a record, as somebody who should not have."""
+    """Overwrite a record with an invalid or foreign value, as an intruder might."""
     world, draw = nemesis.world, nemesis.draw
     items = [item for key, item in sorted(world.checker.history.items.items()) if key.startswith("live/")]
     if not items:

@@ -1,7 +1,7 @@
-"""The network: how long a message from one process to another takes, if it arrives at all.
+"""The network: the time of a message from one process to another, if it arrives at all.
 
-Links are named by who sends and who receives; a store is one of the names. A partition drops what is sent, in both
-directions or in one; a clogged link keeps it until it is free again. Everything else is drawn anew for each message.
+Links are named by sender and receiver; a store is one of the names. A partition drops messages in both directions or
+in one. A clogged link keeps messages until it is free again. Everything else is drawn anew for each message.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -16,9 +16,9 @@ Inject = Callable[[str, str], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """How a network behaves: seconds that a message takes, and the ratio of messages something happens to.
+    """How a network behaves: the seconds that a message takes, and the ratios of affected messages.
 
-    `late` is the ratio that takes up to `late_seconds`, longer than a caller waits; messages overtake each other
+    `late` is the ratio that takes up to `late_seconds`, longer than a caller waits. Messages overtake each other
     whenever their delays say so, `reordered` ones by much.
     """
 
@@ -35,7 +35,7 @@ FAIR = Weather()
 
 
 class Network:
-    """Links between processes and with `places`; `inject` is asked before each fault, and counts it."""
+    """Links between processes and with `places`; `inject` is called before each fault, and counts it."""
 
     def __init__(
         self, draw: Random, *, now: Callable[[], float], inject: Inject, processes: Callable[[], Collection[str]]
@@ -50,14 +50,14 @@ class Network:
         self._clogged_until: dict[tuple[str, str], float] = {}
 
     def partition(self, source: str, target: str, seconds: float, *, one_way: bool = False) -> None:
-        """Drop what is sent from `source` to `target`, and back unless it is `one_way`, for some time."""
+        """Drop messages from `source` to `target`, and back unless it is `one_way`, for some time."""
         self._must_know(source, target)
         until = self._now() + seconds
         for link in [(source, target)] if one_way else [(source, target), (target, source)]:
             self._cut_until[link] = max(until, self._cut_until.get(link, 0.0))
 
     def clog(self, source: str, target: str, seconds: float) -> None:
-        """Keep what is sent from `source` to `target`, and deliver it when the time is over."""
+        """Keep messages from `source` to `target`, and deliver them when the time is over."""
         self._must_know(source, target)
         self._clogged_until[source, target] = self._now() + seconds
 
@@ -68,7 +68,7 @@ class Network:
             self._clogged_until.pop(link, None)
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Return whether nothing gets from `source` to `target` now."""
+        """Return whether no message gets from `source` to `target` now."""
         return self._cut_until.get((source, target), 0.0) > self._now()
 
     def journeys(self, source: str, target: str) -> tuple[float, ...]:

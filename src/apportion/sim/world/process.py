@@ -1,7 +1,7 @@
-"""Processes of a world: which one runs now, and what becomes of its callbacks while it is paused or after its death.
+"""Processes of a world: which one runs now, and how its callbacks are treated while it is paused or dead.
 
-A process is a name and a context variable: whatever its first coroutine starts inherits it. Nothing of a dead process
-runs ever again, not even a `finally`: what it left behind is kept until the world ends, and thrown away then.
+A process is a name and a context variable: everything that its first coroutine starts inherits it. No part of a dead
+process ever runs again, not even a `finally`. Its remains are kept until the world ends, and thrown away then.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _SLOWEST, _FASTEST = 0.998, 1.002  # rates of elapsed clocks
 
 
 class ProcessState(Enum):
-    """How a process is."""
+    """The state of a process."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -34,7 +34,7 @@ class ProcessState(Enum):
 
 
 class Process:
-    """One life of a named process, with what its clocks differ by from the true time."""
+    """One life of a named process, with the differences of its clocks from the true time."""
 
     def __init__(self, name: str, *, draw: Random) -> None:
         self.name = name
@@ -99,11 +99,11 @@ class Processes:
         return sorted(name for name, process in self._of_name.items() if process.state is not ProcessState.DEAD)
 
     def ever(self) -> frozenset[str]:
-        """Return the names of all processes, also of those that are dead."""
+        """Return the names of all processes, including dead ones."""
         return frozenset(self._of_name)
 
     def living(self, name: str) -> Process:
-        """Return the process of that name, a new one if there is none that lives."""
+        """Return the live process of that name, or a new one if there is none."""
         process = self._of_name.get(name)
         if process is None or process.state is ProcessState.DEAD:
             process = self._of_name[name] = Process(name, draw=self._draw)
@@ -130,7 +130,7 @@ class Processes:
                 self._resume(process)
 
     def kill(self, name: str) -> None:
-        """Drop all callbacks of a process for ever, and keep its tasks so that none is collected and runs on."""
+        """Drop all callbacks of a process for ever. Its tasks are kept, so that none is collected and runs on."""
         process = self.known(name)
         self._graves.extend(asyncio.all_tasks(self._loop))
         process.state = ProcessState.DEAD
@@ -142,7 +142,7 @@ class Processes:
             self.known(name).mail.put_nowait(message)
 
     def bury(self) -> None:
-        """Close the loop, and throw away what still waits: what a `finally` does then concerns nobody."""
+        """Close the loop, and throw away all waiting tasks: a `finally` that runs then has no effect."""
         left = {*asyncio.all_tasks(self._loop), *self._graves}
         self._graves.clear()
         self._loop.close()
@@ -163,7 +163,7 @@ class Processes:
 
 
 class Senses:
-    """What the process that runs sees of time and chance; for the fences."""
+    """The running process's view of time and chance; for the fences."""
 
     def __init__(self, loop: VirtualLoop, draw: Random) -> None:
         self._loop = loop
@@ -175,12 +175,12 @@ class Senses:
         return self._loop.time() if process is None else ProcessClock(self._loop, process).elapsed()
 
     def wall(self) -> float:
-        """Return seconds since 1970, as far as the process knows."""
+        """Return seconds since 1970, by the clock of the process."""
         process = CURRENT.get()
         return BEGIN_OF_TIME + self._loop.time() + (0.0 if process is None else process.wall_offset)
 
     def host(self) -> str:
-        """Return the name of the machine, which is that of the process."""
+        """Return the name of the machine, which is the name of the process."""
         return running_name()
 
 
@@ -195,7 +195,7 @@ def gate(handle: asyncio.Handle) -> bool:
 
 
 def outside() -> Context:
-    """Return a context in which no process is the current one: what runs in it outlives the one that began it."""
+    """Return a context without a current process: code that runs in it outlives the process that began it."""
     context = copy_context()
     context.run(CURRENT.set, None)
     context.run(MACHINE.set, NOWHERE)

@@ -1,7 +1,7 @@
-"""Refusal: what a world says of something that it cannot see, repeat or disturb.
+"""Refusal: the error for a call that a world cannot see, repeat or disturb.
 
-Promises: the world that runs remembers the first refusal and ends with it, also when the program caught the error. A
-test whose program did nothing, because the world refused what it wanted to do, does not pass.
+Promises: the running world remembers the first refusal and ends with it, also when the program caught the error. So a
+test cannot pass when its program did nothing because the world refused its calls.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from apportion.errors import ApportionError
 
 
 class LeavesTheWorld(ApportionError):
-    """Something that the simulated world cannot see, repeat or disturb."""
+    """A call that the simulated world cannot see, repeat or disturb."""
 
     def __init__(self, what: str, instead: str) -> None:
         super().__init__(f"{what} would leave the simulated world.", f"Use {instead}.")
@@ -27,7 +27,7 @@ class Remembers(Protocol):
 
 
 def refuse(what: str, instead: str) -> NoReturn:
-    """Raise `LeavesTheWorld`, and let the world that runs remember it."""
+    """Raise `LeavesTheWorld`, and let the running world remember it."""
     error = LeavesTheWorld(what, instead)
     loop = asyncio._get_running_loop()
     if isinstance(loop, Remembers):

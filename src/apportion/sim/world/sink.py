@@ -1,7 +1,7 @@
-"""A guarded sink: what members write to in a world. It keeps the highest token of each resource and refuses older ones.
+"""A guarded sink: the target of writes in a world. It keeps each resource's highest token and refuses older ones.
 
-It looks at the token alone: that no two sessions ever write under one is for the store to bring about, and for an
-invariant to judge. A write travels like any message: it may come late, or when its sender is long dead.
+It looks only at the token. The store must ensure that no two sessions ever write under one token, and an invariant
+judges that. A write travels like any message: it may come late, or when its sender is long dead.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class _Write:
 class Sink:
     """Resources that are written under tokens.
 
-    `rows` are the values that were written to each, in the order in which they came; `refused` those that were not.
+    `rows` are the accepted values of each resource, in the order of their arrival; `refused` are the refused values.
     """
 
     def __init__(self, world: World) -> None:
@@ -49,8 +49,8 @@ class Sink:
     async def put(self, token: FencingToken, value: object) -> None:
         """Write a value under a token of `open_group`, as a guarded database does.
 
-        `Fenced` when a newer token came before: nothing was written. `StoreUnavailable` when no reply came: it may have
-        been, or may be yet.
+        `Fenced` when a newer token came before: nothing was written. `StoreUnavailable` when no reply came: the value
+        may have been written, or may still be.
         """
         guards.note(token)
         shown = SinkToken(incarnation=token.incarnation, epoch=token.epoch)

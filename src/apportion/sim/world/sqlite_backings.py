@@ -21,14 +21,14 @@ from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import in_file
 
 Result = TypeVar("Result")
-_FAST = Path("/dev/shm")  # noqa: S108 - a directory of ours is made in it
+_FAST = Path("/dev/shm")  # noqa: S108 - we make our own directory in it
 _BUSY_RATIO = 0.1
 _HISTORY = "SELECT revision, key, value, lease FROM event WHERE revision > ? ORDER BY revision, key"
 _ITEMS = "SELECT key, value, revision, lease FROM item ORDER BY key"
 
 
 class Contended:
-    """A connection that finds the lock held now and then, as if another process were just writing."""
+    """A connection that sometimes finds the lock held, as if another process were writing at that moment."""
 
     def __init__(self, connection: Connection, is_busy: Callable[[], bool]) -> None:
         self._connection = connection
@@ -109,7 +109,7 @@ class SqliteBacking:
         return copy
 
     def restore(self, copy: object) -> None:
-        """See `Backing`. What was kept is written over the file, and then said to be another life of it."""
+        """See `Backing`. The copy is written over the file, and the file gets another incarnation."""
         assert isinstance(copy, sqlite3.Connection)  # noqa: S101 - it comes from `save`
         self.incarnation += 1
         copy.backup(self._observer)
@@ -135,7 +135,7 @@ class SqliteBacking:
         return Contended(open_sqlite(path), lambda: not self._connecting and random.random() < _BUSY_RATIO)  # noqa: S311
 
     def _name_life(self) -> None:
-        """Number the lives from one: what the file says by itself is the machine's time."""
+        """Number the lives from one: the file's own numbers would come from the machine's time."""
         self._observer.execute("UPDATE meta SET incarnation = ?", (self.incarnation,))
 
     def _read(self) -> dict[str, Item]:
@@ -158,10 +158,10 @@ class SqliteBacking:
 
 
 def _at_once(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run what waits for nothing: in a world all transactions are over when a step is."""
+    """Run a coroutine that never waits: in a world, all transactions are over at the end of a step."""
     try:
         while coroutine.send(None) is None:
-            pass  # it lets others run first, and there are none
+            pass  # it lets other tasks run first, and there are none
     except StopIteration as done:
         result: Result = done.value
         return result

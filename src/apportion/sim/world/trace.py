@@ -1,4 +1,4 @@
-"""Trace: the story of one run, and its hash: two runs of one seed that differ anywhere have different hashes."""
+"""Trace: the story of one run, and its hash. Two runs of one seed that differ anywhere have different hashes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from apportion.sim.facts import (
 
 
 class Trace:
-    """Lines of a story: hashed always, kept when somebody wants to read them; with what was injected and covered."""
+    """The lines of a story: always hashed, kept only for a reader; with the counts of injected and covered events."""
 
     def __init__(self, now: Callable[[], float], *, keep: bool, fault_limit: int | None) -> None:
         self.lines: list[str] | None = [] if keep else None
@@ -46,7 +46,7 @@ class Trace:
             self.lines.append(line)
 
     def note(self, line: str) -> None:
-        """Add what somebody who reads it may want to know, and the hash does not."""
+        """Add a line for a reader that is not part of the hash."""
         if self.lines is not None:
             self.lines.append(f"{self._now():11.6f}    ({line})")
 
@@ -63,7 +63,7 @@ class Trace:
         self.covered[transition] += 1
 
     def inject(self, kind: str, detail: str) -> bool:
-        """Count a fault and return True, or return False when there were enough of them."""
+        """Count a fault and return True, or return False when the limit of faults is reached."""
         if self._faults_left is not None:
             if self._faults_left <= 0:
                 return False
@@ -73,14 +73,14 @@ class Trace:
         return True
 
     def digest(self, *numbers: int) -> str:
-        """Return the hash of all lines, and of numbers that tell runs apart which say the same."""
+        """Return the hash of all lines, and of numbers that tell runs with equal lines apart."""
         end = self._hash.copy()
         end.update(repr(numbers).encode())
         return end.hexdigest()
 
 
 def told(fact: Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
-    """Say a fact in a line."""
+    """Return a fact as a line."""
     match fact:
         case Began():
             return f"store life {fact.incarnation} begins at revision {fact.revision} with {len(fact.items)} items"
@@ -125,6 +125,6 @@ def told(fact: Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
 
 
 def _line(value: bytes) -> str:
-    """Return the first line of a value: what follows it in a group's target is packed."""
+    """Return the first line of a value: the rest of it, in a group's target, is packed."""
     text = value.partition(b"\n")[0].decode(errors="replace")
     return text if text.isprintable() and "\ufffd" not in text else f"({len(value)} bytes)"

@@ -1,4 +1,4 @@
-"""Troubles: what is wrong with a world's store now, for all of its handles."""
+"""Troubles: the present faults of a world's store, for all of its handles."""
 
 import asyncio
 from collections import Counter, deque
@@ -20,9 +20,9 @@ _SHORT_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odds:
-    """The ratio of calls that something happens to at the store itself, not on the way.
+    """The ratios of calls with a fault at the store itself, not on the way.
 
-    `cancelled` is the ratio of members whose caller gives them up at some turn of the loop.
+    `cancelled` is the ratio of members that their caller cancels at some turn of the loop.
     """
 
     stale_scan: float = 0.0
@@ -34,21 +34,21 @@ class Odds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """The connections that a process had at a time carry no more requests to the store, or no more replies back."""
+    """A silence: a process's connections of a certain time carry no more requests to the store, or no more replies."""
 
     at: float
     way: Way
 
 
 class Troubles:
-    """What is wrong with one store now, for all of its handles."""
+    """The present faults of one store, for all of its handles."""
 
     def __init__(self, draw: Random, network: Network, trace: Trace, *, record: Callable[[Fact], None]) -> None:
         self.draw, self.network, self.trace, self.record = draw, network, trace, record
         self.odds = Odds()
         self.losses = Losses(trace.inject)
         self.life = 1
-        self.wave = 1  # of connections: what is under way ends with its wave, also where no life of the store does
+        self.wave = 1  # of connections: messages on their way end with their wave, also where no life of the store ends
         self.away_until = 0.0
         self.full_until = 0.0
         self.calls = 0
@@ -57,7 +57,7 @@ class Troubles:
         self._silences: dict[str, Silence] = {}
         self._ttl_seconds: dict[str, float] = {}
         self._serving: set[asyncio.Task[None]] = set()
-        self._late: dict[asyncio.Future[None], None] = {}  # in the order in which they began
+        self._late: dict[asyncio.Future[None], None] = {}  # in the order of their beginning
         self.recent: dict[str, deque[tuple[int, Scan]]] = {}
 
     def happens(self, ratio: float, kind: str, detail: str) -> bool:
@@ -65,12 +65,12 @@ class Troubles:
         return ratio > 0 and self.draw.random() < ratio and self.trace.inject(kind, detail)
 
     def begin_life(self) -> None:
-        """End the life of the store, with all that is on its way to it or from it."""
+        """End the life of the store, with all messages on their way to it or from it."""
         self.life += 1
         self.cut()
 
     def cut(self) -> None:
-        """End all connections, with all that is on its way."""
+        """End all connections, with all messages on their way."""
         self.wave += 1
         self.recent.clear()
 
@@ -83,16 +83,16 @@ class Troubles:
         return now < max(self._denied_until.get(None, 0.0), self._denied_until.get(process, 0.0))
 
     def silence(self, process: str, at: float, way: Way) -> None:
-        """Silence the connections that a process has now; those it opens later work."""
+        """Silence the present connections of a process; later ones work."""
         self._silences[process] = Silence(at=at, way=way)
 
     def silence_of(self, process: str, since: float) -> Silence | None:
-        """Return what silences a connection that a process has opened at a time, None if nothing does."""
+        """Return the silence of a connection that a process has opened at a time, None if there is none."""
         silence = self._silences.get(process)
         return None if silence is None or silence.at < since else silence
 
     def granted(self, process: str, ttl_seconds: float) -> None:
-        """Note that a process has a lease, and waits for replies no longer than that allows."""
+        """Note that a process has a lease, which limits how long it waits for replies."""
         self._ttl_seconds[process] = min(ttl_seconds, self._ttl_seconds.get(process, ttl_seconds))
 
     def patience_seconds(self, process: str) -> float:
@@ -100,7 +100,7 @@ class Troubles:
         return min(REPLY_SECONDS, self._ttl_seconds.get(process, float("inf")) / _REPLIES_PER_TTL)
 
     async def delay(self, seconds: float) -> None:
-        """Let what a watch is to hear be late; it comes at once when everything is mended."""
+        """Delay a message to a watch. The delay ends at once when everything is mended."""
         if seconds <= _SHORT_SECONDS:
             await asyncio.sleep(max(0.0, seconds))
             return
@@ -114,7 +114,7 @@ class Troubles:
             del self._late[late]
 
     def mend(self) -> None:
-        """Let nothing be wrong any more."""
+        """End all faults."""
         for late in list(self._late):
             _come(late)
         self.odds = Odds()

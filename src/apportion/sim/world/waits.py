@@ -1,8 +1,8 @@
-"""Waits: what would stop the one thread of a world, and all processes in it, refused at the moment when it would wait.
+"""Waits: calls that would stop the one thread of a world, with all its processes, are refused when they would wait.
 
-Promises: what does not wait is as ever: an event that is set, a queue that is not empty, a lock that is free, a
-time-out of 0. Refuses to pretend: locks and queues that were made before the world runs, and waits of C extensions (a
-busy timeout of SQLite, a read of a pipe or a terminal), stop the world for as long as they last.
+Promises: calls that do not wait are unchanged: an event that is set, a queue that is not empty, a lock that is free,
+a time-out of 0. Refuses to pretend: locks and queues made before the world runs still stop the world while they wait.
+So do waits of C extensions (a busy timeout of SQLite, a read of a pipe or a terminal).
 """
 
 import builtins
@@ -22,9 +22,9 @@ _INSTEAD = "asyncio.Event, asyncio.Queue or asyncio.Lock, and await it"
 
 
 class WorldLock:
-    """A lock that is made while a world runs: whoever would wait for it waits for ever, and is refused.
+    """A lock that is made while a world runs: a wait for it would never end, and is refused.
 
-    Who holds it is another task of the same thread. Outside of a world it is a lock like any other.
+    Its holder is another task of the same thread. Outside a world it is a lock like any other.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class WorldLock:
 
 
 def waits() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-    """Yield what is put in the place of each wait: its owner, its name, and what refuses it."""
+    """Yield the replacement of each wait: its owner, its name, and the function that refuses it."""
     yield threading, "Lock", WorldLock
     yield threading.Condition, "wait", _wait
     yield threading.Thread, "join", _join_or_refuse

@@ -1,11 +1,12 @@
 """The world: processes, a store, a network and clocks, all in one thread and drawn from one seed.
 
-Promises: the same seed gives the same run, whatever the machine does; nothing of a killed process has an effect later;
-every transition of the store is held against the invariants. What a handler does in here it does under faults. A
-handler that goes through a set of `str` does so in the order of PYTHONHASHSEED, which is the run's second seed.
-Refuses: what the fences refuse (threads, sockets, subprocesses), and processes that share more than the world.
+Promises: the same seed gives the same run, whatever the machine does. No part of a killed process has a later effect.
+Every transition of the store is checked against the invariants. A handler in a world runs under faults. A handler
+that iterates over a set of `str` follows the order of PYTHONHASHSEED, which is the run's second seed.
+Refuses: calls that the fences refuse (threads, sockets, subprocesses), and processes that share more than the world.
 
-A process that opens a group, an election, a table or a store of `apportion` finds those of this world (see `machine`).
+A process that opens a group, an election, a table or a store of `apportion` finds those of this world (see
+`machine`).
 
     world = World(7)
     world.spawn("a", handler(world.store("a")))
@@ -46,12 +47,12 @@ MakeBacking = Callable[[Clock, Callable[[], float]], Backing]
 
 
 class World(AbstractContextManager["World", None]):
-    """A seeded world. `fault_limit` ends all faults after so many; `story` keeps the lines of the trace.
+    """A seeded world. `fault_limit` ends all faults after this number; `story` keeps the lines of the trace.
 
-    `invariants` hold for whatever is run: all of `sim.invariants.store`, unless some are named. Once a process
-    opens anything of `apportion`, those of `sim.invariants.handlers` hold too. A broken one ends `run` with
-    `InvariantBroken`, or is only added to `checker.violations` with `collect`. So does a world that turns in circles:
-    more than `step_limit` callbacks.
+    `invariants` hold for everything that runs: all of `sim.invariants.store`, unless some are named. Once a process
+    opens any part of `apportion`, those of `sim.invariants.handlers` hold too. A broken one ends `run` with
+    `InvariantBroken`. With `collect`, it is only added to `checker.violations`. A world that turns in circles also
+    ends `run` so: more than `step_limit` callbacks.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class World(AbstractContextManager["World", None]):
         return self.loop.time()
 
     def draws(self, purpose: str) -> Random:
-        """Return a source of chance of this seed, for one purpose: so that one use does not disturb another."""
+        """Return a random source of this seed for one purpose, so that one use does not disturb another."""
         return Random(f"{self.seed} {purpose}")  # noqa: S311 - it must repeat
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
@@ -114,7 +115,7 @@ class World(AbstractContextManager["World", None]):
         return FaultyStore(name, inner, self.troubles, incarnation=self.backing.incarnation, now=self.now)
 
     def clock(self, name: str) -> Clock:
-        """Return the elapsed clock of a process: nobody else's, and not quite as fast as the true time."""
+        """Return the elapsed clock of a process: its own, and not quite as fast as the true time."""
         return ProcessClock(self.loop, self.processes.living(name))
 
     def run(self, until: float | Coroutine[Any, Any, Result]) -> Result | None:
@@ -127,12 +128,12 @@ class World(AbstractContextManager["World", None]):
             return outside().run(self.loop.run_until_complete, until)
 
     def pause(self, name: str, seconds: float) -> None:
-        """Stop a process for some time, in the middle of whatever it does; messages and timers wait for it."""
+        """Stop a process for some time, in the middle of its work; messages and timers wait for it."""
         self.processes.pause(name, seconds)
         self.trace.say(f"{name} is paused for {seconds:.3f} s")
 
     def kill(self, name: str) -> None:
-        """End a process at its next await, for good: nothing of it runs again, not even a `finally`."""
+        """End a process at its next await, for good: no part of it runs again, not even a `finally`."""
         if self.processes.known(name).lives:
             self.processes.kill(name)
             del self.troubles.open_handles[name]
@@ -140,7 +141,7 @@ class World(AbstractContextManager["World", None]):
             self.record(Died(at=self.now, process=name))
 
     def terminate(self, name: str) -> None:
-        """Ask a process to end, as SIGTERM does: its groups leave; without any, or by a second call, it is killed."""
+        """Ask a process to end, as SIGTERM does: its groups leave. Without any, or at a second call, it is killed."""
         process = self.processes.known(name)
         leaving = list(process.machine.leaving.values())
         process.machine.leaving.clear()
@@ -153,7 +154,7 @@ class World(AbstractContextManager["World", None]):
     def partition(self, source: str, target: str, seconds: float, *, one_way: bool = False) -> None:
         """Let no message through between two processes, or between a process and "store", for some time.
 
-        `UnknownOption` for a name that no process was ever spawned under, nor has got a store.
+        `UnknownOption` for a name that belongs to no process, past or present, and has got no store.
         """
         self.network.partition(source, target, seconds, one_way=one_way)
         self.trace.say(f"{source} and {target} are parted for {seconds:.3f} s{' in one way' if one_way else ''}")
@@ -164,21 +165,21 @@ class World(AbstractContextManager["World", None]):
             self.loop.call_later(delay, self.processes.deliver, target, message, context=outside())
 
     async def receive(self) -> object:
-        """Return the next message for the process that runs now."""
+        """Return the next message for the running process."""
         process = CURRENT.get()
         if process is None:
             raise InvalidInput("receiver", "(outside of every process)", "a process", "Start it with World.spawn.")
         return await process.mail.get()
 
     def restore(self, copy: object, why: str) -> None:
-        """Put an old copy in the place of the store's data: another life of it, and connections to the old one end."""
+        """Replace the store's data by an old copy: another life of the store begins, and old connections end."""
         self.trace.say(f"the store {why}")
         self.troubles.begin_life()
         self.backing.restore(copy)
         self._look()
 
     def record(self, fact: Fact) -> None:
-        """Take a fact: it is told, and held against the invariants."""
+        """Take a fact: write it to the trace, and check it against the invariants."""
         if not self._closed:
             self.trace.tell(fact)
             self.checker.add(fact)
@@ -186,7 +187,7 @@ class World(AbstractContextManager["World", None]):
                 self.record(lapsed)
 
     def close(self) -> None:
-        """End the world: what still waits is thrown away, without an effect on anything in it."""
+        """End the world: waiting tasks are thrown away, without an effect on anything in it."""
         if not self._closed:
             self._closed = True
             self.processes.bury()
@@ -221,7 +222,7 @@ def _again(seed: int, hint: str) -> str:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Keep the cyclic collector from running: what it finds first hangs on what this process did before."""
+    """Keep the cyclic collector off: the order of its work depends on the earlier life of this process."""
     enabled = gc.isenabled()
     gc.disable()
     try:

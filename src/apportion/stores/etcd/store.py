@@ -106,7 +106,7 @@ class EtcdStore:
             pairs = found.get("kvs", ())
             items = list(items_of(pairs, self._space))
             if found.get("more") and not await self._add_pages(items, pairs, end, revision):
-                continue  # compacted meanwhile
+                continue  # it was compacted in the meantime
             self._origin.accept(life, revision)
             return Scan(items=tuple(items), revision=revision, incarnation=life.incarnation)
         raise StoreUnavailable(self._gateway.name, "it was compacted faster than it could be read")

@@ -14,7 +14,7 @@ from apportion.stores.url import StoreUrl
 
 
 async def _connect(url: StoreUrl, clock: Clock) -> CoordinationStore:
-    from apportion.stores.sqlite.store import connected  # noqa: PLC0415 - not loaded by who lists the stores
+    from apportion.stores.sqlite.store import connected  # noqa: PLC0415 - a list of the stores must not load it
 
     return await connected(url, clock)
 

@@ -1,1 +1,1 @@
-"""The promises of a store, a file each kind; every case is one of them."""
+"""The promises of a store, one file per kind; every case is one promise."""

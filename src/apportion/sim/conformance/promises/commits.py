@@ -26,7 +26,7 @@ async def of_many_who_make_a_key_one_wins(stage: Stage) -> None:
 
 @case()
 async def increments_through_many_handles_add_up(stage: Stage) -> None:
-    """No commit that compares what it read overwrites another."""
+    """No commit that compares the value it read overwrites another commit."""
     handles = [await stage.connect() for _ in range(4)]
     await asyncio.gather(*(increment(store, "counter", 10) for store in handles))
     found = await item(stage.store, "counter")
@@ -47,7 +47,7 @@ async def a_commit_of_many_keys_happens_at_one_revision(stage: Stage) -> None:
 
 @case()
 async def one_compare_that_fails_stops_a_whole_commit(stage: Stage) -> None:
-    """When one of many compares does not hold, the commit is refused, and neither a put nor a delete has happened."""
+    """When one of many compares does not hold, the commit is refused: no put and no delete has happened."""
     first = await make(stage.store, "there", "other")
     before = await stage.store.scan("")
     for wrong in (Absent(key="other"), Unchanged(key="other", revision=first + 1), Unchanged(key="no", revision=first)):
@@ -68,7 +68,7 @@ async def a_key_that_is_only_compared_is_left_as_it_is(stage: Stage) -> None:
 
 @case()
 async def a_key_that_was_rewritten_is_not_unchanged(stage: Stage) -> None:
-    """After a = 1 and a = 2 a compare with the revision of a = 1 fails, one with that of a = 2 holds."""
+    """After a = 1 and a = 2, a compare with the revision of a = 1 fails; one with the revision of a = 2 holds."""
     first = await make(stage.store, "a", value=b"1")
     second = await rewrite(stage.store, "a", first, b"2")
     put = [Put(key="a", value=b"3")]
@@ -78,7 +78,7 @@ async def a_key_that_was_rewritten_is_not_unchanged(stage: Stage) -> None:
 
 @case()
 async def the_same_value_written_again_is_a_change(stage: Stage) -> None:
-    """After a = 1, a = 2, a = 1 a compare with the first revision fails: revisions are compared, not values."""
+    """After a = 1, a = 2, a = 1, a compare with the first revision fails: revisions are compared, not values."""
     first = await make(stage.store, "a", value=b"1")
     second = await rewrite(stage.store, "a", first, b"2")
     third = await rewrite(stage.store, "a", second, b"1")
@@ -89,7 +89,7 @@ async def the_same_value_written_again_is_a_change(stage: Stage) -> None:
 
 @case()
 async def a_deleted_key_is_absent(stage: Stage) -> None:
-    """After a delete `Absent` holds and `Unchanged` with its last revision does not."""
+    """After a delete, `Absent` holds, and `Unchanged` with the last revision does not."""
     first = await make(stage.store, "a", value=b"1")
     await delete(stage.store, "a", first)
     same([], await keys(stage.store), "the keys after the delete")
@@ -99,7 +99,7 @@ async def a_deleted_key_is_absent(stage: Stage) -> None:
 
 @case()
 async def a_key_made_anew_is_not_the_one_that_was_deleted(stage: Stage) -> None:
-    """A key that was deleted and made again with the same value is no longer as its first revision wrote it."""
+    """A key that was deleted and made again with the same value does not match its first revision."""
     first = await make(stage.store, "a", value=b"1")
     await delete(stage.store, "a", first)
     again = await make(stage.store, "a", value=b"1")
@@ -110,7 +110,7 @@ async def a_key_made_anew_is_not_the_one_that_was_deleted(stage: Stage) -> None:
 
 @case()
 async def revisions_grow_with_every_commit(stage: Stage) -> None:
-    """Each commit of any handle has a greater revision than all before, and a scan shows at least the last of them."""
+    """Each commit of any handle has a greater revision than all before. A scan shows at least the last of them."""
     other = await stage.connect()
     revisions = [await make(store, f"{turn}") for turn, store in enumerate([stage.store, other] * 10)]
     same(sorted(set(revisions)), revisions, "the revisions in the order of their commits")
@@ -121,7 +121,7 @@ async def revisions_grow_with_every_commit(stage: Stage) -> None:
 
 @case()
 async def commits_that_write_the_same_keys_in_any_order_all_end(stage: Stage) -> None:
-    """Commits of the same keys, named in opposite orders, never wait for each other for ever."""
+    """Commits of the same keys, named in opposite orders, never block each other for ever."""
     left, right = stage.store, await stage.connect()
     await make(left, "x", "y")
 

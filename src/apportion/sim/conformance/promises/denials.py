@@ -9,12 +9,12 @@ from apportion.sim.conformance.expect import holds, same
 from apportion.sim.conformance.steps import make
 from apportion.stores import Absent, Committed, Lease, Put, Scan
 
-_DENIED_SECONDS = 1.0  # so that a watch meets it too
+_DENIED_SECONDS = 1.0  # long enough for a watch to meet the denial too
 
 
 @case()
 async def a_right_that_is_taken_for_a_moment_is_missed_and_then_every_call_works_again(stage: Stage) -> None:
-    """Without its rights a handle raises `StoreDenied`; with them each call works on it again; its watch goes on."""
+    """Without its rights a handle raises `StoreDenied`. With them again, every call works and its watch goes on."""
     ttl_seconds = min(60.0, stage.able.max_ttl_seconds)
     lease = await stage.store.grant(ttl_seconds=ttl_seconds)
     revisions = [await make(stage.store, "before")]
@@ -41,7 +41,7 @@ async def a_right_that_is_taken_for_a_moment_is_missed_and_then_every_call_works
 
 
 async def _denied(stage: Stage, ask: Callable[[], Awaitable[object]]) -> None:
-    """Ask until the store denies; a connection that broke meanwhile is made again first."""
+    """Repeat a request until the store denies it; a connection that broke is made again first."""
     ends = stage.clock.elapsed() + stage.patience_seconds
     while True:
         try:
@@ -55,7 +55,7 @@ async def _denied(stage: Stage, ask: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _allowed(stage: Stage, ask: Callable[[], Awaitable[int]]) -> int:
-    """Ask until the store allows it again."""
+    """Repeat a request until the store allows it again."""
     ends = stage.clock.elapsed() + stage.patience_seconds
     while True:
         try:

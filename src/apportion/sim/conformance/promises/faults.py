@@ -14,15 +14,15 @@ from apportion.stores import Absent, Committed, CoordinationStore, Event, Put, R
 
 _BOUND_SECONDS = 20.0
 _SOON_SECONDS = 30.0
-_MOST_REQUESTS = 20  # of one commit, with a new connection before it
-_SWEEPS = 3  # a first commit may ask other things than a later one
+_MOST_REQUESTS = 20  # of one commit, including a new connection
+_SWEEPS = 3  # a first commit may send other requests than a later one
 _HALF_OPEN_TTL_SECONDS = 4.0
 _LARGE_BYTES = 256 * 1024
 _MOST_LARGE = 40
 
 
 class _Told:
-    """What keys were said to be committed, not committed, and nobody knows."""
+    """The keys reported as committed, as failed, and as unknown."""
 
     def __init__(self) -> None:
         self.kept: set[str] = set()
@@ -30,7 +30,7 @@ class _Told:
         self.unsure: set[str] = set()
 
     async def make(self, store: CoordinationStore | LossyHandle, key: str, value: bytes) -> object:
-        """Make a key, write down what was said of that, and return it."""
+        """Make a key, record the reported outcome, and return it."""
         try:
             outcome = await store.commit(when=[Absent(key=key)], puts=[Put(key=key, value=value)])
         except StoreUnavailable as error:
@@ -41,14 +41,14 @@ class _Told:
         return outcome
 
     def hold(self, found: set[str]) -> None:
-        """Fail when a word was not kept."""
+        """Fail when a report was false."""
         same(set(), self.kept - found, "keys that were acknowledged and are not there")
         same(set(), self.failed & found, "keys that were said to have failed and are there")
 
 
 @case()
 async def a_lost_reply_is_never_called_a_failure(stage: Stage) -> None:
-    """Whichever reply of a commit is lost, the outcome is true: `Unknown`, or what reading back shows."""
+    """When any reply of a commit is lost, the outcome is true: `Unknown`, or a state that reading back confirms."""
     line, told = await stage.line(), _Told()
     after = (await stage.store.scan("")).revision
     for sweep in range(_SWEEPS):
@@ -72,7 +72,7 @@ async def a_lost_reply_is_never_called_a_failure(stage: Stage) -> None:
 
 @case()
 async def a_counter_is_exact_though_every_tenth_reply_is_lost(stage: Stage) -> None:
-    """Who reads back after `Unknown` does nothing twice and leaves nothing out."""
+    """A caller that reads back after `Unknown` does nothing twice and leaves nothing out."""
     line, raised = await stage.line(), 0
     after = (await stage.store.scan("")).revision
     for turn in range(1, 51):
@@ -89,7 +89,7 @@ async def a_counter_is_exact_though_every_tenth_reply_is_lost(stage: Stage) -> N
 
 
 async def _raise_by_one(stage: Stage, line: LossyHandle) -> int:
-    """Raise the counter by one, whatever it takes; the nonce in the value tells whose it was."""
+    """Raise the counter by one, however many tries it takes; the nonce in the value identifies the writer."""
     nonce, unsure = token_hex(8), False
     while True:
         found = await stage.available(lambda: item(stage.store, "counter"))
@@ -110,7 +110,7 @@ async def _raise_by_one(stage: Stage, line: LossyHandle) -> int:
 
 @case()
 async def a_request_that_comes_twice_is_done_once(stage: Stage) -> None:
-    """When the network delivers all requests of a handle once more, nothing changes: their compares hold no longer."""
+    """When the network delivers all requests of a handle twice, nothing changes: their compares no longer hold."""
     line, other = await stage.line(), await make(stage.store, "other")
     first = committed(await line.commit(when=[Absent(key="a")], puts=[Put(key="a", value=b"1")]))
     second = committed(await line.commit(when=[Unchanged(key="a", revision=first)], puts=[Put(key="a", value=b"2")]))
@@ -125,7 +125,7 @@ async def a_request_that_comes_twice_is_done_once(stage: Stage) -> None:
 
 @case("multi_host")
 async def a_server_that_is_silent_keeps_nobody_waiting(stage: Stage) -> None:
-    """Behind a network that swallows everything calls end in time, tell no lie, and work again after it."""
+    """Behind a network that swallows everything, calls end in time, report nothing false, and work again afterwards."""
     proxy = await stage.proxy()
     store = await stage.connect(address=proxy.address)
     lease, told = await store.grant(ttl_seconds=min(60.0, stage.able.max_ttl_seconds)), _Told()
@@ -158,7 +158,7 @@ async def _unavailable(asked: object) -> None:
 
 @case("multi_host")
 async def connections_that_answer_no_more_are_given_up_within_a_quarter_of_a_lease(stage: Stage) -> None:
-    """With connections that are open and silent, while new ones work, calls and a watch work again in time."""
+    """When open connections fall silent, while new ones work, calls and a watch work again in time."""
     proxy = await stage.proxy()
     store = await stage.connect(address=proxy.address)
     lease = await store.grant(ttl_seconds=max(_HALF_OPEN_TTL_SECONDS, stage.able.min_ttl_seconds))
@@ -178,7 +178,7 @@ async def connections_that_answer_no_more_are_given_up_within_a_quarter_of_a_lea
 
 
 async def _answered(stage: Stage, name: str, ask: Callable[[], Awaitable[object]], *, within: float) -> object:
-    """Ask until an answer comes; fail when it comes too late."""
+    """Repeat a request until an answer comes; fail when it comes too late."""
     began = stage.clock.elapsed()
     while True:
         try:
@@ -193,7 +193,7 @@ async def _answered(stage: Stage, name: str, ask: Callable[[], Awaitable[object]
 
 @case("multi_host")
 async def a_watch_goes_on_after_its_connection_was_cut(stage: Stage) -> None:
-    """Cut connections cost a watch nothing: no change is left out, none comes twice; and the handle commits again."""
+    """Cut connections cost a watch nothing: no change is left out, none comes twice, and the handle commits again."""
     proxy = await stage.proxy()
     store, told = await stage.connect(address=proxy.address), _Told()
     tape = await stage.watch(after=(await store.scan("")).revision, store=store)
@@ -214,7 +214,7 @@ async def a_watch_goes_on_after_its_connection_was_cut(stage: Stage) -> None:
 
 @case("durable")
 async def a_full_disk_loses_nothing_that_was_acknowledged(stage: Stage) -> None:
-    """A store without room says so, keeps all that it acknowledged, and goes on when there is room again."""
+    """A store without room says so, keeps everything it acknowledged, and goes on when there is room again."""
     told = _Told()
     await told.make(stage.store, "before", b"1")
     size = min(_LARGE_BYTES, stage.able.max_value_bytes)
@@ -230,7 +230,7 @@ async def a_full_disk_loses_nothing_that_was_acknowledged(stage: Stage) -> None:
 
 @case()
 async def a_step_of_the_wall_clock_ends_no_lease(stage: Stage) -> None:
-    """When the server's clock steps by an hour, forward or back, leases end after their time to live all the same."""
+    """When the server's clock steps by an hour, forward or back, leases still end after their time to live."""
     long = await stage.store.grant(ttl_seconds=min(60.0, stage.able.max_ttl_seconds))
     await make(stage.store, "long", lease=long.id)
     for seconds in (3_600, -3_600):
@@ -249,7 +249,7 @@ async def a_step_of_the_wall_clock_ends_no_lease(stage: Stage) -> None:
 
 @case()
 async def a_step_of_the_wall_clock_changes_no_order(stage: Stage) -> None:
-    """When the server's clock steps by an hour, forward or back, revisions grow on, and a watch shows their order."""
+    """When the server's clock steps by an hour, forward or back, revisions still grow; a watch shows their order."""
     revision = await make(stage.store, "a", value=b"0")
     tape, revisions = await stage.watch(after=revision), [revision]
     for seconds in (3_600, -3_600):

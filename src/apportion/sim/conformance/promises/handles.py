@@ -1,4 +1,4 @@
-"""Handles: what one promises of itself: capabilities, namespaces, and its end."""
+"""Handles: the promises of a handle about itself: capabilities, namespaces, and its end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ async def a_closed_handle_is_dead(stage: Stage) -> None:
 
 @case()
 async def calls_that_are_cancelled_again_and_again_leave_a_handle_that_works(stage: Stage) -> None:
-    """Whenever a call is cancelled, and cancelled again while it ends, the next call is answered as ever."""
+    """A call may be cancelled at any time, and again while it ends: the next call is answered as usual."""
     lease = await stage.store.grant(ttl_seconds=stage.patience_seconds)
     calls: dict[str, Callable[[], Awaitable[object]]] = {
         "scan": lambda: stage.store.scan(""),
@@ -58,7 +58,7 @@ async def calls_that_are_cancelled_again_and_again_leave_a_handle_that_works(sta
 
 
 async def _outlasts_cancels(deed: Awaitable[object], *, after_turns: int) -> bool:
-    """Cancel a call at every turn of the loop from one on, until it has ended; whether it was answered all the same."""
+    """Cancel a call at every turn of the loop from one on, until it has ended; return whether it was still answered."""
     task = asyncio.ensure_future(deed)
     for _ in range(after_turns):
         await asyncio.sleep(0)
@@ -70,7 +70,7 @@ async def _outlasts_cancels(deed: Awaitable[object], *, after_turns: int) -> boo
 
 @case()
 async def closing_a_handle_ends_its_watches(stage: Stage) -> None:
-    """A watch ends, without an error, when its own handle is closed; those of other handles go on."""
+    """A watch ends, without an error, when its own handle is closed. Watches of other handles go on."""
     store = await stage.connect()
     after = (await store.scan("")).revision
     own, other = await stage.watch(after=after, store=store), await stage.watch(after=after)
@@ -85,7 +85,7 @@ async def closing_a_handle_ends_its_watches(stage: Stage) -> None:
 
 @case()
 async def a_watch_of_a_closed_handle_is_refused(stage: Stage) -> None:
-    """A watch that is begun on a handle that was closed raises `StoreClosed`: it would end as if all were well."""
+    """A watch that is begun on a closed handle raises `StoreClosed`: else it would end as if all were well."""
     store = await stage.connect()
     after = (await store.scan("")).revision
     await store.close()
@@ -110,7 +110,7 @@ async def closing_a_handle_ends_no_lease(stage: Stage) -> None:
 
 @case()
 async def namespaces_do_not_see_each_other(stage: Stage) -> None:
-    """The same key in two namespaces is two keys, for scans, compares and watches, also if their names begin alike."""
+    """The same key in two namespaces is two keys for scans, compares and watches, also if their names begin alike."""
     other = await stage.connect(namespace=f"{stage.namespace}.2")
     after = (await stage.store.scan("")).revision
     tape, others = await stage.watch(after=after), await stage.watch(after=after, store=other)
@@ -126,7 +126,7 @@ async def namespaces_do_not_see_each_other(stage: Stage) -> None:
 
 @case()
 async def a_need_that_is_not_promised_is_refused(stage: Stage) -> None:
-    """`connect` refuses with `NotPromised` exactly the needs that the capabilities lack, and knows no other needs."""
+    """`connect` refuses exactly the needs that the capabilities lack, with `NotPromised`, and knows no other needs."""
     url = stage.rig.url(stage.namespace)
     for need in get_args(Need):
         promised = True
@@ -145,7 +145,7 @@ async def a_need_that_is_not_promised_is_refused(stage: Stage) -> None:
 
 @case()
 async def capabilities_are_the_same_for_all_handles(stage: Stage) -> None:
-    """Two handles of a store promise the same, and its limits leave room to work in."""
+    """Two handles of a store promise the same, and the limits leave room to work in."""
     able = stage.able
     same(able, (await stage.connect()).capabilities(), "the capabilities of another handle")
     holds(able.max_operations >= 100, "a commit may have 100 operations")

@@ -18,7 +18,7 @@ async def _long(stage: Stage) -> Lease:
 
 
 def _end_seconds(stage: Stage, lease: Lease) -> float:
-    """Return within what time after the last renewal a lease must have been seen to end."""
+    """Return the longest time from the last renewal until a watch must have seen the lease end."""
     return lease.ttl_seconds + stage.able.watch_delay_seconds + LATENESS_SECONDS
 
 
@@ -39,7 +39,7 @@ async def a_lease_that_is_not_renewed_ends_in_time(stage: Stage) -> None:
 
 @case()
 async def a_renewed_lease_lives_on(stage: Stage) -> None:
-    """A lease that is renewed within its time to live is alive for as long as that goes on, and so are its keys."""
+    """A lease that is renewed within its time to live stays alive as long as the renewals go on, and so do its keys."""
     lease = await stage.store.grant(ttl_seconds=stage.ttl_seconds)
     await make(stage.store, "member", lease=lease.id)
     tape = await stage.watch(after=(await stage.store.scan("")).revision)
@@ -48,7 +48,7 @@ async def a_renewed_lease_lives_on(stage: Stage) -> None:
         await asyncio.sleep(lease.ttl_seconds * 0.6)
         sent = stage.clock.elapsed()
         alive = await stage.store.renew([lease.id])
-        late = stage.clock.elapsed() - renewed >= lease.ttl_seconds  # the machine was busy: it may have ended
+        late = stage.clock.elapsed() - renewed >= lease.ttl_seconds  # the machine was busy, and it may have ended
         holds(late or alive == {lease.id}, f"a lease is alive {sent - renewed:.3f} s after it was renewed")
         if late and not alive:
             return
@@ -73,7 +73,7 @@ async def all_keys_of_a_lease_go_in_one_change(stage: Stage) -> None:
 
 @case()
 async def an_item_tells_its_lease(stage: Stage) -> None:
-    """A key carries the lease that it was written with, in scans; it can change to another, or to none."""
+    """In scans, a key carries the lease that it was written with. It can change to another lease, or to none."""
     one, two = await _long(stage), await _long(stage)
     revision = await make(stage.store, "a", lease=one.id)
     for lease in (two.id, None, one.id):
@@ -88,7 +88,7 @@ async def an_item_tells_its_lease(stage: Stage) -> None:
 
 @case()
 async def a_key_rewritten_without_its_lease_stays(stage: Stage) -> None:
-    """A put without a lease takes the key out of the lease that it had."""
+    """A put without a lease removes the key from its old lease."""
     lease = await _long(stage)
     revision = await make(stage.store, "a", "b", lease=lease.id)
     await rewrite(stage.store, "a", revision, b"kept")
@@ -98,7 +98,7 @@ async def a_key_rewritten_without_its_lease_stays(stage: Stage) -> None:
 
 @case()
 async def one_request_renews_many_leases(stage: Stage) -> None:
-    """`renew` takes many leases and returns those that live; one that has ended is not among them."""
+    """`renew` takes many leases and returns the live ones; a lease that has ended is not among them."""
     leases = [await _long(stage) for _ in range(20)]
     same(frozenset(), await stage.store.renew([]), "what a renewal of nothing returns")
     await stage.store.revoke(leases[7].id)
@@ -111,7 +111,7 @@ async def one_request_renews_many_leases(stage: Stage) -> None:
 
 @case()
 async def renewals_change_no_revision(stage: Stage) -> None:
-    """Granting and renewing leases gives the store no other revision, so that no watch wakes for them."""
+    """Granting and renewing leases makes no new revision, so no watch wakes for them."""
     before = await make(stage.store, "a")
     lease = await _long(stage)
     for _ in range(5):
@@ -121,7 +121,7 @@ async def renewals_change_no_revision(stage: Stage) -> None:
 
 @case()
 async def a_lease_that_has_ended_cannot_be_renewed(stage: Stage) -> None:
-    """A renewal that comes too late brings nothing back: neither the lease nor its keys."""
+    """A renewal that comes too late restores neither the lease nor its keys."""
     lease = await stage.store.grant(ttl_seconds=stage.ttl_seconds)
     made = await make(stage.store, "member", lease=lease.id)
     tape = await stage.watch(after=made)
@@ -132,7 +132,7 @@ async def a_lease_that_has_ended_cannot_be_renewed(stage: Stage) -> None:
 
 @case()
 async def a_put_with_a_dead_lease_writes_nothing(stage: Stage) -> None:
-    """A put with a lease that has ended, or never was, raises `LeaseLost`, and nothing of its commit happens."""
+    """A put with a lease that has ended, or never existed, raises `LeaseLost`, and nothing of its commit happens."""
     live, dead = await _long(stage), await _long(stage)
     await stage.store.revoke(dead.id)
     for lease in (dead.id, dead.id + 1_000_003):
@@ -149,7 +149,7 @@ async def a_put_with_a_dead_lease_writes_nothing(stage: Stage) -> None:
 
 @case()
 async def a_revoked_lease_takes_its_keys_at_once(stage: Stage) -> None:
-    """`revoke` deletes the keys of a lease in one change; afterwards they are absent, and the lease is not alive."""
+    """`revoke` deletes the keys of a lease in one change. Then the keys are absent, and the lease is not alive."""
     lease = await _long(stage)
     made = await make(stage.store, "a", "b", lease=lease.id)
     await stage.store.revoke(lease.id)
@@ -163,7 +163,7 @@ async def a_revoked_lease_takes_its_keys_at_once(stage: Stage) -> None:
 
 @case()
 async def revoking_twice_is_no_error(stage: Stage) -> None:
-    """To revoke a lease that has ended, or that never was, changes nothing."""
+    """To revoke a lease that has ended, or that never existed, changes nothing."""
     lease = await _long(stage)
     await stage.store.revoke(lease.id)
     before = (await stage.store.scan("")).revision
@@ -174,7 +174,7 @@ async def revoking_twice_is_no_error(stage: Stage) -> None:
 
 @case()
 async def a_compare_sees_the_end_of_a_lease(stage: Stage) -> None:
-    """A key that went with its lease is absent to compares, and its last revision no longer holds."""
+    """A key deleted with its lease is absent to compares, and its last revision no longer holds."""
     lease = await _long(stage)
     made = await make(stage.store, "seat", lease=lease.id)
     await stage.store.revoke(lease.id)
@@ -187,7 +187,7 @@ async def a_compare_sees_the_end_of_a_lease(stage: Stage) -> None:
 
 @case()
 async def ids_of_leases_are_not_used_again(stage: Stage) -> None:
-    """No lease gets the id of one that was granted before, also when that has ended."""
+    """No lease gets the id of an earlier lease, also when that one has ended."""
     seen: list[int] = []
     handles = [stage.store, await stage.connect()]
     for turn in range(10):
@@ -200,7 +200,7 @@ async def ids_of_leases_are_not_used_again(stage: Stage) -> None:
 
 @case()
 async def a_time_to_live_that_cannot_be_kept_is_refused(stage: Stage) -> None:
-    """A time to live of 0, below 0, below or above what the store keeps, or that is no number is invalid."""
+    """A time to live is invalid if it is 0, below 0, outside the limits of the store, or no number."""
     able = stage.able
     too_short, too_long = able.min_ttl_seconds * 0.99, able.max_ttl_seconds * 1.01
     for ttl_seconds in (0, -1, too_short, too_long, 1e18, float("nan"), float("inf"), True, "2"):
@@ -215,7 +215,7 @@ async def a_time_to_live_that_cannot_be_kept_is_refused(stage: Stage) -> None:
 
 @case("durable")
 async def a_crash_ends_no_lease_early(stage: Stage) -> None:
-    """A lease that the store had granted before kill -9 lives on after it: it can be renewed and has its keys."""
+    """A lease granted before kill -9 of the store lives on after it: it can be renewed and has its keys."""
     lease = await _long(stage)
     await make(stage.store, "member", lease=lease.id)
     await stage.crash()
@@ -227,7 +227,7 @@ async def a_crash_ends_no_lease_early(stage: Stage) -> None:
 
 @case()
 async def the_lease_of_a_killed_process_ends(stage: Stage) -> None:
-    """When the holder of a lease is killed, the lease ends in time, and everyone who watches sees its key go."""
+    """When the holder of a lease is killed, the lease ends in time, and every watch sees its key go."""
     tape = await stage.watch(after=(await stage.store.scan("")).revision)
     member = await stage.member("hold", f"{stage.ttl_seconds}")
     await member.works(3)

@@ -1,4 +1,4 @@
-"""Limits: what no store takes is refused before anything happens, and named; what it takes comes back as it was."""
+"""Limits: a store refuses invalid input before anything happens, and names it; valid input comes back unchanged."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _NO_KEYS = ("", "a\0b", "\ud800", "k" * (_MOST_KEY_BYTES + 1), "ä" * (_MOST_KEY
 async def _invalid(
     stage: Stage, named: str, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
 ) -> None:
-    """Fail unless a commit is refused as invalid, in words that name the limit."""
+    """Fail unless a commit is refused as invalid, with a message that names the limit."""
     try:
         outcome = await stage.store.commit(when=when, puts=puts, deletes=deletes)
     except InvalidInput as error:
@@ -49,7 +49,7 @@ async def a_key_twice_in_a_commit_is_refused(stage: Stage) -> None:
 
 @case()
 async def a_write_without_a_compare_is_refused(stage: Stage) -> None:
-    """No key is written that was not compared, none is deleted that was compared as absent, and no commit is empty."""
+    """Every written key is compared, no deleted key is compared as absent, and no commit is empty."""
     first = await make(stage.store, "a")
     await _invalid(stage, "compared", [], [Put(key="b", value=b"")])
     await _invalid(stage, "compared", [Unchanged(key="a", revision=first)], [Put(key="b", value=b"")])
@@ -60,7 +60,7 @@ async def a_write_without_a_compare_is_refused(stage: Stage) -> None:
 
 @case()
 async def a_revision_that_cannot_be_is_refused(stage: Stage) -> None:
-    """A compare with a revision of 0, below, beyond 63 bits, or that is no integer is invalid."""
+    """A compare is invalid if its revision is 0, below 0, beyond 63 bits, or no integer."""
     for revision in (0, -1, 2**63, True, 1.0):
         wrong = Unchanged(key="a", revision=revision)  # type: ignore[arg-type]
         await _invalid(stage, "revision", [wrong], [Put(key="a", value=b"")])
@@ -68,7 +68,7 @@ async def a_revision_that_cannot_be_is_refused(stage: Stage) -> None:
 
 @case()
 async def the_largest_value_is_kept_and_a_larger_one_refused(stage: Stage) -> None:
-    """A value of `max_value_bytes` is kept as it is; one byte more is invalid, and the message names the limit."""
+    """A value of `max_value_bytes` is kept unchanged. One byte more is invalid, and the message names the limit."""
     most = min(stage.able.max_value_bytes, stage.able.max_commit_bytes - 4_096)
     value = bytes(range(256)) * (most // 256) + bytes(most % 256)
     await make(stage.store, "large", value=value)
@@ -80,7 +80,7 @@ async def the_largest_value_is_kept_and_a_larger_one_refused(stage: Stage) -> No
 
 @case()
 async def a_commit_of_too_many_operations_is_refused_and_never_split(stage: Stage) -> None:
-    """A commit of `max_operations` has one revision; one operation more is invalid, and nothing of it happens."""
+    """A commit of `max_operations` has one revision. One operation more is invalid, and nothing of it happens."""
     names = [f"{number:05}" for number in range(stage.able.max_operations + 1)]
     absent, puts = [Absent(key=name) for name in names], [Put(key=name, value=b"") for name in names]
     await _invalid(stage, "max_operations", absent, puts)
@@ -106,7 +106,7 @@ async def a_commit_of_too_many_bytes_is_refused_and_never_split(stage: Stage) ->
 
 @case()
 async def keys_and_values_come_back_as_they_were(stage: Stage) -> None:
-    """Every text without NUL and surrogates is a key, of up to 1024 bytes, and any bytes are a value, also none."""
+    """Every text of up to 1024 bytes without NUL and surrogates is a key. Any bytes are a value, also empty bytes."""
     values = (b"", b"\0", bytes(range(256)), b"\xff\xfe", b"'; --", b"\r\n$-1\r\n")
     texts = (
         " ",

@@ -1,4 +1,4 @@
-"""Lives: a store that was killed is the same store; one that was restored from a copy is another, and says so."""
+"""Lives: a store that was killed is the same store; a store that was restored from a copy is another, and says so."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,12 +11,12 @@ from apportion.sim.conformance.steps import make
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, Unknown, administration
 
 _BUSY_KEYS = 25
-_KEPT = 50  # a copy of an all but empty store may not be told apart
-_PAUSE_SECONDS = 0.005  # of a writer; a commit of an embedded store may not pause by itself
+_KEPT = 50  # the copy of an almost empty store may look like the store
+_PAUSE_SECONDS = 0.005  # of a writer; a commit of an embedded store may never pause by itself
 
 
 async def _went_back(stage: Stage, ask: Callable[[], Awaitable[object]], what: str) -> None:
-    """Fail unless a handle says that the store went back; it may first find its connections gone."""
+    """Fail unless a handle reports that the store went back; it may first find its connections gone."""
     for _ in range(10):
         try:
             answer = await stage.available(ask)
@@ -27,7 +27,7 @@ async def _went_back(stage: Stage, ask: Callable[[], Awaitable[object]], what: s
 
 
 async def _back(stage: Stage, *handles: CoordinationStore) -> int:
-    """Save, go on, show the handles how far, and restore; return the revision of `kept`, which is in the copy."""
+    """Save, go on, show the handles the newer state, restore; return the revision of `kept`, which the copy has."""
     kept = await make(stage.store, "kept")
     await stage.rig.save()
     for number in range(5):
@@ -53,7 +53,7 @@ async def a_handle_sees_that_an_old_copy_was_restored(stage: Stage) -> None:
 
 @case()
 async def no_lease_is_given_again_after_a_restore(stage: Stage) -> None:
-    """An id granted after the copy was made is not granted after its restore, and its holder ends no other's lease."""
+    """An id granted after the copy is not granted again after the restore, and its holder ends no other's lease."""
     await make(stage.store, "kept")
     await stage.rig.save()
     ttl_seconds = min(60.0, stage.able.max_ttl_seconds)
@@ -61,7 +61,7 @@ async def no_lease_is_given_again_after_a_restore(stage: Stage) -> None:
     for number in range(5):
         await make(stage.store, f"lost/{number}")
     await stage.rig.restore()
-    await stage.available(lambda: stage.store.scan(""))  # for another purpose; the holder has not heard of the restore
+    await stage.available(lambda: stage.store.scan(""))  # for another purpose; the holder does not know of the restore
     given = [(await stage.store.grant(ttl_seconds=ttl_seconds)).id for _ in range(3)]
     same(set(), {*lost} & {*given}, "the ids granted twice")
     for lease in lost:
@@ -71,7 +71,7 @@ async def no_lease_is_given_again_after_a_restore(stage: Stage) -> None:
 
 @case()
 async def a_scan_accepts_a_store_that_was_restored(stage: Stage) -> None:
-    """After `StoreWentBack` a scan shows what is there now, and from then on the handle works again."""
+    """After `StoreWentBack` a scan shows the present state, and from then on the handle works again."""
     await _back(stage, stage.store)
     put = [Put(key="new", value=b"")]
     await _went_back(stage, lambda: stage.store.commit(when=[Absent(key="new")], puts=put), "a commit")
@@ -100,7 +100,7 @@ async def a_watch_sees_that_an_old_copy_was_restored(stage: Stage) -> None:
 
 @case("durable")
 async def a_restore_that_is_told_begins_a_new_incarnation(stage: Stage) -> None:
-    """Once an operator has said that the store was restored, its incarnation is a greater one, and old handles stop."""
+    """After an operator has reported the restore, the incarnation is greater, and old handles stop."""
     before = (await stage.store.scan("")).incarnation
     await _back(stage, stage.store)
     was, now = await administration(stage.rig.url(stage.namespace)).restored()
@@ -114,7 +114,7 @@ async def a_restore_that_is_told_begins_a_new_incarnation(stage: Stage) -> None:
 
 
 async def _restored_in_place(stage: Stage) -> list[tuple[int, int]]:
-    """Give tokens, and put an older copy in place that is taken for the store itself; return those that it lacks."""
+    """Give tokens, and put an older copy in place that passes for the store itself; return the tokens that it lacks."""
     await make(stage.store, "kept")
     incarnation = (await stage.store.scan("")).incarnation
     for number in range(_KEPT):
@@ -132,7 +132,7 @@ async def _tokens(store: CoordinationStore) -> list[tuple[int, int]]:
 
 @case("durable", "fencing", "restore_seen")
 async def a_copy_that_keeps_the_identity_of_its_store_is_seen_without_a_word(stage: Stage) -> None:
-    """A process that comes after the restore of such a copy is given no token that was given before."""
+    """A process that comes after the restore of such a copy gets no token that was given before."""
     given = await _restored_in_place(stage)
     fresh = await stage.connect()
     again = await stage.available(lambda: _tokens(fresh))
@@ -143,7 +143,7 @@ async def a_copy_that_keeps_the_identity_of_its_store_is_seen_without_a_word(sta
 
 @case("durable", "fencing")
 async def a_copy_that_keeps_the_identity_of_its_store_gives_no_token_twice_once_it_is_told(stage: Stage) -> None:
-    """After `apportion store restored`, each process is given later tokens, and a handle that saw more says so."""
+    """After `apportion store restored`, each process gets later tokens; a handle that saw more raises StoreWentBack."""
     given = await _restored_in_place(stage)
     await administration(stage.rig.url(stage.namespace)).restored()
     fresh = await stage.connect()
@@ -155,7 +155,7 @@ async def a_copy_that_keeps_the_identity_of_its_store_gives_no_token_twice_once_
 
 @case("durable")
 async def a_crash_begins_no_new_incarnation(stage: Stage) -> None:
-    """A store that was killed and started again is the same: old handles go on, new ones see the same incarnation."""
+    """A store that was killed and started again is the same. Old handles go on; new ones see the same incarnation."""
     before = await stage.store.scan("")
     made = await make(stage.store, "a")
     await stage.crash()
@@ -169,7 +169,7 @@ async def a_crash_begins_no_new_incarnation(stage: Stage) -> None:
 
 @case("durable")
 async def a_crash_loses_nothing_that_was_acknowledged(stage: Stage) -> None:
-    """What was acknowledged before kill -9 is there after it, and what was said to have failed is not."""
+    """Acknowledged commits from before kill -9 are there after it, and commits reported as failed are not."""
     handles = [stage.store, *[await stage.connect() for _ in range(3)]]
     kept: set[str] = set()
     failed: set[str] = set()
@@ -201,7 +201,7 @@ async def a_crash_loses_nothing_that_was_acknowledged(stage: Stage) -> None:
 
 @case("durable", "fencing")
 async def a_crash_lets_no_revision_be_given_twice(stage: Stage) -> None:
-    """Every revision that is given after kill -9 is greater than all that were given before it."""
+    """Every revision given after kill -9 is greater than all revisions given before it."""
     last = 0
     for crash in range(2):
         for number in range(5):

@@ -12,7 +12,7 @@ from apportion.stores import CoordinationStore, Put, Unchanged
 
 @case()
 async def a_scan_shows_one_revision(stage: Stage) -> None:
-    """While commits write pairs of keys, no scan of another handle shows halves of two of them."""
+    """While commits write pairs of keys, no scan of another handle mixes two of the commits."""
     writer = await stage.connect()
     names = ["left", *(f"m{number:02}" for number in range(20)), "right"]
     revision = await make(writer, *names, value=b"0")
@@ -37,7 +37,7 @@ async def a_scan_shows_one_revision(stage: Stage) -> None:
 
 @case("linearizable")
 async def a_scan_sees_what_was_acknowledged_before_it_began(stage: Stage) -> None:
-    """A commit that one handle was told of is seen by every scan of another handle that begins after."""
+    """After one handle was told of a commit, every scan that another handle begins sees the commit."""
     other = await stage.connect()
     for number in range(25):
         writer, reader = (stage.store, other) if number % 2 else (other, stage.store)
@@ -58,7 +58,7 @@ async def a_scan_is_sorted_by_the_bytes_of_keys(stage: Stage) -> None:
 
 @case()
 async def a_prefix_ends_where_it_ends(stage: Stage) -> None:
-    """A scan holds all keys that start with the prefix and no other; no sign has a meaning of its own."""
+    """A scan holds all keys that start with the prefix and no others; no character has a special meaning."""
     names = ["a", "a/", "a/b", "a0", "a\U0010ffff", "a\U0010ffffz", "b", "a%", "a_", "a*", "a\\", "a[b]", "A/b", "ab"]
     for name in names:
         await make(stage.store, name)
@@ -78,7 +78,7 @@ async def a_scan_of_thousands_of_items_is_whole(stage: Stage) -> None:
 
 @case()
 async def a_scan_of_nothing_has_a_revision(stage: Stage) -> None:
-    """Where there is no item, a scan tells the store's revision and incarnation all the same; every handle the same."""
+    """Without items, a scan still tells the store's revision and incarnation, and every handle tells the same."""
     other = await stage.connect()
     revision = await make(other, "there")
     scan = await stage.store.scan("nothing/")

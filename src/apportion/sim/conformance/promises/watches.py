@@ -10,7 +10,7 @@ from apportion.sim.conformance.expect import committed, holds, same
 from apportion.sim.conformance.steps import delete, increment, make, rewrite
 from apportion.stores import Absent, Committed, Compare, CoordinationStore, Event, Put, StoreChange, Unchanged, Unknown
 
-_SOON_SECONDS = 30.0  # a server that was killed has a log to read
+_SOON_SECONDS = 30.0  # a killed server has a log to read
 
 
 def _values(changes: Sequence[StoreChange], key: str) -> list[bytes | None]:
@@ -23,7 +23,7 @@ async def _now(store: CoordinationStore) -> int:
 
 @case()
 async def a_watch_shows_every_commit_of_all_handles_in_order(stage: Stage) -> None:
-    """The revisions that a watch shows are those of the commits, all of them, once, and growing."""
+    """A watch shows exactly the revisions of the commits, each once and in growing order."""
     handles = [stage.store, *[await stage.connect() for _ in range(3)]]
     tape = await stage.watch(after=await _now(stage.store))
     revisions: list[int] = []
@@ -60,7 +60,7 @@ async def a_key_that_came_and_went_between_two_looks_is_seen(stage: Stage) -> No
 
 @case()
 async def a_commit_is_seen_whole(stage: Stage) -> None:
-    """All that a commit did is one change: puts and deletes, sorted by key, with values and leases."""
+    """A commit is one change with all its puts and deletes, sorted by key, with values and leases."""
     first = await make(stage.store, "b", "d")
     lease = await stage.store.grant(ttl_seconds=min(60.0, stage.able.max_ttl_seconds))
     tape = await stage.watch(after=first)
@@ -84,7 +84,7 @@ async def a_commit_is_seen_whole(stage: Stage) -> None:
 
 @case()
 async def a_refused_commit_is_not_seen(stage: Stage) -> None:
-    """What was refused is in no watch."""
+    """A refused commit is in no watch."""
     after = await make(stage.store, "a", value=b"1")
     tape = await stage.watch(after=after)
     await stage.store.commit(when=[Absent(key="a"), Absent(key="b")], puts=[Put(key="b", value=b"2")])
@@ -94,7 +94,7 @@ async def a_refused_commit_is_not_seen(stage: Stage) -> None:
 
 @case()
 async def a_watch_shows_its_prefix_alone(stage: Stage) -> None:
-    """Of a commit a watch shows what is under its prefix, and nothing of a commit that has nothing there."""
+    """Of a commit, a watch shows the part under its prefix, and nothing when there is no such part."""
     after = await _now(stage.store)
     tape = await stage.watch("job/", after=after)
     await make(stage.store, "job", "job0", "jo", "Job/1")
@@ -107,7 +107,7 @@ async def a_watch_shows_its_prefix_alone(stage: Stage) -> None:
 
 @case()
 async def a_watch_from_the_past_goes_on_into_the_present(stage: Stage) -> None:
-    """A watch begins right after the revision that it was given, with what has happened since, then what happens."""
+    """A watch begins right after its given revision: first with past changes, then with new ones."""
     first = await make(stage.store, "a", value=b"1")
     second = await rewrite(stage.store, "a", first, b"2")
     third = await delete(stage.store, "a", second)
@@ -121,7 +121,7 @@ async def a_watch_from_the_past_goes_on_into_the_present(stage: Stage) -> None:
 
 @case()
 async def a_scan_and_a_watch_after_it_leave_no_gap(stage: Stage) -> None:
-    """What a scan showed, and the changes after its revision, are together what another scan shows, under writes."""
+    """Under writes, the result of a scan and the changes after its revision add up to the result of a later scan."""
     writer = await stage.connect()
     writing = stage.beside(increment(writer, "counter", 40))
     scan = await stage.store.scan("counter")
@@ -138,7 +138,7 @@ async def a_scan_and_a_watch_after_it_leave_no_gap(stage: Stage) -> None:
 
 @case()
 async def a_slow_consumer_misses_nothing(stage: Stage) -> None:
-    """Whoever takes changes slower than they come gets all of them, in order."""
+    """A consumer that is slower than the changes gets all of them, in order."""
     after = await _now(stage.store)
     async with stage.pulled(after=after) as changes:
         revisions = [await make(stage.store, "first")]
@@ -164,7 +164,7 @@ async def many_watchers_see_the_same(stage: Stage) -> None:
 
 @case()
 async def a_change_is_seen_in_time(stage: Stage) -> None:
-    """A watch that had nothing to show shows a change within `watch_delay_seconds`, give or take a busy machine."""
+    """A quiet watch shows a change within `watch_delay_seconds`, apart from the delays of a busy machine."""
     other = await stage.connect()
     tape = await stage.watch(after=await _now(other), store=other)
     await tape.shows(await make(stage.store, "warm"))
@@ -177,7 +177,7 @@ async def a_change_is_seen_in_time(stage: Stage) -> None:
 
 @case()
 async def a_watch_from_the_future_is_refused(stage: Stage) -> None:
-    """A watch after a revision that the store has not reached would hide changes: `StoreWentBack`."""
+    """A watch after a revision that the store has not reached would hide changes, so it raises `StoreWentBack`."""
     tape = await stage.watch(after=await _now(stage.store) + 1_000_000)
     try:
         await tape.ends()
@@ -200,11 +200,11 @@ async def a_watch_after_no_revision_is_refused(stage: Stage) -> None:
 
 @case("gapless_watch")
 async def a_watch_whose_history_is_gone_says_so(stage: Stage) -> None:
-    """After the history was forgotten a watch from before raises `Compacted`; one from a new scan goes on."""
+    """After the history was forgotten, a watch from before raises `Compacted`; one from a new scan goes on."""
     first = await make(stage.store, "a", value=b"1")
     await rewrite(stage.store, "a", first, b"2")
     await stage.rig.compact()
-    await make(stage.store, "b")  # some engines forget what is older than the last change only
+    await make(stage.store, "b")  # some engines forget only history before the last change
     old = await stage.watch(after=first)
     try:
         await old.ends()
@@ -218,7 +218,7 @@ async def a_watch_whose_history_is_gone_says_so(stage: Stage) -> None:
 
 @case("gapless_watch")
 async def a_watch_that_slept_through_a_compaction_shows_no_gap(stage: Stage) -> None:
-    """A consumer that was busy while history was forgotten gets all changes, or `Compacted`; never some of them."""
+    """A consumer that was busy while history was forgotten gets all changes, or `Compacted`; never a part of them."""
     after = await _now(stage.store)
     async with stage.pulled(after=after) as changes:
         revisions = [await make(stage.store, "first")]
@@ -237,7 +237,7 @@ async def a_watch_that_slept_through_a_compaction_shows_no_gap(stage: Stage) -> 
 
 @case("gapless_watch")
 async def a_watch_goes_on_after_a_crash_without_gap(stage: Stage) -> None:
-    """A watch lives through kill -9 of the server: every commit before, around and after it is shown once, in order."""
+    """A watch survives kill -9 of the server: every commit before, around and after it is shown once, in order."""
     tape = await stage.watch("a", after=await _now(stage.store))
     revision = await make(stage.store, "a", value=b"0")
     wanted, unsure = [revision], set()
@@ -257,7 +257,7 @@ async def a_watch_goes_on_after_a_crash_without_gap(stage: Stage) -> None:
 
 
 async def _rewrite_now(stage: Stage, value: bytes) -> Committed | Unknown:
-    """Rewrite the key `a` as it is now; `StoreUnavailable` when that did not happen."""
+    """Rewrite the key `a` in its present state; `StoreUnavailable` when that did not happen."""
     outcome = await stage.store.commit(when=[await stage.unchanged("a")], puts=[Put(key="a", value=value)])
     if isinstance(outcome, Committed | Unknown):
         return outcome
