@@ -14,6 +14,8 @@ from apportion.model import shapes
         (shapes.integer, 2**64 - 1, 2**64 - 1),
         (shapes.integer, -(2**64) + 1, -(2**64) + 1),
         (shapes.text, "", ""),
+        (shapes.names_in, ["a", ""], ("a", "")),
+        (shapes.names_in, [], ()),
     ],
 )
 def test_the_last_value_that_fits_is_taken(read, value, expected):
@@ -33,6 +35,9 @@ def test_the_last_value_that_fits_is_taken(read, value, expected):
         (shapes.integer, 1.0),
         (shapes.text, 1),
         (shapes.text, None),
+        (shapes.names_in, [1]),
+        (shapes.names_in, ["a", 1]),
+        (shapes.names_in, "a"),
     ],
 )
 def test_the_first_that_does_not_is_refused(read, value):
