@@ -1,4 +1,4 @@
-"""Effects: a member that loses a partition says in its log whether the target or the end of its session is the cause."""
+"""Effects: the log of a member that loses a partition names the cause: the target, or the end of its session."""
 
 import logging
 

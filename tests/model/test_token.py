@@ -70,7 +70,9 @@ def test_a_position_comes_back_from_its_text(position):
     assert position == position_of_text(position_text(position))
 
 
-@pytest.mark.parametrize("text", ["b6G", "0x", "00FF", "b" + "61" * (MAX_POSITION_BYTES + 1)], ids=lambda text: text[:8])
+@pytest.mark.parametrize(
+    "text", ["b6G", "0x", "00FF", "b" + "61" * (MAX_POSITION_BYTES + 1)], ids=lambda text: text[:8]
+)
 def test_a_text_that_no_position_is_written_as_is_refused(text):
     with pytest.raises(BadRange, match="position is"):
         position_of_text(text)
