@@ -18,6 +18,7 @@ from apportion.groups.records import (
     Target,
     encoded,
     encoded_target,
+    led_by,
 )
 from apportion.groups.settled import is_at_rest, knows_all
 from apportion.groups.view import View
@@ -165,6 +166,26 @@ def test_a_static_member_keeps_its_partitions_for_its_grace_on_the_controllers_c
     assert ([], 160.0) == (stage.write(now=100.0), stage.controller.wakes_at())
     assert [] == stage.write(now=159.9)
     assert ("a",) * 6 == stage.write(now=160.0)[-1].owners
+
+
+def test_a_grace_begins_anew_for_a_member_that_came_back_while_another_was_the_controller():
+    stage = Stage("a", "b", grace_seconds=60.0)
+    for member in "ab":
+        stage.put(KEYS.static(member), stage.items[KEYS.member(member)].value)
+    stage.lead()
+    stage.write()
+    there = stage.items[KEYS.member("b")].value
+    stage.drop(KEYS.member("b"))
+    assert [] == stage.write(now=10.0)
+    stage.put(KEYS.member("b"), there, lease=2)
+    stage.put(KEYS.controller, led_by("b", stage.revision).encode(), lease=2)
+    assert None is stage.controller.look(20.0)
+    stage.drop(KEYS.member("b"))
+    stage.drop(KEYS.controller)
+    write = stage.controller.look(100.0)
+    stage.put(write.put.key, write.put.value, lease=write.put.lease)
+    stage.controller.answered(True, 100.0)
+    assert ([], 160.0) == (stage.write(now=100.0), stage.controller.wakes_at())
 
 
 def test_a_throttle_moves_in_steps_that_end_at_the_same_target():

@@ -221,6 +221,25 @@ def test_a_task_that_nobody_awaits_ends_the_session_when_it_raises_and_the_membe
     assert "ZeroDivisionError: planted" in caplog.text
 
 
+def test_the_controller_is_asked_when_it_wants_to_be_though_nothing_has_changed(monkeypatch):
+    looks = []
+
+    async def story(store, driver, running):
+        def look(now):
+            looks.append((now, driver.controller.wakes_at()))
+            patched.setattr(driver.controller, "wakes_at", lambda: now + 0.01)
+
+        await until_serving(driver)
+        with monkeypatch.context() as patched:
+            patched.setattr(driver.controller, "look", look)
+            driver._hear(None)
+            while len(looks) < 4:
+                await driver.turn()
+
+    plays(story, ttl_seconds=60.0)
+    assert all(wanted <= now for now, wanted in looks[1:4])
+
+
 def test_a_life_ends_after_all_that_it_began_and_owns_nothing_meanwhile():
     told = []
 
@@ -232,7 +251,7 @@ def test_a_life_ends_after_all_that_it_began_and_owns_nothing_meanwhile():
             await asyncio.sleep(0)
             told.append(driver.holdings.get(0) is None)
             await asyncio.sleep(0.02)
-            told.append(driver.statistics.sessions)
+            told.append((driver.statistics.sessions, driver.member.me.session > 0))
 
     async def story(store, driver, running):
         await until_serving(driver)
@@ -243,7 +262,7 @@ def test_a_life_ends_after_all_that_it_began_and_owns_nothing_meanwhile():
             await driver.turn()
 
     plays(story)
-    assert [False, True, 1] == told
+    assert [False, True, (1, True)] == told
 
 
 def test_a_member_names_its_former_sessions_in_the_life_of_the_store_that_they_were_of():

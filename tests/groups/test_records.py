@@ -16,6 +16,7 @@ from apportion.groups.records import (
     MemberRecord,
     OwnershipRecord,
     Target,
+    checked_controller,
     checked_group,
     checked_id,
     checked_partitions,
@@ -23,6 +24,7 @@ from apportion.groups.records import (
     decoded_target,
     encoded,
     encoded_target,
+    led_by,
     partition_of,
 )
 
@@ -41,6 +43,22 @@ def test_members_are_read_back(nonce, weight, zone, labels, left):
     weight = round(weight, 6)
     record = MemberRecord(nonce=nonce, weight=weight, zone=tuple(zone), labels=labels, left_session=left)
     assert record == decoded(MemberRecord, encoded(record))
+
+
+@given(NAMES, st.integers(0, 10**18 - 1))
+def test_a_controller_is_read_back(member_id, session):
+    assert led_by(member_id, session) == checked_controller(led_by(member_id, session).encode())
+
+
+@pytest.mark.parametrize("session", ["", "-1", "1.0", "\u0663", "9" * 19, "9" * 5_000])
+def test_a_controller_of_a_session_that_no_store_can_give_is_refused(session):
+    with pytest.raises(BadSnapshot, match=r"controller is .*, expected an id and a session"):
+        checked_controller(f"a {session}".encode())
+
+
+def test_a_controller_of_a_wrong_id_is_shown_as_it_was_written():
+    with pytest.raises(BadSnapshot, match="id of the controller is 'record/record', expected an id without /"):
+        checked_controller(b"record/record 5")
 
 
 @given(st.none() | NAMES, st.integers(0, MOST), st.integers(0, MOST), st.lists(st.integers(0, MOST), max_size=9))
