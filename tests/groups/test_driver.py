@@ -71,9 +71,10 @@ class Troubled:
 
     def __init__(self, shared):
         self._inner, self.shared, self.commits, self.errors = handle(shared), shared, [], 0
-        self.publishes, self.denied, self.away = [], False, 0
+        self.publishes, self.denied, self.away, self.scans = [], False, 0, 0
 
     async def scan(self, prefix):
+        self.scans += 1
         self._check()
         return await self._inner.scan(prefix)
 

@@ -82,7 +82,8 @@ class Agreement:
             _check_same(self._group, self._record, there)
         view = View(self._keys)
         view.load(await self._store.scan(self._keys.live), 0.0)
-        partitions = partitions_of(None if there is None else there.partitions, view)
+        said, ours = None if there is None else there.partitions, self._record.partitions
+        partitions = partitions_of(said, view, remembered=ours if self._was_reached else None)
         if partitions is None:
             return
         there = replace(self._record if there is None else there, partitions=partitions)
