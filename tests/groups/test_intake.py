@@ -1,6 +1,6 @@
 """Intake: a record that cannot be right is set aside, and costs nothing but itself."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -135,6 +135,13 @@ def test_in_the_place_of_a_damaged_target_the_one_before_stays(value):
     assert not is_at_rest(shelf.view)
     shelf.drop(KEYS.target)
     assert (Absent(key=KEYS.target), GOOD_TARGET) == (shelf.view.as_seen(KEYS.target), shelf.view.target)
+
+
+@pytest.mark.parametrize(("mode", "is_damaged"), [("cooperative", True), ("eager", False), (None, False)])
+def test_a_paused_target_is_damage_in_a_group_that_never_pauses(mode, is_damaged):
+    view, paused = View(KEYS, 3, mode=mode), encoded_target(replace(GOOD_TARGET, is_paused=True))
+    view.load(Scan(items=(Item(key=KEYS.target, value=paused, revision=9),), revision=9, incarnation=1), 0.0)
+    assert is_damaged == (KEYS.target in view.damaged)
 
 
 @pytest.mark.parametrize("value", CONTROLLER.values(), ids=CONTROLLER)
