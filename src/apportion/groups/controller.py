@@ -241,9 +241,9 @@ class Controller:
 
 def _next_generation(view: View) -> int:
     """Return a generation above all before it, also those that cannot be read: none is above its revision."""
-    if view.target is None or view.keys.target in view.damaged:
+    if view.keys.target in view.damaged:
         return max(view.revision, view.target_revision) + 1
-    return view.target.generation + 1
+    return 1 if view.target is None else view.target.generation + 1
 
 
 def _is_given(target: Target | None, nodes: Iterable[Node]) -> bool:
