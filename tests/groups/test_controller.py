@@ -318,3 +318,15 @@ def test_a_group_that_starts_gives_all_to_those_that_are_there():
     stage.lead()
     [target] = stage.write()
     assert ({"a": 3, "b": 3}, True) == (Counter(target.owners), bool(target.digest))
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_target_that_is_written_anew_has_a_generation_above_all_that_nobody_can_read(is_gone):
+    stage = Stage("a")
+    stage.lead()
+    stage.write()
+    stage.revision += 7  # targets of another controller, whose last was written over
+    stage.put(KEYS.target, b"?")
+    if is_gone:
+        stage.drop(KEYS.target)
+    assert [stage.revision + 1] == [each.generation for each in stage.write()]

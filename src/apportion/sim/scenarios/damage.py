@@ -3,8 +3,8 @@
 A damaged record costs itself alone. An operator mends what is left of it once nothing fails any more, as `apportion
 group repair` does: a partition belongs to nobody, under an epoch that was never given.
 Held are the promises that no damage excuses: no token comes twice, no process is ended, and all comes to rest.
-Refuses: the promise that nobody overlaps. A member whose record is written over is no member from that moment, and it
-goes on until it has seen that; guards protect from its work meanwhile.
+Refuses: the promise that nobody overlaps. A member whose record is written over without its lease is no member from
+that moment, and it goes on until it has seen that; guards protect from its work meanwhile.
 """
 
 import asyncio
