@@ -38,6 +38,8 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/mypy tests/typing/api.py
 	$(BIN)/mypy bench
 	$(BIN)/mypy models
+	$(BIN)/mypy generate
+	$(BIN)/python -m generate --check
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
 	@native/lint
 	$(BIN)/pytest -q -n auto -m 'not live and not slow and not soak'

@@ -8,7 +8,7 @@ from apportion.groups.handover import TRANSITIONS, Act, HandOverEvent, Phase
 def diagram(transitions: Mapping[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]] = TRANSITIONS) -> str:
     """Return the state diagram: an arrow for each row, that says what became known, and what is done.
 
-    >>> print(diagram({(Phase.IDLE, Event.WANTED_FREE): (Act.CLAIM, Phase.ASKING)}))
+    >>> print(diagram({(Phase.IDLE, HandOverEvent.WANTED_FREE): (Act.CLAIM, Phase.ASKING)}))
     stateDiagram-v2
         [*] --> IDLE
         IDLE --> ASKING: WANTED_FREE / CLAIM

@@ -15,14 +15,13 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 MOST_METHODS = 20
 MORE_METHODS = {"Driver": 29, "Follower": 24, "SqliteFile": 30, "Stage": 21, "StoreSession": 23}
 MOST_FILES_IN_A_FOLDER = 24
-MORE_FILES = {"groups": 33}
+MORE_FILES = {"groups": 34}
 NOUNS_IN_ING = {"opening", "parsing", "ring", "standing"}
 MOST_CHAINS = 180
 MOST_WHAT, MOST_WHO = 13.6, 5.1
 MOST_LONG_SENTENCES = 7
 WORDS_OF_A_LONG_SENTENCE = 40
 MOST_LINES_OF_RUST = 350
-MORE_LINES_OF_RUST = {"arrow.rs": 368}
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -94,8 +93,4 @@ def test_sentences_are_short():
 
 def test_files_of_the_native_twin_are_short():
     lines = {path: path.read_text().count("\n") for path in (ROOT / "native" / "src").rglob("*.rs")}
-    assert {} == {
-        path.name: count
-        for path, count in lines.items()
-        if count > MORE_LINES_OF_RUST.get(path.name, MOST_LINES_OF_RUST)
-    }
+    assert {} == {path.name: count for path, count in lines.items() if count > MOST_LINES_OF_RUST}

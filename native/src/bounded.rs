@@ -8,11 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::answers::room;
-use crate::bulk::{BulkKeys, Places, refusal};
+use crate::bulk::{BulkKeys, Places};
 use crate::calls::count;
 use crate::groups::indexes_in;
 use crate::hash::Hasher;
 use crate::key::KeyBytes;
+use crate::refusal::refusal;
 
 const REFERENCE: &str = "apportion.placement.bounded";
 

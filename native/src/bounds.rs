@@ -13,9 +13,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 
-use crate::bulk::{BLOCK, refusal};
+use crate::bulk::BLOCK;
 use crate::key::KeyBytes;
 use crate::locator::Locator;
+use crate::refusal::refusal;
 
 const REFERENCE: &str = "apportion.placement.shapes.range_router";
 const POSITION: &str = "ordered_position";

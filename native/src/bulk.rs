@@ -5,6 +5,7 @@
 //! Refuses: to decide what a container is; `source_of` in the reference says it, but for plain lists and tuples.
 
 mod arrow;
+mod arrow_abi;
 mod block;
 mod buffers;
 mod chunk;
@@ -14,7 +15,6 @@ mod listed;
 mod places;
 mod shares;
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -75,17 +75,5 @@ impl<'py> BulkKeys<'py> {
             BulkKeys::Listed(listed) => listed.each_block(py, locator, threads, &sink),
             BulkKeys::Flat(flat) => flat.each_block(py, locator, threads, &sink),
         }
-    }
-}
-
-/// The error that a function of the reference raises when it is called with these values.
-pub fn refusal<'py, A>(py: Python<'py>, module: &str, function: &str, values: A) -> PyErr
-where
-    A: pyo3::call::PyCallArgs<'py>,
-{
-    let raised = || py.import(module)?.getattr(function)?.call1(values);
-    match raised() {
-        Err(error) => error,
-        Ok(_) => PyRuntimeError::new_err(format!("{module}.{function} accepts what the native twin refuses")),
     }
 }

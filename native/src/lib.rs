@@ -25,6 +25,7 @@ mod locator;
 mod murmur3;
 mod range_router;
 mod ranking;
+mod refusal;
 mod ring;
 mod router;
 mod saved;

@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 
-use crate::bulk::refusal;
 use crate::hash::Hasher;
 use crate::key::KeyBytes;
+use crate::refusal::refusal;
 
 /// Keys to positions: of a circle, or among boundaries.
 pub trait Locator: Sync {

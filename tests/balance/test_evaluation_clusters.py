@@ -70,6 +70,42 @@ def test_a_seed_makes_the_same_cluster_for_ever():
     ]
 
 
+@pytest.mark.parametrize(
+    ("place", "name", "digest"),
+    [
+        (0, "20-nodes-1", "41c448a90067bacb"),
+        (1, "30-nodes-1", "0bcf4af195b52bf8"),
+        (2, "40-nodes-1", "606db3ecaa293db4"),
+        (3, "50-nodes-1", "0f84775468829d6a"),
+        (4, "60-nodes-lopsided-1", "4ea4477822fdb253"),
+        (5, "80-nodes-weighted-1", "df93456b7e362d58"),
+        (6, "120-nodes-1", "e9978f211a3f7993"),
+        (7, "200-nodes-1", "37633e72bfd19d06"),
+    ],
+)
+def test_a_seed_makes_the_same_nodes_of_every_shape_for_ever(place, name, digest):
+    made = production_like(SHAPES[place], seed=1)
+    assert (name, digest) == (made.name, made.topology.epoch.digest[:16])
+
+
+def test_one_node_in_three_of_a_lopsided_cluster_is_in_a_zone_that_is_drawn():
+    (shape,) = (shape for shape in SHAPES if shape.is_lopsided)
+    away = sum(
+        node.zone != (f"zone-{place % shape.zones}",)
+        for seed in range(40)
+        for place, node in enumerate(production_like(shape, seed=seed).topology)
+    )
+    drawn_ratio = away / (40 * shape.nodes) * shape.zones / (shape.zones - 1)  # some are drawn where they were
+    assert 1 / 3 == pytest.approx(drawn_ratio, abs=0.04)
+
+
+@pytest.mark.parametrize(("drawn", "partitions"), [(lambda limit: 0, 8), (lambda limit: limit - 1, 1024)])
+def test_the_least_draw_makes_eight_partitions_and_the_highest_1024(drawn, partitions, monkeypatch):
+    monkeypatch.setattr(Draws, "below", lambda self, limit: drawn(limit))
+    made = production_like(SHAPES[0], seed=1)
+    assert {partitions} == {resource.partitions for resource in made.resources.values()}
+
+
 def test_draws_are_even_and_never_reach_their_limit():
     draws = Draws(7, "test")
     counts = Counter(draws.below(3) for _ in range(3000))

@@ -34,6 +34,12 @@ def test_added_nodes_fill_up_the_zones_that_have_fewest(percent, nodes):
     assert max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.parametrize(("nodes", "added"), [(1, 1), (149, 1), (150, 2), (249, 2), (250, 3)])
+def test_a_part_of_the_nodes_is_rounded_to_the_nearest_and_is_one_at_the_least(nodes, added):
+    before, after = make_scenario("add-1%", Topology(map("n{:03}".format, range(nodes))), seed=1).states
+    assert added == len(after.topology) - len(before.topology)
+
+
 def test_an_added_node_has_the_weight_that_most_have_and_a_free_name():
     nodes = [Node("added-000", weight=3), Node("a", weight=3), Node("b"), Node("c", weight=0), Node("d", weight=0)]
     after = make_scenario("add-1%", Topology(nodes), seed=1).states[1].topology

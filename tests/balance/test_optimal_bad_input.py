@@ -72,6 +72,14 @@ def test_what_cannot_be_asked_for_is_named_with_what_was_expected_and_what_to_do
     assert raised.value.hint
 
 
+@pytest.mark.parametrize("partitions", [4, list("pqrs")], ids=["a count", "ids"])
+def test_as_many_partitions_as_the_cap_are_assigned_and_one_more_is_refused(partitions, monkeypatch):
+    monkeypatch.setattr(SOLVER, "MAX_PARTITIONS", 4)
+    assert 4 == len(balance.optimal(partitions, 1, ABC).rows)
+    with pytest.raises(InvalidInput, match="partitions is 5, expected"):
+        balance.optimal(5 if partitions == 4 else [*partitions, "t"], 1, ABC)
+
+
 @pytest.mark.parametrize("topology", [Topology(), Topology([Node("a", weight=0), Node("b", weight=0)])])
 def test_no_node_that_may_own_is_refused(topology):
     with pytest.raises(NoNodes, match="an assignment needs a node with a weight above 0 and the topology has none"):

@@ -14,6 +14,7 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
+from apportion.groups.seal import sealed, unsealed
 
 GOOD_OWN = OwnershipRecord(owner="a", session=4, epoch=7)
 GOOD_TARGET = Target(generation=3, digest="d", owners=("a", "b", None))
@@ -24,9 +25,9 @@ def changed(record, **members):
 
 
 def target_of(head=None, packed=None):
-    line, _, rest = encoded_target(GOOD_TARGET).partition(b"\n")
+    line, _, rest = unsealed("target", encoded_target(GOOD_TARGET)).partition(b"\n")
     said = json.dumps(json.loads(line) | (head or {})).encode()
-    return said + b"\n" + (rest if packed is None else packed)
+    return sealed(said + b"\n" + (rest if packed is None else packed))
 
 
 BYTES = {
@@ -62,7 +63,7 @@ TARGET = BYTES | {
     for name, values in {
         "generation": [None, "3", -1, 2**63, 1.5, 2**63 - 1, 10_000],
         "digest": [None, 5, []],
-        "ids": [None, "ab", ["a"], [1, 2], ["a", "b/c"], ["a", ""], {"a": 1}],
+        "ids": [None, "ab", ["a"], [1, 2], ["a", "b/c"], ["a", ""], ["a", "a"], {"a": 1}],
         "paused": [None, 0, "no"],
         "idle": [None, "a", [1], ["/"]],
     }.items()
@@ -74,6 +75,9 @@ TARGET |= {
     "odd": target_of(packed=zlib.compress(bytes(5))), "a bomb": target_of(packed=zlib.compress(bytes(2**25))),
     "more": target_of(packed=zlib.compress(bytes(6)) + b"x"),
     "out of range": target_of(packed=zlib.compress(b"\x09" * 6)),
+    "another owner": encoded_target(GOOD_TARGET).replace(b'["a","b"]', b'["a","q"]'),
+    "paused by hand": encoded_target(GOOD_TARGET).replace(b'"paused":false', b'"paused":true'),
+    "not sealed": unsealed("target", encoded_target(GOOD_TARGET)), "one byte": encoded_target(GOOD_TARGET)[:-1] + b"x",
 }  # fmt: skip
 CONTROLLER = {
     "nothing": b"", "no text": b"\xff 4", "an id alone": b"a", "no number": b"a b", "below 0": b"a -4", "no id": b" 4",

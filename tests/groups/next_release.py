@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 
 from apportion.balance import catalog
 from apportion.groups import controller, driver, handover, membership, records
+from apportion.groups.seal import sealed, unsealed
 from apportion.stores.api import Absent, Put
 
 BALANCER = "dealt"
@@ -36,8 +37,8 @@ def encoded(value):
 
 def encoded_target(target):
     """Return the bytes of a target that says more."""
-    head, line, packed = records.encoded_target(target).partition(b"\n")
-    return json.dumps(json.loads(head) | {"replicas": [[1, 2]]}).encode() + line + packed
+    head, line, packed = unsealed("target", records.encoded_target(target)).partition(b"\n")
+    return sealed(json.dumps(json.loads(head) | {"replicas": [[1, 2]]}).encode() + line + packed)
 
 
 class Controller(controller.Controller):

@@ -18,6 +18,7 @@ from apportion.groups.records import (
     Target,
     encoded,
     encoded_target,
+    led_by,
 )
 from apportion.groups.settled import is_at_rest, knows_all
 from apportion.groups.view import View
@@ -167,6 +168,26 @@ def test_a_static_member_keeps_its_partitions_for_its_grace_on_the_controllers_c
     assert ("a",) * 6 == stage.write(now=160.0)[-1].owners
 
 
+def test_a_grace_begins_anew_for_a_member_that_came_back_while_another_was_the_controller():
+    stage = Stage("a", "b", grace_seconds=60.0)
+    for member in "ab":
+        stage.put(KEYS.static(member), stage.items[KEYS.member(member)].value)
+    stage.lead()
+    stage.write()
+    there = stage.items[KEYS.member("b")].value
+    stage.drop(KEYS.member("b"))
+    assert [] == stage.write(now=10.0)
+    stage.put(KEYS.member("b"), there, lease=2)
+    stage.put(KEYS.controller, led_by("b", stage.revision).encode(), lease=2)
+    assert None is stage.controller.look(20.0)
+    stage.drop(KEYS.member("b"))
+    stage.drop(KEYS.controller)
+    write = stage.controller.look(100.0)
+    stage.put(write.put.key, write.put.value, lease=write.put.lease)
+    stage.controller.answered(True, 100.0)
+    assert ([], 160.0) == (stage.write(now=100.0), stage.controller.wakes_at())
+
+
 def test_a_throttle_moves_in_steps_that_end_at_the_same_target():
     stage = Stage("a", throttle=1)
     stage.lead()
@@ -297,3 +318,15 @@ def test_a_group_that_starts_gives_all_to_those_that_are_there():
     stage.lead()
     [target] = stage.write()
     assert ({"a": 3, "b": 3}, True) == (Counter(target.owners), bool(target.digest))
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_target_that_is_written_anew_has_a_generation_above_all_that_nobody_can_read(is_gone):
+    stage = Stage("a")
+    stage.lead()
+    stage.write()
+    stage.revision += 7  # targets of another controller, whose last was written over
+    stage.put(KEYS.target, b"?")
+    if is_gone:
+        stage.drop(KEYS.target)
+    assert [stage.revision + 1] == [each.generation for each in stage.write()]

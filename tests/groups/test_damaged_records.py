@@ -12,7 +12,7 @@ import pytest
 from apportion import Ring
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.fields import MOST
-from apportion.groups.records import GroupKeys, OwnershipRecord, decoded_target, encoded, encoded_target
+from apportion.groups.records import GroupKeys, OwnershipRecord, Target, decoded_target, encoded, encoded_target
 from apportion.sync import open_group, publish
 from tests.console.grouping import URL, delete, eventually, item_of, members, write
 from tests.console.running import run
@@ -135,6 +135,35 @@ def test_a_target_of_the_last_generation_is_written_anew_once(tmp_path):
         write(tmp_path, KEYS.own(3), b"?")
         eventually(lambda: 3 not in groups["a"].owned)
         assert mended == item_of(tmp_path, KEYS.target).revision
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"ids":["a","b"]', b'"ids":["a","q"]'), (b'"paused":false', b'"paused":true'), (b"{", b" {")]
+)
+def test_a_target_that_still_reads_but_is_not_as_it_was_written_is_written_anew(old, new, tmp_path):
+    with members(tmp_path, "a", "b", partitions=PARTITIONS) as groups:
+        good = item_of(tmp_path, KEYS.target).value
+        assert old in good
+        write(tmp_path, KEYS.target, good.replace(old, new, 1))
+        eventually(lambda: item_of(tmp_path, KEYS.target).value not in (good, good.replace(old, new, 1)))
+        for each in groups.values():
+            each.wait_until_settled()
+        assert decoded_target(good).owners == decoded_target(item_of(tmp_path, KEYS.target).value).owners
+        assert (list(range(PARTITIONS)), {}) == (held(groups), damaged(tmp_path))
+
+
+@pytest.mark.parametrize("target", [b"\xff", encoded_target(Target(generation=1, digest="d", owners=("a",) * 4))])
+def test_repair_finds_the_number_of_partitions_though_group_record_and_target_are_damaged_together(target, tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS, lease_ttl=TTL) as groups:
+        good = item_of(tmp_path, KEYS.record).value
+        write(tmp_path, KEYS.record, good.replace(b'"partitions":8', b'"partitions":6'))
+        write(tmp_path, KEYS.target, target)
+        assert "written anew: 8 partitions, cooperative, optimal" == repaired(tmp_path)[KEYS.record]
+        assert good == item_of(tmp_path, KEYS.record).value
+        write(tmp_path, KEYS.member("a"), b"?")
+        eventually(lambda: groups["a"]._participation.driver.statistics.sessions > 1)
+        eventually(lambda: held(groups) == list(range(PARTITIONS)))
+        assert {} == damaged(tmp_path)
 
 
 @pytest.mark.parametrize("name", [b"own/\xff", b"member/\xe4", b"\xff"])

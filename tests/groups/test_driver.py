@@ -12,7 +12,7 @@ from apportion.groups.opening import Options
 from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, encoded
 from apportion.groups.session import Sessions
 from apportion.runtime.clock import SystemClock
-from apportion.stores import Absent, Committed, Put
+from apportion.stores import Absent, Committed, Put, Unchanged
 from tests.tables.sample import handle, memory
 
 KEYS = GroupKeys(group="g")
@@ -71,9 +71,10 @@ class Troubled:
 
     def __init__(self, shared):
         self._inner, self.shared, self.commits, self.errors = handle(shared), shared, [], 0
-        self.publishes, self.denied, self.away = [], False, 0
+        self.publishes, self.denied, self.away, self.scans = [], False, 0, 0
 
     async def scan(self, prefix):
+        self.scans += 1
         self._check()
         return await self._inner.scan(prefix)
 
@@ -221,6 +222,25 @@ def test_a_task_that_nobody_awaits_ends_the_session_when_it_raises_and_the_membe
     assert "ZeroDivisionError: planted" in caplog.text
 
 
+def test_the_controller_is_asked_when_it_wants_to_be_though_nothing_has_changed(monkeypatch):
+    looks = []
+
+    async def story(store, driver, running):
+        def look(now):
+            looks.append((now, driver.controller.wakes_at()))
+            patched.setattr(driver.controller, "wakes_at", lambda: now + 0.01)
+
+        await until_serving(driver)
+        with monkeypatch.context() as patched:
+            patched.setattr(driver.controller, "look", look)
+            driver._hear(None)
+            while len(looks) < 4:
+                await driver.turn()
+
+    plays(story, ttl_seconds=60.0)
+    assert all(wanted <= now for now, wanted in looks[1:4])
+
+
 def test_a_life_ends_after_all_that_it_began_and_owns_nothing_meanwhile():
     told = []
 
@@ -232,7 +252,7 @@ def test_a_life_ends_after_all_that_it_began_and_owns_nothing_meanwhile():
             await asyncio.sleep(0)
             told.append(driver.holdings.get(0) is None)
             await asyncio.sleep(0.02)
-            told.append(driver.statistics.sessions)
+            told.append((driver.statistics.sessions, driver.member.me.session > 0))
 
     async def story(store, driver, running):
         await until_serving(driver)
@@ -243,7 +263,7 @@ def test_a_life_ends_after_all_that_it_began_and_owns_nothing_meanwhile():
             await driver.turn()
 
     plays(story)
-    assert [False, True, 1] == told
+    assert [False, True, (1, True)] == told
 
 
 def test_a_member_names_its_former_sessions_in_the_life_of_the_store_that_they_were_of():
@@ -301,5 +321,42 @@ def test_a_member_that_is_given_up_while_it_ends_leaves_nothing_in_a_session_tha
             assert (sessions_before, {"a"}) == (drivers[0].statistics.sessions, set(drivers[0].view.members))
             drivers[0].leave()
             await first
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_member_whose_record_is_damaged_keeps_its_lease_until_its_work_has_ended(is_shared):
+    """Others take nothing from it meanwhile, and it joins anew when nothing goes on; its other groups lose nothing."""
+
+    async def main():
+        shared, clock = memory(), SystemClock()
+        store, sessions, other = handle(shared), Sessions(handle(shared), clock), replace(OPTIONS, group="h")
+        drivers = [Driver(handle(shared), sessions, clock, each) for each in (other, OPTIONS)[not is_shared :]]
+        running = [asyncio.ensure_future(each.run()) for each in drivers]
+        async with asyncio.timeout(10):
+            for each in drivers:
+                while len(each.holdings) < 2:
+                    await each.turn()
+            _, hold = drivers[-1].holdings.enter(1)
+            session = drivers[-1].member.me.session
+            [item] = (await store.scan(KEYS.member("a"))).items
+            when = [Unchanged(key=item.key, revision=item.revision)]
+            damaged = await store.commit(when=when, puts=[Put(key=item.key, value=b"{}", lease=item.lease)])
+            while drivers[-1].member.me.session:
+                await drivers[-1].turn()
+            for _ in range(200):
+                await asyncio.sleep(0)
+            [there] = (await store.scan(KEYS.member("a"))).items
+            assert (damaged.revision, item.lease) == (there.revision, there.lease)
+            drivers[-1].holdings.leave(hold)
+            while drivers[-1].member.me.session in (0, session) or len(drivers[-1].holdings) < 2:
+                await drivers[-1].turn()
+            [there] = (await store.scan(KEYS.member("a"))).items
+            assert is_shared == (there.lease == item.lease)
+            assert not is_shared or (2, 1) == (len(drivers[0].holdings), drivers[0].statistics.sessions)
+            for each in drivers:
+                each.leave()
+            await asyncio.gather(*running)
 
     asyncio.run(main())

@@ -200,7 +200,7 @@ def test_who_has_resigned_waits_for_no_election_and_is_told_to_stand_again(url):
         for _ in range(2):  # before all is handed over, and after it
             with pytest.raises(NotOwner, match="has resigned") as raised:
                 first.wait_until_elected()
-            assert "apportion.leader" in raised.value.hint
+            assert "apportion.sync.leader" in raised.value.hint
             while first.is_leader:
                 time.sleep(0.01)
 

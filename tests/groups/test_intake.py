@@ -1,6 +1,6 @@
 """Intake: a record that cannot be right is set aside, and costs nothing but itself."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -104,12 +104,17 @@ def test_an_ownership_record_that_was_deleted_is_damage_to_those_who_saw_it():
 
 
 @pytest.mark.parametrize("value", MEMBER.values(), ids=MEMBER)
-def test_a_damaged_member_owns_nothing_and_its_session_is_over(value):
+def test_a_damaged_member_gets_nothing_and_its_session_lasts_as_long_as_its_lease(value):
     shelf = Shelf()
     session = shelf.view.session("a")
-    shelf.put(KEYS.member("a"), value, lease=1)
-    assert {KEYS.member("a")} == set(shelf.view.damaged)
-    assert (0, session + 1) == (shelf.view.members["a"].record.weight, shelf.view.session("a"))
+    for _ in range(2):
+        shelf.put(KEYS.member("a"), value, lease=1)
+        assert {KEYS.member("a")} == set(shelf.view.damaged)
+        assert (0, session) == (shelf.view.members["a"].record.weight, shelf.view.session("a"))
+        assert {} == shelf.view.gone
+    for lease in (2, None):
+        shelf.put(KEYS.member("a"), value, lease=lease)
+        assert (shelf.revision, float(shelf.revision)) == (shelf.view.session("a"), shelf.view.gone.popitem()[1])
     assert Unchanged(key=KEYS.member("a"), revision=shelf.revision) == shelf.view.as_seen(KEYS.member("a"))
     shelf.put(KEYS.static("a"), value)
     assert {} == shelf.view.statics
@@ -130,6 +135,13 @@ def test_in_the_place_of_a_damaged_target_the_one_before_stays(value):
     assert not is_at_rest(shelf.view)
     shelf.drop(KEYS.target)
     assert (Absent(key=KEYS.target), GOOD_TARGET) == (shelf.view.as_seen(KEYS.target), shelf.view.target)
+
+
+@pytest.mark.parametrize(("mode", "is_damaged"), [("cooperative", True), ("eager", False), (None, False)])
+def test_a_paused_target_is_damage_in_a_group_that_never_pauses(mode, is_damaged):
+    view, paused = View(KEYS, 3, mode=mode), encoded_target(replace(GOOD_TARGET, is_paused=True))
+    view.load(Scan(items=(Item(key=KEYS.target, value=paused, revision=9),), revision=9, incarnation=1), 0.0)
+    assert is_damaged == (KEYS.target in view.damaged)
 
 
 @pytest.mark.parametrize("value", CONTROLLER.values(), ids=CONTROLLER)

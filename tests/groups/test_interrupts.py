@@ -20,7 +20,8 @@ FILES = (
     "runtime/resource.py",
     "runtime/io_thread.py",
     "runtime/thread_call.py",
-    "groups/facade.py",
+    "groups/group.py",
+    "sync/groups.py",
     "groups/participation.py",
 )
 

@@ -4,12 +4,16 @@ import asyncio
 import subprocess
 import sys
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 import apportion
 from apportion import sync
 from apportion.errors import InvalidInput, NotOwner, StoreClosed, UnknownOption
+from apportion.groups.facade import AsyncGroup, SyncGroup
+from apportion.groups.holdings import Holdings
+from apportion.runtime.clock import SystemClock
 
 TTL = timedelta(seconds=5)
 
@@ -159,6 +163,23 @@ def test_what_is_asked_of_a_group_after_its_block_says_that_the_block_has_ended(
             call()
     with pytest.raises(NotOwner, match=r"the block .* has ended"), group.hold(0):
         raise AssertionError("entered")
+
+
+@pytest.mark.parametrize("call", ["changes", "serve", "wait_until_settled", "members"])
+def test_a_group_whose_thread_runs_in_another_process_is_closed(call):
+    driver = SimpleNamespace(options=SimpleNamespace(group="g"))
+    parts = SimpleNamespace(has_ended=False, driver=driver), SimpleNamespace(runs=False)
+    of_sync, of_async = getattr(SyncGroup(*parts), call), getattr(AsyncGroup(*parts), call)
+    for ask in [of_sync().__next__] if call == "changes" else [of_sync, lambda: asyncio.run(of_async())]:
+        with pytest.raises(StoreClosed, match="group g is dead: it belongs to the process that this one was forked"):
+            ask()
+
+
+def test_a_hold_in_a_child_that_was_forked_is_refused_with_the_reason():
+    holdings = Holdings(SystemClock(), quiet=lambda _: None, told=lambda: None)
+    holdings._process += 1
+    with pytest.raises(NotOwner, match="partition 1 is not ours: it belongs to the process that this one was forked"):
+        holdings.enter(1)
 
 
 def test_what_is_asked_of_a_group_in_a_forked_child_says_whose_it_is(url):

@@ -16,6 +16,7 @@ from apportion.groups.records import (
     MemberRecord,
     OwnershipRecord,
     Target,
+    checked_controller,
     checked_group,
     checked_id,
     checked_partitions,
@@ -23,8 +24,10 @@ from apportion.groups.records import (
     decoded_target,
     encoded,
     encoded_target,
+    led_by,
     partition_of,
 )
+from apportion.groups.seal import sealed, unsealed
 
 NAMES = st.text("abcdefgh-0", min_size=1, max_size=8)
 
@@ -41,6 +44,22 @@ def test_members_are_read_back(nonce, weight, zone, labels, left):
     weight = round(weight, 6)
     record = MemberRecord(nonce=nonce, weight=weight, zone=tuple(zone), labels=labels, left_session=left)
     assert record == decoded(MemberRecord, encoded(record))
+
+
+@given(NAMES, st.integers(0, 10**18 - 1))
+def test_a_controller_is_read_back(member_id, session):
+    assert led_by(member_id, session) == checked_controller(led_by(member_id, session).encode())
+
+
+@pytest.mark.parametrize("session", ["", "-1", "1.0", "\u0663", "9" * 19, "9" * 5_000])
+def test_a_controller_of_a_session_that_no_store_can_give_is_refused(session):
+    with pytest.raises(BadSnapshot, match=r"controller is .*, expected an id and a session"):
+        checked_controller(f"a {session}".encode())
+
+
+def test_a_controller_of_a_wrong_id_is_shown_as_it_was_written():
+    with pytest.raises(BadSnapshot, match="id of the controller is 'record/record', expected an id without /"):
+        checked_controller(b"record/record 5")
 
 
 @given(st.none() | NAMES, st.integers(0, MOST), st.integers(0, MOST), st.lists(st.integers(0, MOST), max_size=9))
@@ -77,11 +96,11 @@ def test_damage_is_named(value):
 
 def test_a_target_whose_owners_are_out_of_range_is_damaged():
     value = encoded_target(Target(generation=1, digest="d", owners=("a", "b")))
-    head, _, packed = value.partition(b"\n")
+    head, _, packed = unsealed("target", value).partition(b"\n")
     fewer = json.loads(head) | {"ids": ["a"]}
     assert b"b" not in json.dumps(fewer["ids"]).encode()
-    with pytest.raises(BadSnapshot):
-        decoded_target(json.dumps(fewer).encode() + b"\n" + packed)
+    with pytest.raises(BadSnapshot, match="owners of a target"):
+        decoded_target(sealed(json.dumps(fewer).encode() + b"\n" + packed))
 
 
 def test_a_target_is_read_up_to_the_most_partitions_and_no_further():
@@ -94,10 +113,26 @@ def test_a_target_is_read_up_to_the_most_partitions_and_no_further():
 
 def test_a_newer_release_may_say_more_in_a_target_and_an_older_one_less():
     target = Target(generation=1, digest="d", owners=("a", None))
-    head, _, packed = encoded_target(target).partition(b"\n")
+    head, _, packed = unsealed("target", encoded_target(target)).partition(b"\n")
     said = json.loads(head) | {"of the future": 1}
     del said["idle"]
-    assert target == decoded_target(json.dumps(said).encode() + b"\n" + packed)
+    later = sealed(json.dumps(said).encode() + b"\n" + packed)
+    assert target == decoded_target(later)
+    with pytest.raises(BadSnapshot, match="checksum"):
+        decoded_target(later.replace(b'"of the future": 1', b'"of the future": 2'))
+
+
+def test_of_a_target_no_byte_can_be_another_or_away():
+    value = encoded_target(Target(generation=2, digest="d", owners=("a", "b", None), idle=("c",)))
+    for place in range(len(value)):
+        for changed in (
+            value[place : place + 1].swapcase() if value[place : place + 1].isalpha() else b"7",
+            b"\xff",
+            b"",
+        ):
+            if changed != value[place : place + 1]:
+                with pytest.raises(BadSnapshot):
+                    decoded_target(value[:place] + changed + value[place + 1 :])
 
 
 def test_keys_of_two_groups_never_meet():

@@ -229,6 +229,18 @@ async def test_who_may_still_be_written_down_has_not_cleared_its_records(outcome
     assert is_cleared is await membership.is_cleared()
 
 
+@pytest.mark.parametrize(("lease", "is_patient", "asked"), [(7, True, 1), (None, True, 1), (8, True, 0), (8, False, 0)])
+@runs
+async def test_a_damaged_record_on_the_lease_of_another_process_is_waited_for(lease, is_patient, asked):
+    store, keys = Silent(Committed(revision=9), revision=9), GroupKeys(group="g")
+    options = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
+    view = View(keys, 2)
+    item = Item(key=keys.member("a"), value=b"?", revision=8, lease=lease)
+    view.load(Scan(items=(item,), revision=8, incarnation=1), 0.0)
+    await Membership(store, view, options, agreed=1, lease=7).try_to_join(is_patient=is_patient)
+    assert asked == store.asked
+
+
 class Refusing(Silent):
     """A store that commits nothing about one partition, and tells how large each commit was."""
 

@@ -11,7 +11,7 @@ import pytest
 from apportion import stores
 from apportion.errors import Compacted, InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores import Absent, Committed, Put, Unchanged, Unknown
-from apportion.stores.etcd.gateway import NoReply, Unreached
+from apportion.stores.etcd.gateway import EtcdNoReply, Unreached
 from apportion.stores.etcd.messages import encoded
 
 pytestmark = pytest.mark.live
@@ -176,7 +176,9 @@ def test_a_server_without_a_leader_ends_a_watch_and_refuses_renewals_at_once():
             for index, server in enumerate(rig.servers):
                 if index != stream.endpoint:
                     server.kill()
-            with pytest.raises(NoReply, match="has ended"):  # which it never does when it is not asked to have a leader
+            with pytest.raises(
+                EtcdNoReply, match="has ended"
+            ):  # which it never does when it is not asked to have a leader
                 await stream.next(timeout_seconds=PATIENCE_SECONDS)
             began = time.monotonic()
             with pytest.raises(Unreached, match="no leader"):

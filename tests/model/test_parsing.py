@@ -14,6 +14,8 @@ from apportion.model.codec import parsing
         (parsing.integer, 2**64 - 1, 2**64 - 1),
         (parsing.integer, -(2**64) + 1, -(2**64) + 1),
         (parsing.text, "", ""),
+        (parsing.names_in, ["a", ""], ("a", "")),
+        (parsing.names_in, [], ()),
     ],
 )
 def test_the_last_value_that_fits_is_taken(read, value, expected):
@@ -33,6 +35,9 @@ def test_the_last_value_that_fits_is_taken(read, value, expected):
         (parsing.integer, 1.0),
         (parsing.text, 1),
         (parsing.text, None),
+        (parsing.names_in, [1]),
+        (parsing.names_in, ["a", 1]),
+        (parsing.names_in, "a"),
     ],
 )
 def test_the_first_that_does_not_is_refused(read, value):

@@ -114,6 +114,12 @@ def test_the_fair_bound_is_the_share_that_weights_ask_for():
     assert pytest.approx(2 / 5 - 1 / 3) == plan_of(("a",), ("a",), ABC, ABC.reweight("c", 4 / 3)).fair_bound_ratio
 
 
+def test_nodes_that_all_drain_ask_for_nothing_and_nodes_after_them_for_everything():
+    drained = Topology(Node(name, weight=0) for name in ABC.ids)
+    assert 0.0 == plan_of(("a",), ("a",), ABC, drained).fair_bound_ratio
+    assert 1.0 == plan_of(("a",), ("a",), drained, ABC).fair_bound_ratio
+
+
 def test_shares_and_gains_of_a_node_are_ratios_of_the_whole():
     before = table_of([(0, ("a",)), (HALF, ("b",))], ABC)
     after = table_of([(0, ("a",)), (HALF // 2, ("c",)), (HALF, ("b",))], ABC)

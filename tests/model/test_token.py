@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from apportion import KeyRange
 from apportion.errors import BadRange
-from apportion.model.token import POSITIONS, slot_start
+from apportion.model.token import (
+    MAX_POSITION_BYTES,
+    POSITIONS,
+    check_position,
+    position_of_text,
+    position_text,
+    slot_start,
+)
+from apportion.placement.keys.limits import MAX_KEY_BYTES
 
 
 def test_a_range_holds_its_start_and_not_its_end():
@@ -51,3 +59,26 @@ def test_slots_differ_in_width_by_at_most_one_position(slots, data):
     slot = data.draw(st.integers(0, slots - 1))
     width = slot_start(slot + 1, slots) - slot_start(slot, slots)
     assert width in (POSITIONS // slots, -(-POSITIONS // slots))
+
+
+@pytest.mark.parametrize(
+    "position",
+    [0, 0x0123456789ABCDEF, POSITIONS - 1, b"", bytes(range(256)), b"k" * MAX_POSITION_BYTES, None],
+    ids=["first", "every digit", "last", "no bytes", "every byte", "longest", "no end"],
+)
+def test_a_position_comes_back_from_its_text(position):
+    assert position == position_of_text(position_text(position))
+
+
+@pytest.mark.parametrize(
+    "text", ["b6G", "0x", "00FF", "b" + "61" * (MAX_POSITION_BYTES + 1)], ids=lambda text: text[:8]
+)
+def test_a_text_that_no_position_is_written_as_is_refused(text):
+    with pytest.raises(BadRange, match="position is"):
+        position_of_text(text)
+
+
+def test_the_longest_key_is_a_position_and_one_byte_more_is_none():
+    check_position("start", b"k" * MAX_KEY_BYTES)
+    with pytest.raises(BadRange, match="at most 65536 bytes"):
+        check_position("start", b"k" * (MAX_KEY_BYTES + 1))

@@ -1,6 +1,7 @@
 """The catalog finds every placement of this room and of other packages, and names the nearest to a misspelt one."""
 
 import importlib.metadata
+import inspect
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from apportion import Ring, placement
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.placement.api import Placement
 
 RING = placement.get("ring")
 
@@ -46,6 +48,23 @@ def test_a_spec_builds_what_its_class_would(name):
     spec = placement.get(name)
     assert name == spec.name
     assert spec.source
+
+
+@pytest.mark.parametrize("name", placement.names())
+@pytest.mark.parametrize("way", ["route_many", "route_indexes", "preference_many"])
+def test_every_way_of_asking_for_many_keys_has_the_defaults_of_the_seam(name, way):
+    ask = getattr(placement.get(name).build, way, None)
+    if way == "preference_many":  # no method of the seam: a placement has it where the native twin has
+        seam = {**defaults(Placement.preference), **defaults(Placement.route_many)}
+        assert ask is None or seam == defaults(ask)
+    else:
+        assert defaults(getattr(Placement, way)) == defaults(ask)
+
+
+def defaults(method):
+    """Return the parameters of a method that have a default; the native twin says its own as text."""
+    parameters = inspect.signature(method).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not each.empty}
 
 
 def test_calling_a_spec_passes_options_on():

@@ -3,7 +3,8 @@
 import json
 import pickle
 from collections import Counter
-from itertools import pairwise, permutations
+from importlib import import_module
+from itertools import count, pairwise, permutations
 from math import factorial
 from pathlib import Path
 from random import Random
@@ -216,3 +217,11 @@ def test_unequal_weights_no_nodes_and_a_narrow_hash_are_refused():
         ChooseK(["a"], hasher="crc16")
     with pytest.raises(InvalidInput, match="at most MAX_NODES"):
         ChooseK(["a"], order=map(str, range(100_001)))
+
+
+def test_of_an_order_without_end_one_id_more_than_the_cap_is_read(monkeypatch):
+    monkeypatch.setattr(import_module("apportion.placement.choose_k"), "MAX_NODES", 4)
+    numbers = count()
+    with pytest.raises(InvalidInput, match="order is 5, expected at most MAX_NODES = 4"):
+        ChooseK(["a"], order=map(str, numbers))
+    assert 5 == next(numbers)

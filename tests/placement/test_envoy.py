@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,14 @@ def test_an_unknown_hash_function_is_refused(name):
 def test_a_set_of_nodes_is_refused():
     with pytest.raises(InvalidInput, match="nodes in an order"):
         Envoy({"a", "b"})
+
+
+def test_an_iterator_of_more_nodes_than_a_topology_holds_is_refused_and_not_cut(monkeypatch):
+    for module in (import_module("apportion.model.topology"), import_module("apportion.placement.layouts.envoy")):
+        monkeypatch.setattr(module, "MAX_NODES", 4)
+    assert 4 == len(Envoy(iter("abcd"), minimum_ring_size=4).hosts)
+    with pytest.raises(InvalidInput, match="at most MAX_NODES = 4"):
+        Envoy(iter("abcde"), minimum_ring_size=4)
 
 
 @pytest.mark.parametrize("nodes", [[Node("a", weight=1.5)], [Node(name, weight=10**9) for name in "abcde"]])

@@ -61,6 +61,18 @@ def damage(scene, key, value, *, keeps_lease):
     return isinstance(scene.world.run(write()), Committed)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_takes_over_from_a_damaged_member_whose_work_goes_on(seed, open_scene):
+    scene, came = open_scene(seed), []
+    partition = min(scene.held("b"))
+    scene.spawn("b", scene.stalled("b", partition, 1.5, came))
+    while not damage(scene, KEYS.member("b"), b"{}", keeps_lease=True):
+        scene.wait(0.01)
+    scene.until(lambda: came)
+    assert [True] == came, "the guard saw no newer token before"
+    scene.until(lambda: served(scene, *MEMBERS) == set(range(PARTITIONS)), seconds=SECONDS)
+
+
 def mend(scene):
     async def work():
         return await repair(scene.world.store("op"), GROUP, "the store")

@@ -13,8 +13,9 @@ import apportion
 from apportion.errors import InvalidInput, NotPromised, StoreClosed
 from apportion.runtime.io_thread import io_thread
 from apportion.stores import Absent, Committed, Put, Refused
-from apportion.stores.facade import AsyncStore, SyncStore
+from apportion.stores.facade import AsyncStore
 from apportion.stores.memory import store as memory
+from apportion.sync.stores import SyncStore
 
 WHEN, PUTS = [Absent(key="a")], [Put(key="a", value=b"1")]
 

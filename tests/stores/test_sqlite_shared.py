@@ -19,7 +19,7 @@ from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.lookout import SqliteLookout
 from apportion.stores.sqlite.schema import make_schema
 from apportion.stores.sqlite.shared_file import SharedFile
-from apportion.stores.sqlite.store import connected
+from apportion.stores.sqlite.store import in_file
 from apportion.stores.sqlite.turns import Turns
 
 DEADLINE_SECONDS = 60.0
@@ -305,7 +305,7 @@ def test_a_connection_that_was_opened_without_a_right_to_write_is_not_used_for_e
             connection.execute(f"PRAGMA query_only={int(not may_write)}")
             return connection
 
-        store = await connected(SharedFile(SqliteFile(path, "sqlite", clock, opener=opener), clock), "n")
+        store = await in_file(SharedFile(SqliteFile(path, "sqlite", clock, opener=opener), clock), "n")
         waiting = asyncio.ensure_future(anext(store.watch("", after=0)))
         store._file.let_go()  # as for a fork
         may_write = False

@@ -26,8 +26,10 @@ from apportion.placement import get
 from apportion.sim.world.loop import VirtualLoop
 from apportion.stores import Put, Unchanged, connect
 from apportion.stores.memory.store import Memory
+from apportion.sync import follow as follow_sync
+from apportion.sync import publish as publish_sync
 from apportion.tables import follower as following_module
-from apportion.tables.facade import follow, follow_sync, publish_sync
+from apportion.tables.facade import follow
 from apportion.tables.facade import publish as publish_async
 from apportion.tables.follower import Follower, following
 from apportion.tables.layout import decode_head, encode_head
@@ -564,6 +566,6 @@ def test_following_a_name_that_nobody_published_leaves_no_store_open():
     with pytest.raises(StoreUnavailable), follow_sync("memory://unpublished", NAME, within_seconds=0.02):
         pass
     asyncio.run(names())
-    from apportion.stores.memory.store import _shared
+    from apportion.stores.memory.store import SHARED
 
-    assert "unpublished" not in _shared
+    assert "unpublished" not in SHARED

@@ -2,7 +2,7 @@
 //!
 //! Nothing is copied. What is in a capsule is released by the capsule, which is held; what was taken out of a stream, here.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::slice;
 
@@ -10,85 +10,15 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::arrow_abi::{Array, Released, Schema, Stream, Taken};
 use super::chunk::{Chunk, Data, Integer, Rows};
 use super::flat::{Flat, Origin};
-use super::refusal;
+use crate::refusal::refusal;
 
 pub const REFERENCE: &str = "apportion.placement.keys.arrow";
 const MAX_ROWS: i64 = (1 << 31) - 1;
 const MOST_BUFFERS: i64 = 1 << 20;
 const EXTENSION: &[u8] = b"ARROW:extension:name";
-
-#[repr(C)]
-struct Schema {
-    format: *const c_char,
-    name: *const c_char,
-    metadata: *const c_char,
-    flags: i64,
-    n_children: i64,
-    children: *mut *mut Schema,
-    dictionary: *mut Schema,
-    release: Option<unsafe extern "C" fn(*mut Schema)>,
-    private_data: *mut c_void,
-}
-
-#[repr(C)]
-pub struct Array {
-    length: i64,
-    null_count: i64,
-    offset: i64,
-    n_buffers: i64,
-    n_children: i64,
-    buffers: *mut *const u8,
-    children: *mut *mut Array,
-    dictionary: *mut Array,
-    release: Option<unsafe extern "C" fn(*mut Array)>,
-    private_data: *mut c_void,
-}
-
-#[repr(C)]
-struct Stream {
-    get_schema: unsafe extern "C" fn(*mut Stream, *mut Schema) -> c_int,
-    get_next: unsafe extern "C" fn(*mut Stream, *mut Array) -> c_int,
-    get_last_error: unsafe extern "C" fn(*mut Stream) -> *const c_char,
-    release: Option<unsafe extern "C" fn(*mut Stream)>,
-    private_data: *mut c_void,
-}
-
-/// What has a release callback, which is null when it has been called.
-pub trait Released {
-    /// # Safety
-    /// Nobody uses its parts afterwards.
-    unsafe fn release(&mut self);
-}
-
-impl Released for Schema {
-    unsafe fn release(&mut self) {
-        if let Some(release) = self.release {
-            // SAFETY: it is the producer's own callback, called once: it sets itself to null.
-            unsafe { release(self) }
-        }
-    }
-}
-
-impl Released for Array {
-    unsafe fn release(&mut self) {
-        if let Some(release) = self.release {
-            // SAFETY: as above.
-            unsafe { release(self) }
-        }
-    }
-}
-
-/// A structure that a stream gave us, to be released by us.
-pub struct Taken<T: Released>(Box<T>);
-
-impl<T: Released> Drop for Taken<T> {
-    fn drop(&mut self) {
-        // SAFETY: it goes, and whoever holds it has no use for its parts any more.
-        unsafe { self.0.release() }
-    }
-}
 
 /// Take the capsules of an array, which are those of its schema and its values, or the capsule of a stream.
 pub fn opened<'py>(source: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {

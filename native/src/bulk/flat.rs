@@ -5,12 +5,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 
 use super::BLOCK;
-use super::arrow::{self, Taken};
+use super::REFERENCE;
+use super::arrow;
+use super::arrow_abi::{Array, Taken};
 use super::block::{Block, Form};
 use super::chunk::{Chunk, Fault};
 use super::shares::{First, share_out};
-use super::{REFERENCE, refusal};
 use crate::locator::Locator;
+use crate::refusal::refusal;
 
 /// Keys that a thread takes at a time.
 const SHARE: usize = 64 * BLOCK;
@@ -35,7 +37,7 @@ struct Placed {
 #[expect(dead_code, reason = "some of it is only held")]
 pub enum Origin<'py> {
     /// The capsules, what was taken out of a stream, and whether its bytes are text.
-    Arrow(Vec<Bound<'py, PyAny>>, Vec<Taken<arrow::Array>>, bool),
+    Arrow(Vec<Bound<'py, PyAny>>, Vec<Taken<Array>>, bool),
     /// The view, and the hold on its buffer.
     Buffer(Bound<'py, PyAny>, PyUntypedBuffer),
 }

@@ -12,11 +12,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::BLOCK;
+use super::REFERENCE;
 use super::block::Block;
 use super::layout::{self, Layout};
 use super::shares::{Worker, share_out};
-use super::{REFERENCE, refusal};
 use crate::locator::Locator;
+use crate::refusal::refusal;
 
 /// Blocks that a thread takes at a time.
 const SHARE: usize = 16;

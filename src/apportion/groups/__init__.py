@@ -1,8 +1,9 @@
 """Groups: processes that share partitions, one owner each, while members come and go."""
 
-from apportion.groups.facade import AsyncGroup, Group, SyncGroup
+from apportion.groups.facade import AsyncGroup
+from apportion.groups.group import Group
 from apportion.groups.holdings import GroupChange
-from apportion.groups.leader import AsyncElection, SyncElection
+from apportion.groups.leader import AsyncElection
 from apportion.groups.statistics import Durations, GroupSummary, Statistics
 
 __all__ = [
@@ -13,6 +14,4 @@ __all__ = [
     "GroupChange",
     "GroupSummary",
     "Statistics",
-    "SyncElection",
-    "SyncGroup",
 ]

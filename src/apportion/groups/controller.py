@@ -122,7 +122,7 @@ class Controller:
         digest = self._digest(nodes)
         before = self._view.target
         if before is not None and self._is_target_damaged:
-            return self._written(term, replace(before, generation=before.generation + 1))
+            return self._written(term, replace(before, generation=_next_generation(self._view)))
         if (before is not None and before.digest == digest) or self._refused == digest:
             return None
         former = before if self._group.mode == "eager" and self._is_owned() else None
@@ -227,17 +227,23 @@ class Controller:
         self, term: int, digest: str, owners: Owners, nodes: Iterable[Node], *, is_paused: bool = False
     ) -> Write:
         """Return the commit of the next target; one without a digest is not the last."""
-        before = self._view.target
-        # Where the target before is unknown: its generation was at most the revision that wrote it.
-        generation = (self._view.target_revision if before is None else before.generation) + 1
         idle = tuple(sorted({node.id for node in nodes if node.weight}.difference(owners)))
-        target = Target(generation=generation, digest=digest, owners=owners, is_paused=is_paused, idle=idle)
+        target = Target(
+            generation=_next_generation(self._view), digest=digest, owners=owners, is_paused=is_paused, idle=idle
+        )
         return self._written(term, target)
 
     def _written(self, term: int, target: Target) -> Write:
         keys = self._view.keys
         when = (Unchanged(key=keys.controller, revision=term), self._view.as_seen(keys.target))
         return Write(when=when, put=Put(key=keys.target, value=encoded_target(target)), target=target)
+
+
+def _next_generation(view: View) -> int:
+    """Return a generation above all before it, also those that cannot be read: none is above its revision."""
+    if view.keys.target in view.damaged:
+        return max(view.revision, view.target_revision) + 1
+    return 1 if view.target is None else view.target.generation + 1
 
 
 def _is_given(target: Target | None, nodes: Iterable[Node]) -> bool:

@@ -14,6 +14,7 @@ from apportion.errors import BadSnapshot
 from apportion.groups.fields import HINT
 from apportion.groups.records import (
     MemberRecord,
+    Mode,
     OwnershipRecord,
     Target,
     checked_controller,
@@ -72,8 +73,8 @@ def controller_of(item: Item) -> str:
     return checked_controller(item.value)
 
 
-def target_of(item: Item | None, partitions: int | None) -> Target:
-    """Return a target; of a group whose number of partitions is known it names as many owners."""
+def target_of(item: Item | None, partitions: int | None, mode: Mode | None) -> Target:
+    """Return a target; of a group that is known it names as many owners, and is paused only in eager mode."""
     if item is None:
         raise BadSnapshot("target", None, "one that is never deleted", HINT)
     target = decoded_target(item.value)
@@ -82,6 +83,8 @@ def target_of(item: Item | None, partitions: int | None) -> Target:
         raise BadSnapshot("generation of a target", target.generation, expected, HINT)
     if partitions not in (None, len(target.owners)):
         raise BadSnapshot("owners of a target", len(target.owners), f"{partitions}, one per partition", HINT)
+    if target.is_paused and mode == "cooperative":
+        raise BadSnapshot("paused of a target", target.is_paused, "false, in a group of cooperative mode", HINT)
     return target
 
 

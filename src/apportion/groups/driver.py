@@ -23,6 +23,7 @@ from apportion.errors import (
     StoreDenied,
     StoreUnavailable,
 )
+from apportion.groups.agreement import Agreement
 from apportion.groups.controller import Controller, Write
 from apportion.groups.damage import log_damage
 from apportion.groups.deadlines import Deadlines
@@ -31,7 +32,7 @@ from apportion.groups.effects import Effects
 from apportion.groups.feed import GroupFeed
 from apportion.groups.holdings import Holdings
 from apportion.groups.member import Commit, CommitAnswered, Ended, Joined, MemberMachine, Quiet, Seen, Tick
-from apportion.groups.membership import Membership, agree
+from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
 from apportion.groups.publish_owners import publish_owners
 from apportion.groups.records import KEPT_SESSIONS, GroupKeys
@@ -57,7 +58,8 @@ class Driver:
     def __init__(self, store: CoordinationStore, sessions: Sessions, clock: Clock, options: Options) -> None:
         self.options = options
         record = options.record
-        self.view = View(GroupKeys(group=options.group), record.partitions, quarantine_after=record.quarantine_after)
+        self.view = View.of(GroupKeys(group=options.group), record)
+        self._agreement = Agreement(store, options.group, record)
         # A move compares three keys at most, and all moves of a commit compare our own record.
         self._width = max(1, (store.capabilities().max_operations - 1) // 3)
         self.member = MemberMachine(self.view, options.member_id, width=self._width)
@@ -80,9 +82,8 @@ class Driver:
         self._effects = Effects(self.view, options, self.holdings, self.statistics, self._deadlines)
         self._feed = GroupFeed(store, self.view, heard=self._hear, troubled=self._say_once)
         self._departure = Departure(options)
-        self._is_leaving = False
+        self._is_leaving, self._told = False, ""
         self._former: deque[int] = deque(maxlen=KEPT_SESSIONS)
-        self._told = ""
 
     async def run(self) -> None:
         """Live, again and again; returns when it has left, raises the misuse that no new life can mend."""
@@ -124,7 +125,7 @@ class Driver:
     async def _live(self) -> None:
         """Live one life: from the lease to its end, whichever of its parts ends first."""
         self._deadlines.renew()
-        agreed = await agree(self._store, self.options.group, self.options.record)
+        agreed = await self._agreement.reached(is_over=lambda: self._is_leaving)
         # The last scan before the watch: either accepts another life of the store, and both must be of one.
         scan = await self._feed.scan()
         part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm, incarnation=scan.incarnation)
@@ -152,9 +153,9 @@ class Driver:
         self._former.extend(filter(None, (self.member.me.session,)))
         self._step(Ended())
         self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
-        if part.is_forfeit:
-            await self._outlived(part.ttl_seconds)
         membership, self._membership = self._membership, None
+        if part.is_forfeit or (membership is not None and membership.is_damaged):
+            await self._outlived(part.ttl_seconds)
         is_clear = not part.is_alone and (membership is None or await membership.is_cleared())
         await part.end(is_clear=is_clear)
 

@@ -128,7 +128,7 @@ class HandOver:
     def step(self, event: HandOverEvent, *, epoch: int = 0) -> "tuple[HandOver, Act | None]":
         """Take one event; return what becomes of it, and what to do. `epoch` is what would be served or given.
 
-        >>> HandOver().step(Event.WANTED_FREE)[1]
+        >>> HandOver().step(HandOverEvent.WANTED_FREE)[1]
         <Act.CLAIM: 1>
         """
         act, phase = TRANSITIONS.get((self.phase, event), (None, self.phase))

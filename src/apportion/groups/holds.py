@@ -1,19 +1,20 @@
-"""Holds: a partition that a task keeps for as long as a block lasts, on any event loop.
+"""Holds: a partition that a task or a thread keeps for as long as a block lasts.
 
 Promises: the block begins only on what is ours. When the session ends within it, or the drain times out, what the block
 awaits is cancelled, once, and the block ends with `NotOwner`. A cancellation by anybody else is passed on, also when
 both come together. A hold whose loop was closed within the block ends where it would be cancelled.
-Refuses: threads, which cannot be cancelled; see `Membership.held`.
+A thread cannot be cancelled: it asks for the token again in long work.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 from apportion.errors import NotOwner
 from apportion.groups.holdings import Holdings
 from apportion.groups.open_holds import Hold
+from apportion.groups.participation import Participation
 from apportion.model.epoch import FencingToken
 
 
@@ -32,6 +33,23 @@ async def block(holdings: Holdings, partition: int) -> AsyncIterator[tuple[Fenci
     finally:
         inside.end()
         holdings.leave(hold)
+
+
+@asynccontextmanager
+async def holding(participation: Participation, partition: int | str) -> AsyncIterator[FencingToken]:
+    """Hold a partition within the block, in the task that enters it; errors are those of `AsyncGroup.hold`."""
+    async with block(participation.holdings, participation.require_own(partition)) as (token, _):
+        yield token
+
+
+@contextmanager
+def held(participation: Participation, partition: int | str) -> Iterator[FencingToken]:
+    """Hold a partition within the block, from a thread; it cannot be cancelled."""
+    token, hold = participation.holdings.enter(participation.require_own(partition))
+    try:
+        yield token
+    finally:
+        participation.holdings.leave(hold)
 
 
 class _Inside:

@@ -2,12 +2,13 @@
 
 Promises: of each key the newest that was seen, whether a watch showed it or our own commit did. Times are those at
 which this process saw something first, on its own clock; nobody else's count. A record that cannot be right is kept as
-damaged and costs itself alone: its partition has no owner and gets none, its member has weight 0, its request to leave
-is not heard, and in the place of a damaged target the one before stays.
+damaged and costs itself alone: its partition has no owner and gets none, its request to leave is not heard, and in the
+place of a damaged target the one before stays. A member whose record is damaged has weight 0; it keeps its session, and
+what that owns, while the record hangs on the same lease.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from apportion.errors import BadSnapshot
@@ -25,6 +26,7 @@ from apportion.groups.records import (
     MAX_PARTITIONS,
     GroupKeys,
     MemberRecord,
+    Mode,
     OwnershipRecord,
     Target,
     is_id,
@@ -79,16 +81,23 @@ _UNSEEN = SeenOwnership(ownership=NOBODY_OWNS, revision=0, since=0.0)
 class Intake:
     """All that is under `live/<group>/`, read; keys that this release does not know are passed over.
 
-    `partitions` are as many as the group has; without a number a view takes each, and a target of any length. `moves`
-    grows with every ownership record that is taken, `gone` says when sessions ended, `lived` are ended sessions whose
-    process lives on, or that left, `damaged` has records by key.
+    `partitions` are as many as the group has; without a number a view takes each, and a target of any length. Without a
+    `mode` it takes any target, paused or not. `moves` grows with every ownership record that is taken, `gone` says when
+    sessions ended, `lived` are ended sessions whose process lives on, or that left, `damaged` has records by key.
     """
 
-    def __init__(self, keys: GroupKeys, partitions: int | None = None, *, quarantine_after: int | None = None) -> None:
+    def __init__(
+        self,
+        keys: GroupKeys,
+        partitions: int | None = None,
+        *,
+        mode: Mode | None = None,
+        quarantine_after: int | None = None,
+    ) -> None:
         self.keys = keys
         self.partitions = MAX_PARTITIONS if partitions is None else partitions
         self.quarantine_after = quarantine_after
-        self._count = partitions
+        self._count, self._mode = partitions, mode
         self.revision = 0
         self.incarnation = 0
         self.members: dict[str, LiveMember] = {}
@@ -195,13 +204,11 @@ class Intake:
 
     def _take_member(self, kind: str, name: str, item: Item | None, now: float, touched: IntakeChanges) -> bool:
         """Take what is about members; whether anything is new."""
-        before = self._about(name)
+        before, old = self._about(name), self.members.get(name) if kind == "member" else None
         key = self.keys.controller if kind == "controller" else f"{self.keys.live}{kind}/{name}"
         if item is not None and key in self.damaged and self.damaged[key].revision == item.revision:
             return False
         _set(self._written, key, None if item is None else item.revision)
-        if kind == "member":
-            self._note_gone(name, now)
         try:
             self._set_member(kind, name, item, now)
             self.damaged.pop(key, None)
@@ -209,13 +216,10 @@ class Intake:
             self._set_member(kind, name, None, now)
             self._note(key, item.revision if item else 0, error, touched)
             if kind == "member" and item is not None:
-                self.members[name] = LiveMember(session=item.revision, record=_NOTHING, lease=item.lease, since=now)
+                self.members[name] = _damaged(item, old, now)
+        if old is not None and (name not in self.members or self.members[name].session != old.session):
+            _keep(self.gone, {old.session: now})
         return before != self._about(name)
-
-    def _note_gone(self, name: str, now: float) -> None:
-        """Note when a session ended: that of a member whose record is about to become another."""
-        if (there := self.members.get(name)) is not None:
-            _keep(self.gone, {there.session: now})
 
     def _set_member(self, kind: str, name: str, item: Item | None, now: float) -> None:
         if kind == "member":
@@ -258,7 +262,7 @@ class Intake:
         if revision <= self.target_revision or (item is None and not self.target_revision):
             return
         try:
-            self.target = target_of(item, self._count)
+            self.target = target_of(item, self._count, self._mode)
             self.damaged.pop(self.keys.target, None)
         except BadSnapshot as error:
             self._note(self.keys.target, revision, error, touched)
@@ -293,6 +297,13 @@ def _keep(sessions: dict[int, Value], new: dict[int, Value]) -> None:
     sessions |= new
     while len(sessions) > _KEPT_SESSIONS:
         del sessions[next(iter(sessions))]
+
+
+def _damaged(item: Item, old: LiveMember | None, now: float) -> LiveMember:
+    """Return a member whose record is damaged: it weighs nothing, and its session lasts as long as its lease does."""
+    if old is not None and old.lease == item.lease is not None:
+        return replace(old, record=_NOTHING)
+    return LiveMember(session=item.revision, record=_NOTHING, lease=item.lease, since=now)
 
 
 def _present(item: Item, old: LiveMember | None, now: float) -> LiveMember:

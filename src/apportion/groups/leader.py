@@ -13,10 +13,10 @@ from datetime import timedelta
 from types import TracebackType
 
 from apportion.errors import NotOwner
-from apportion.groups.facade import AsyncGroup, AsyncOpening, SyncGroup, SyncOpening
+from apportion.groups.facade import AsyncGroup, AsyncOpening
 from apportion.groups.opening import TTL
 from apportion.model.epoch import FencingToken
-from apportion.runtime.blocks import OnlyAsync, OnlySync
+from apportion.runtime.blocks import OnlyAsync
 from apportion.runtime.handle import Handle
 
 _ONE = 0
@@ -57,38 +57,6 @@ class AsyncElection(Handle):
         self._group.leave()
 
 
-class SyncElection(Handle):
-    """A candidacy, for callers without an event loop."""
-
-    def __init__(self, group: SyncGroup) -> None:
-        self._group, self._has_resigned = group, False
-
-    @property
-    def is_leader(self) -> bool:
-        """See `AsyncElection`."""
-        return _ONE in self._group.owned
-
-    @property
-    def token(self) -> FencingToken:
-        """See `AsyncElection`."""
-        return self._group.token(_ONE)
-
-    def wait_until_elected(self) -> FencingToken:
-        """See `AsyncElection`."""
-        if self._has_resigned:
-            raise _resigned()
-        changes = self._group.changes()
-        while not self.is_leader:
-            if next(changes, None) is None:
-                raise _resigned()
-        return self.token
-
-    def resign(self) -> None:
-        """See `AsyncElection`."""
-        self._has_resigned = True
-        self._group.leave()
-
-
 class Leader(OnlyAsync):
     """`apportion.leader(...)`: stands for leader within an `async with` block, and resigns at its end."""
 
@@ -117,38 +85,9 @@ class Leader(OnlyAsync):
         await self._opening.__aexit__(kind, error, place)
 
 
-class SyncLeader(OnlySync):
-    """`apportion.sync.leader(...)`: stands for leader within a `with` block, and resigns at its end."""
-
-    _call = "apportion.sync.leader(url, name)"
-
-    def __init__(
-        self,
-        url: str,
-        name: str,
-        *,
-        member_id: str | None = None,
-        lease_ttl: timedelta = TTL,
-        quarantine_after: int | None = None,
-    ) -> None:
-        """See `Leader`."""
-        self._opening = SyncOpening(
-            url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
-        )
-
-    def __enter__(self) -> SyncElection:
-        return SyncElection(self._opening.__enter__())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
-        self._opening.__exit__(kind, error, place)
-
-
 def _resigned() -> NotOwner:
     hint = "To stand again, leave this block and open another apportion.leader(...)."
     return NotOwner(_ONE, "this process has resigned, by itself, by request or by SIGTERM", hint)
 
 
 leader = Leader
-leader_sync = SyncLeader

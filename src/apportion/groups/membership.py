@@ -4,8 +4,6 @@ Promises: of one id at most one session is there. A newcomer waits for the lease
 time to live and a second; only then it is told that the other one lives.
 """
 
-import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from uuid import uuid4
@@ -13,12 +11,10 @@ from uuid import uuid4
 from apportion.errors import (
     BadSnapshot,
     DuplicateMember,
-    InvalidInput,
     LeaseLost,
     StoreDenied,
     StoreUnavailable,
     StoreWentBack,
-    shown,
 )
 from apportion.groups.deaths import ended
 from apportion.groups.handover import Act, Known, OwnSession, request
@@ -26,17 +22,13 @@ from apportion.groups.opening import Options
 from apportion.groups.records import (
     LEAVES,
     REPLACED,
-    GroupKeys,
-    GroupRecord,
     MemberRecord,
     decoded,
     encoded,
-    later_format,
     led_by,
 )
 from apportion.groups.view import View
 from apportion.stores.api import (
-    Absent,
     Committed,
     Compare,
     CoordinationStore,
@@ -47,13 +39,6 @@ from apportion.stores.api import (
     Unchanged,
     Unknown,
 )
-
-logger = logging.getLogger("apportion.group")
-_NO_CHANGE = "what it was made with stays, and a group of another name may have another."
-_CHANGE = {
-    "partitions": "apportion group resize changes the partitions of an empty one.",
-    "format": "a later release made this one, so upgrade.",
-}
 
 
 class Membership:
@@ -83,19 +68,27 @@ class Membership:
         return None if there is None or there.record.nonce != self._nonce else there.session
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether our record was written over with what cannot be right, and keeps our session on our lease."""
+        there = self._view.members.get(self._options.member_id)
+        is_ours = there is not None and there.lease == self._lease
+        return is_ours and self._keys.member(self._options.member_id) in self._view.damaged
+
+    @property
     def is_replaced(self) -> bool:
         """Whether our successor under the same id waits for us to leave."""
         drain = self._view.drains.get(self._options.member_id)
         return self.session is not None and drain is not None and drain.value == REPLACED
 
     async def try_to_join(self, *, is_patient: bool) -> None:
-        """Write our record if nobody of our id is there, or in the place of one that is damaged; the view shows it.
+        """Write our record if nobody of our id is there, or in the place of a damaged one of ours; the view shows it.
 
-        `DuplicateMember` when somebody is, and patience has an end.
+        `DuplicateMember` when somebody is, and patience has an end. A damaged record on the lease of another process is
+        waited for: its owner may work on.
         """
         member_id, options = self._options.member_id, self._options
-        there = self._view.members.get(member_id)
-        if there is None or self._keys.member(member_id) in self._view.damaged:
+        there, is_damaged = self._view.members.get(member_id), self._keys.member(member_id) in self._view.damaged
+        if there is None or (is_damaged and there.lease in (None, self._lease)):
             record = encoded(replace(options.member, nonce=self._nonce, former=self._former))
             member, static = self._keys.member(member_id), self._keys.static(member_id)
             when = [self._view.as_seen(member), Unchanged(key=self._keys.record, revision=self._agreed)]
@@ -107,7 +100,7 @@ class Membership:
             outcome = await self._store.commit(when=when, puts=puts)
             self._is_certain = was_certain and not isinstance(outcome, Unknown)
             self._note(outcome)
-        elif not is_patient:
+        elif not is_patient and not is_damaged:
             raise DuplicateMember(member_id, there.session)
         elif options.replaces:
             await ask_to_leave(self._store, self._view, member_id, REPLACED)
@@ -215,12 +208,16 @@ class Membership:
         return isinstance(outcome, Committed)
 
     def _is_our_record(self, item: Item) -> bool:
-        """Whether this is our member record, and not that of another life of our id; from then on we have left."""
+        """Whether this is our member record, and not that of another life of our id; from then on we have left.
+
+        A damaged one on our lease is ours too: it would keep our session for as long as the lease is renewed.
+        """
         try:
-            is_ours = decoded(MemberRecord, item.value).nonce == self._nonce
+            is_ours, session = decoded(MemberRecord, item.value).nonce == self._nonce, item.revision
         except BadSnapshot:
-            return False
-        self._left = item.revision if is_ours else self._left
+            there = self._view.members.get(self._options.member_id)
+            is_ours, session = item.lease == self._lease, item.revision if there is None else there.session
+        self._left = session if is_ours else self._left
         return is_ours
 
 
@@ -235,58 +232,5 @@ def request_to_leave(view: View, member_id: str, how: bytes) -> tuple[list[Compa
     there, key = view.members.get(member_id), view.keys.drain(member_id)
     if there is None or member_id in view.drains:
         return None
-    when = [view.as_seen(key), Unchanged(key=view.keys.member(member_id), revision=there.session)]
+    when = [view.as_seen(key), view.as_seen(view.keys.member(member_id))]
     return when, Put(key=key, value=how, lease=there.lease)
-
-
-async def agree(store: CoordinationStore, group: str, record: GroupRecord) -> int:
-    """Make the group, or find that it is as we say; return the revision of its record. `InvalidInput` if it is not.
-
-    A record that is damaged is made anew; then the target says how many partitions there are. A record that differs
-    from ours in that number alone is damaged too if the target agrees with us: a resize changes both in one commit.
-    """
-    keys = GroupKeys(group=group)
-    while True:
-        found = {item.key: item for item in (await store.scan(keys.record)).items}.get(keys.record)
-        there = None if found is None else _agreed(found.value)
-        owners = None if there == record else await _owners_in_target(store, keys)
-        if there is not None and owners == record.partitions and replace(there, partitions=owners) == record:
-            there = None
-        if found is not None and there is not None:
-            _check_same(group, record, there)
-            return found.revision
-        if owners is not None:
-            _check_same(group, record, replace(record, partitions=owners))
-        when = Absent(key=keys.record) if found is None else Unchanged(key=keys.record, revision=found.revision)
-        outcome = await store.commit(when=[when], puts=[Put(key=keys.record, value=encoded(record))])
-        if found is not None and isinstance(outcome, Committed):
-            logger.warning(
-                "%s: the record %s was damaged (%s) and is written anew", group, keys.record, shown(found.value)
-            )
-        await asyncio.sleep(0)
-
-
-def _agreed(value: bytes) -> GroupRecord | None:
-    """Return what a group is, None where its record is damaged."""
-    later = later_format(value)
-    if later is not None:
-        return GroupRecord(partitions=1, format=later)
-    try:
-        return decoded(GroupRecord, value)
-    except BadSnapshot:
-        return None
-
-
-def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
-    for what in ("format", "partitions", "mode", "balancer", "quarantine_after"):
-        said, is_so = getattr(record, what), getattr(there, what)
-        if said != is_so:
-            hint = f"All members of a group say the same; {_CHANGE.get(what, _NO_CHANGE)}"
-            raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
-
-
-async def _owners_in_target(store: CoordinationStore, keys: GroupKeys) -> int | None:
-    """Return for how many partitions the target names owners, None without one."""
-    view = View(keys)
-    view.load(await store.scan(keys.target), 0.0)
-    return None if view.target is None else len(view.target.owners)

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.driver import Driver
@@ -146,15 +145,6 @@ class Participation:
         if held is None:
             raise NotOwner(number, not_owned(self.driver, number))
         return held.token
-
-    @contextmanager
-    def held(self, partition: int | str) -> Iterator[FencingToken]:
-        """Hold a partition within the block, from a thread; it cannot be cancelled."""
-        token, hold = self.holdings.enter(self.require_own(partition))
-        try:
-            yield token
-        finally:
-            self.holdings.leave(hold)
 
     def _serves_its_own(self) -> bool:
         """Whether all that the records say is ours is served: a record may be seen before its commit is answered."""

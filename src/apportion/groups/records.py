@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeVar
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.groups import fields
 from apportion.groups.fields import HINT, Reader
+from apportion.groups.seal import sealed, unsealed
 from apportion.model.topology import MAX_ZONE_LEVELS, Node, check_name
 from apportion.tables.layout import MAX_NAME_BYTES
 
@@ -181,7 +182,7 @@ def later_format(value: bytes) -> int | None:
 
 
 def encoded_target(target: Target) -> bytes:
-    """Return the bytes of a target: a line of JSON, then two bytes for each partition, compressed."""
+    """Return the bytes of a target: a sealed line of JSON, then two bytes for each partition, compressed."""
     ids = sorted({owner for owner in target.owners if owner is not None})
     place = {owner: index for index, owner in enumerate(ids)}
     owners = array("H", [NOBODY if owner is None else place[owner] for owner in target.owners])
@@ -191,14 +192,16 @@ def encoded_target(target: Target) -> bytes:
         "generation": target.generation, "digest": target.digest, "ids": ids, "paused": target.is_paused,
         "idle": target.idle,
     }  # fmt: skip
-    return json.dumps(head, separators=(",", ":")).encode() + b"\n" + zlib.compress(owners.tobytes(), 1)
+    return sealed(json.dumps(head, separators=(",", ":")).encode() + b"\n" + zlib.compress(owners.tobytes(), 1))
 
 
 def decoded_target(value: bytes) -> Target:
-    """Read a target; `BadSnapshot` when it is none."""
-    head, _, packed = value.partition(b"\n")
+    """Read a target; `BadSnapshot` when it is none, or not as it was written."""
+    head, _, packed = unsealed("target", value).partition(b"\n")
     said: dict[str, Any] = dict.fromkeys(_TARGET_READERS) | {"idle": []} | fields.parsed(head)
     known: dict[str, Any] = {each: _read(f"{each} of a target", of, said[each]) for each, of in _TARGET_READERS.items()}
+    if len(known["ids"]) != len(set(known["ids"])):
+        raise BadSnapshot("ids of a target", known["ids"], "each once", HINT)
     ids: dict[int, str | None] = {**dict(enumerate(known["ids"])), NOBODY: None}
     try:
         owners = tuple(map(ids.__getitem__, _unpacked(packed)))

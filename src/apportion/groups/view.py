@@ -4,11 +4,16 @@ Refuses: to judge records; `intake` does, and a record that cannot be right says
 """
 
 from apportion.groups.intake import Intake, SeenOwnership
-from apportion.groups.records import OwnershipRecord
+from apportion.groups.records import GroupKeys, GroupRecord, OwnershipRecord
 
 
 class View(Intake):
     """All that is under `live/<group>/`, and the questions that are asked of it."""
+
+    @classmethod
+    def of(cls, keys: GroupKeys, record: GroupRecord) -> "View":
+        """Return the view of a group that is as its record says."""
+        return cls(keys, record.partitions, mode=record.mode, quarantine_after=record.quarantine_after)
 
     @property
     def is_led(self) -> bool:

@@ -18,8 +18,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from apportion.groups.facade import Group
-from apportion.tables.facade import AsyncFollower, SyncFollower
+from apportion.groups.group import Group
+from apportion.tables.followed import FollowedTable
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -86,7 +86,7 @@ class GroupMetrics(Collector):
 class TableMetrics(Collector):
     """What a follower knows of its table."""
 
-    def __init__(self, name: str, follower: AsyncFollower | SyncFollower) -> None:
+    def __init__(self, name: str, follower: FollowedTable) -> None:
         self._name, self._follower = name, follower
 
     def collect(self) -> Iterator[Metric]:

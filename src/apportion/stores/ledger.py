@@ -43,12 +43,12 @@ class Held:
 class Ledger:
     """Keys, leases and history of one store.
 
-    >>> from apportion.stores.requests import Request
+    >>> from apportion.stores.requests import CommitRequest
     >>> ledger = Ledger(incarnation=1)
-    >>> ledger.commit(Request(((b"a", None),), ((b"a", b"1", None),), ()))
+    >>> ledger.commit(CommitRequest(((b"a", None),), ((b"a", b"1", None),), ()))
     1
-    >>> ledger.commit(Request(((b"a", None),), ((b"a", b"2", None),), ()))  # a is no longer absent
-    >>> ledger.commit(Request(((b"a", 1),), (), (b"a",)))
+    >>> ledger.commit(CommitRequest(((b"a", None),), ((b"a", b"2", None),), ()))  # a is no longer absent
+    >>> ledger.commit(CommitRequest(((b"a", 1),), (), (b"a",)))
     2
     >>> [entry.revision for entry in ledger.since(0)], ledger.records
     ([1, 2], {})

@@ -77,7 +77,7 @@ class Head:
 class TableKeys:
     """The keys of one name.
 
-    >>> Keys("orders").parts(Link(version=7, nonce="5bb0ed41", parts=2, size_bytes=9))[1]
+    >>> TableKeys("orders").parts(VersionLink(version=7, nonce="5bb0ed41", parts=2, size_bytes=9))[1]
     'table/orders/7.5bb0ed41/1'
     """
 

@@ -196,14 +196,14 @@ _ON_SESSION = (
     Bug(
         "a member of the same id joins over the one that is there",
         "groups/membership.py",
-        "        if there is None or self._keys.member(member_id) in self._view.damaged:",
+        "        if there is None or (is_damaged and there.lease in (None, self._lease)):",
         "        if there is None or not is_patient:",
         seeds=200,
     ),
     Bug(
         "a static member joins without a wait for its predecessor",
         "groups/membership.py",
-        "        if there is None or self._keys.member(member_id) in self._view.damaged:",
+        "        if there is None or (is_damaged and there.lease in (None, self._lease)):",
         "        if there is None or options.is_static:",
         seeds=200,
     ),

@@ -6,17 +6,13 @@ controller writes its record anew first, that stands.
 Refuses: to guess whose a partition was. It belongs to nobody, and its next owner claims it.
 """
 
-import json as json_format
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
 from apportion.console.print.output import print_json
-from apportion.errors import BadSnapshot
 from apportion.groups.admin.found import Found, happened, read
 from apportion.groups.damage import Damage
-from apportion.groups.fields import parsed
-from apportion.groups.records import GroupRecord, OwnershipRecord, Target, decoded, encoded, encoded_target
+from apportion.groups.records import OwnershipRecord, Target, encoded, encoded_target
 from apportion.stores.api import CoordinationStore, Put, Unchanged
 
 
@@ -33,7 +29,7 @@ async def repair(store: CoordinationStore, name: str, shown: str) -> tuple[Repai
     done: list[Repaired] = []
     while (found := await read(store, name)).damaged:
         damage = found.damaged[0]
-        put, deed = await _mended(store, found, damage)
+        put, deed = _mended(found, damage)
         compare = found.view.as_seen(damage.key)
         if damage.key == found.view.keys.record:
             compare = Unchanged(key=damage.key, revision=found.record_revision)
@@ -55,14 +51,11 @@ def print_repairs(name: str, done: Sequence[Repaired], *, json: bool) -> None:
     print(f"group repair: {name}: {words}")
 
 
-async def _mended(store: CoordinationStore, found: Found, damage: Damage) -> tuple[Put | None, str]:
+def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
     """Return what takes the place of a damaged record, None for nothing; and that in words."""
     view, keys, key = found.view, found.view.keys, damage.key
     if key == keys.record:
-        value = next((item.value for item in (await store.scan(key)).items if item.key == key), b"")
-        record = _as_far_as_read(value, found.record)
-        if view.target is not None:  # which names an owner for each partition
-            record = replace(record, partitions=len(view.target.owners))
+        record = found.record
         words = f"written anew: {record.partitions} partitions, {record.mode}, {record.balancer}"
         return Put(key=key, value=encoded(record)), words
     if key == keys.target:
@@ -78,16 +71,3 @@ async def _mended(store: CoordinationStore, found: Found, damage: Damage) -> tup
 def _living_owner(found: Found, partition: int) -> str | None:
     ownership = found.view.owned(partition).ownership
     return ownership.owner if found.view.is_live(ownership) else None
-
-
-def _as_far_as_read(value: bytes, otherwise: GroupRecord) -> GroupRecord:
-    """Return what a group is: each field as its damaged record says it, where that can be read."""
-    try:
-        said = parsed(value)
-    except BadSnapshot:
-        return otherwise
-    for each in said.keys() & asdict(otherwise).keys():
-        with suppress(BadSnapshot):
-            one = json_format.dumps(asdict(otherwise) | {each: said[each]}).encode()
-            otherwise = decoded(GroupRecord, one)
-    return otherwise

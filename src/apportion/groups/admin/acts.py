@@ -25,7 +25,7 @@ from apportion.groups.records import (
     encoded_target,
 )
 from apportion.groups.view import View
-from apportion.stores.api import Absent, Committed, Compare, CoordinationStore, Put, Unchanged
+from apportion.stores.api import Committed, Compare, CoordinationStore, Put, Unchanged
 
 _HISTORY_SECONDS = 5.0
 
@@ -113,8 +113,7 @@ def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRec
     when: list[Compare] = [Unchanged(key=view.keys.own(partition), revision=owned.revision)]
     if record.owner is None or view.is_live(record):
         return when, replace(record, ended=())
-    session, member = view.session(record.owner), view.keys.member(record.owner)
-    when.append(Absent(key=member) if session is None else Unchanged(key=member, revision=session))
+    when.append(view.as_seen(view.keys.member(record.owner)))
     return when, OwnershipRecord(epoch=record.epoch + 1)
 
 

@@ -4,19 +4,22 @@ Promises: nothing is joined, and no store is made where none is. Names that are 
 """
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
 from apportion.groups.damage import Damage
 from apportion.groups.deaths import next_try
+from apportion.groups.fields import parsed
 from apportion.groups.records import GroupKeys, GroupRecord, checked_group, decoded
 from apportion.groups.settled import is_at_rest, is_settled
 from apportion.groups.view import View
+from apportion.groups.witnesses import partitions_of
 from apportion.runtime.clock import SystemClock
-from apportion.stores.api import Committed, CoordinationStore, Need, Outcome, Refused, Scan
+from apportion.stores.api import Committed, CoordinationStore, Item, Need, Outcome, Refused, Scan
 from apportion.stores.catalog import administration, connect, schemes
 from apportion.stores.url import parse
 
@@ -126,12 +129,8 @@ async def read(store: CoordinationStore, name: str) -> Found:
         _known("group", name, known, "This store holds no group; its first member makes it.")
         return await read(store, name)  # made in between
     scan = await store.scan(keys.live)
-    try:
-        record, damage = decoded(GroupRecord, item.value), None
-    except BadSnapshot as error:
-        record = GroupRecord(partitions=_partitions(keys, scan))
-        damage = Damage(key=keys.record, revision=item.revision, problem=error.problem)
-    view = View(keys, record.partitions, quarantine_after=record.quarantine_after)
+    record, damage = _record(item, keys, scan)
+    view = View.of(keys, record)
     await _replay(store, view, scan)
     view.load(scan, SystemClock().elapsed())
     if damage is not None:
@@ -139,11 +138,36 @@ async def read(store: CoordinationStore, name: str) -> Found:
     return Found(name=name, record=record, record_revision=item.revision, view=view)
 
 
-def _partitions(keys: GroupKeys, scan: Scan) -> int:
-    """Return how many partitions a group has whose own record is damaged: as many as its target names owners for."""
-    view = View(keys)
+def _record(item: Item, keys: GroupKeys, scan: Scan) -> tuple[GroupRecord, Damage | None]:
+    """Return what a group is, each field as far as it can be read, and whether its own record is damaged.
+
+    How many partitions there are is what most of the records say; see `witnesses`.
+    """
+    view, problem = View(keys), None
     view.load(scan, 0.0)
-    return 1 + max(view.own, default=0) if view.target is None else len(view.target.owners)
+    try:
+        record = decoded(GroupRecord, item.value)
+        partitions = partitions_of(record.partitions, view)
+    except BadSnapshot as error:
+        problem, record = error.problem, _as_far_as_read(item.value)
+        partitions = partitions_of(None, view)
+    if problem is None and partitions != record.partitions:
+        problem = f"partitions of GroupRecord is {record.partitions}, expected {partitions}, as the other records say."
+    damage = None if problem is None else Damage(key=keys.record, revision=item.revision, problem=problem)
+    return replace(record, partitions=partitions or record.partitions), damage
+
+
+def _as_far_as_read(value: bytes) -> GroupRecord:
+    """Return what a group is: each field as its damaged record says it, where that can be read."""
+    record = GroupRecord(partitions=1)
+    try:
+        said = parsed(value)
+    except BadSnapshot:
+        return record
+    for each in said.keys() & asdict(record).keys():
+        with suppress(BadSnapshot):
+            record = decoded(GroupRecord, json.dumps(asdict(record) | {each: said[each]}).encode())
+    return record
 
 
 async def _replay(store: CoordinationStore, view: View, scan: Scan) -> None:

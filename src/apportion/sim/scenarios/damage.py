@@ -4,8 +4,8 @@ A damaged record costs only itself. Once nothing fails any more, an operator men
 group repair` does: a partition then belongs to nobody, under an epoch that was never given.
 The scenario checks the promises that no damage excuses: no token comes twice, no process is ended, and all comes to
 rest.
-Refuses: the promise that no two members overlap. A member with an overwritten record is no member from that moment,
-but it goes on until it has seen that. Until then, guards protect from its work.
+Refuses: the promise that no two members overlap. A member whose record is overwritten without its lease is no member
+from that moment, but it goes on until it has seen that. Until then, guards protect from its work.
 """
 
 import asyncio

@@ -1,0 +1,89 @@
+"""Write the sync twin of each async façade: python -m generate [--check]
+
+A twin is the text of its source with other words: `await` goes, `async with` is `with`, `AsyncGroup` is `SyncGroup`.
+`WORDS` has them all. `--check` writes nothing and exits with 1 when a twin is not what its source makes.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "apportion"
+TWINS = {
+    "groups/facade.py": "sync/groups.py",
+    "groups/leader.py": "sync/leader.py",
+    "stores/facade.py": "sync/stores.py",
+    "tables/facade.py": "sync/tables.py",
+}
+HEAD = "# Generated from {source} by `python -m generate`; change that file, and generate anew.\n"
+
+# In this order: a longer word comes before its parts.
+WORDS = (
+    (r"The sync twin of this file is `sync/\w+\.py`\.", "The async twin of this file is `{source}`."),
+    (r"apportion\.groups\.facade", "apportion.sync.groups"),
+    (r"apportion\.(open_group|open_store|leader|follow|publish)\b", r"apportion.sync.\1"),
+    (r"AsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]"),
+    (r"\bAsyncGenerator\b", "Generator"),
+    (r"\bAsyncIterator\b", "Iterator"),
+    (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
+    (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\bOnlyAsync\b", "OnlySync"),
+    (r"\bAsync(\w+)", r"Sync\1"),
+    (r"\bLeader\b(?!:| election)", "SyncLeader"),
+    (r"\bawaited\b", "threaded"),
+    (r"\bholding\b(?!s)", "held"),
+    (r"\bHandler\b", "PlainHandler"),
+    (r"\b_serve_here\b", "_serve_in_threads"),
+    (r"self\._end\(", "self._send_end("),
+    (r"__a(enter|exit)__", r"__\1__"),
+    (r"\banext\(", "next("),
+    (r"\.aclose\(", ".close("),
+    (r"\.hop\(", ".wait("),
+    (r"\.finish\(", ".wait_finished("),
+    (r"\basync (def|with|for)\b", r"\1"),
+    (r"\bawait ", ""),
+    (r"\ban sync\b", "a sync"),
+    (r"\ban `with`", "a `with`"),
+    (r"\ban async function\b", "a plain function"),
+    (r"for callers on any event loop", "for callers without an event loop; it is not to be called from one"),
+    (r"on any event loop", "without an event loop"),
+    (r"a caller that is cancelled", "a caller that is interrupted"),
+    (r"A caller that is cancelled", "A caller that is interrupted"),
+)
+
+
+def twin_of(source: str) -> str:
+    """Return the text of the sync twin of a source, not formatted yet."""
+    text = (PACKAGE / source).read_text()
+    for pattern, replacement in WORDS:
+        text = re.sub(pattern, replacement.replace("{source}", source), text)
+    return HEAD.format(source=source) + text
+
+
+def formatted(text: str, name: str) -> str:
+    """Return a text as the project's formatter writes it, its imports sorted."""
+    for arguments in (["check", "--quiet", "--fix-only", "--select", "I"], ["format", "--quiet"]):
+        command = ["ruff", *arguments, "--stdin-filename", name, "-"]
+        text = subprocess.run(command, input=text, capture_output=True, check=True, text=True, cwd=ROOT).stdout
+    return text
+
+
+def main() -> int:
+    """Write the twins, or with `--check` compare them."""
+    different = 0
+    for source, twin in TWINS.items():
+        text = formatted(twin_of(source), str(PACKAGE / twin))
+        path = PACKAGE / twin
+        if "--check" in sys.argv[1:]:
+            if not path.exists() or path.read_text() != text:
+                different += 1
+                print(f"{twin} is not what {source} makes; run: python -m generate")
+        else:
+            path.write_text(text)
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Agreement: the settings to which all members of a group agree, held against what the store says.
+
+Promises: a process that agreed once never ends because of the record of its group. It takes a difference as damage that
+may pass: it logs it once, waits, and asks again. Only a process that never agreed gets `InvalidInput`.
+A record that cannot be right is written anew. No single record is believed about the number of partitions: see
+`witnesses`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from apportion.errors import BadSnapshot, InvalidInput, shown
+from apportion.groups.fields import HINT
+from apportion.groups.records import GroupKeys, GroupRecord, decoded, encoded, later_format
+from apportion.groups.view import View
+from apportion.groups.witnesses import partitions_of
+from apportion.stores.api import Absent, Committed, CoordinationStore, Item, Put, Unchanged
+
+logger = logging.getLogger("apportion.group")
+_PAUSE_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 2.0
+_NO_CHANGE = "what it was made with stays, and a group of another name may have another."
+_CHANGE = {
+    "partitions": "apportion group resize changes the partitions of an empty one.",
+    "format": "a later release made this one, so upgrade.",
+}
+
+
+class Agreement:
+    """What one process says that its group is, and whether the store has said the same before."""
+
+    def __init__(self, store: CoordinationStore, group: str, record: GroupRecord) -> None:
+        self._store, self._group, self._record = store, group, record
+        self._keys = GroupKeys(group=group)
+        self._was_reached = False
+
+    async def reached(self, *, is_over: Callable[[], bool]) -> int:
+        """Make the group, or find that it is as we say; return the revision of its record.
+
+        `InvalidInput` if it is not, and never was. Once it was, this waits until it is so again; `BadSnapshot` if
+        `is_over` says meanwhile that nobody needs it any more.
+        """
+        pause, told = _PAUSE_SECONDS, ""
+        while True:
+            try:
+                agreed = await self._agreed()
+            except InvalidInput as error:
+                if not self._was_reached:
+                    raise
+                if is_over():
+                    raise BadSnapshot("group", self._group, "one as it was", HINT) from error
+                if error.problem != told:
+                    logger.warning("%s: this process waits until its group is as it was: %s", self._group, error)
+                told = error.problem
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            else:
+                self._was_reached = True
+                return agreed
+
+    async def _agreed(self) -> int:
+        """Return the revision of the group's record, once it says what we say; `InvalidInput` if it does not."""
+        while True:
+            key, ours = self._keys.record, self._record
+            found = next((item for item in (await self._store.scan(key)).items if item.key == key), None)
+            there = None if found is None else _read(found.value)
+            if found is not None and there == ours:
+                return found.revision
+            await self._check(found, there)
+            when = Absent(key=key) if found is None else Unchanged(key=key, revision=found.revision)
+            outcome = await self._store.commit(when=[when], puts=[Put(key=key, value=encoded(ours))])
+            if found is not None and isinstance(outcome, Committed):
+                words = "%s: the record %s was damaged (%s) and is written anew"
+                logger.warning(words, self._group, key, shown(found.value))
+            await asyncio.sleep(0)
+
+    async def _check(self, found: Item | None, there: GroupRecord | None) -> None:
+        """Pass if our record may be written: over none, or over one that is wrong; `InvalidInput` if it may not."""
+        if there is not None and there.format != self._record.format:
+            _check_same(self._group, self._record, there)
+        view = View(self._keys)
+        view.load(await self._store.scan(self._keys.live), 0.0)
+        said, ours = None if there is None else there.partitions, self._record.partitions
+        partitions = partitions_of(said, view, remembered=ours if self._was_reached else None)
+        if partitions is None:
+            return
+        there = replace(self._record if there is None else there, partitions=partitions)
+        if found is None or not self._was_reached or _joined_under(found, view):
+            _check_same(self._group, self._record, there)
+        _check_same(self._group, self._record, replace(self._record, partitions=partitions))
+
+
+def _joined_under(found: Item, view: View) -> bool:
+    """Whether a member is there that joined since the record of its group was written, so that it agreed to that.
+
+    Nothing but the number of partitions ever changes in that record, and that only while no member is there.
+    """
+    return any(there.session > found.revision for there in view.members.values() if there.record.nonce)
+
+
+def _read(value: bytes) -> GroupRecord | None:
+    """Return what a group is, None where its record is damaged."""
+    later = later_format(value)
+    if later is not None:
+        return GroupRecord(partitions=1, format=later)
+    try:
+        return decoded(GroupRecord, value)
+    except BadSnapshot:
+        return None
+
+
+def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
+    for what in ("format", "partitions", "mode", "balancer", "quarantine_after"):
+        said, is_so = getattr(record, what), getattr(there, what)
+        if said != is_so:
+            hint = f"All members of a group say the same; {_CHANGE.get(what, _NO_CHANGE)}"
+            raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)

@@ -1,0 +1,134 @@
+"""Group: what a member knows and does without waiting, whether its callers have an event loop or not."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractContextManager
+
+from apportion.errors import StoreClosed
+from apportion.groups.handlers import Handlers
+from apportion.groups.holdings import GroupChange, Holding
+from apportion.groups.participation import ANOTHER, FORKED, OPEN, OVER, Participation
+from apportion.groups.statistics import GroupSummary, Statistics
+from apportion.model.epoch import FencingToken
+from apportion.runtime.handle import Handle
+from apportion.runtime.handler_calls import Call
+from apportion.runtime.signals import leaving_on_sigterm
+from apportion.runtime.simulated import Runner
+
+MOST_THREADS = 32
+LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them as long as it may
+
+
+class Group(Handle):
+    """What a member knows without waiting; `AsyncGroup` and `SyncGroup` have the rest."""
+
+    def __init__(self, participation: Participation, thread: Runner) -> None:
+        self._participation, self._thread = participation, thread
+        self._handlers: Handlers | None = None
+
+    @property
+    def member_id(self) -> str:
+        """The id of this member."""
+        return self._participation.driver.options.member_id
+
+    @property
+    def name(self) -> str:
+        """The name of the group."""
+        return self._participation.driver.options.group
+
+    @property
+    def statistics(self) -> Statistics:
+        """What this member has counted since it began. No I/O."""
+        return self._participation.driver.statistics
+
+    @property
+    def seconds_left(self) -> float:
+        """How long until this member must stop, if its session is not renewed; below 0 once it had to. No I/O."""
+        return self._participation.holdings.seconds_left
+
+    def sight(self) -> GroupSummary:
+        """Return what this member sees of its group. No I/O; O(partitions)."""
+        return self._participation.driver.sight()
+
+    @property
+    def owned(self) -> Mapping[int, Holding]:
+        """The partitions that are ours now, live: empty as soon as the session is past its deadline. No I/O."""
+        return self._participation.holdings
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether our session lives and a target is known: what a readiness probe asks."""
+        return self._participation.holdings.is_current and self._participation.driver.view.target is not None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether this member still takes part, or tries to: what a liveness probe asks."""
+        return self._participation.is_running and self._thread.runs
+
+    @property
+    def unguarded(self) -> frozenset[int]:
+        """The partitions on which work has ended without that any guard had seen their token: see `guards`."""
+        return frozenset(self._participation.holdings.unguarded)
+
+    @property
+    def failing(self) -> Mapping[int, str]:
+        """The partitions whose handlers fail at this moment, and why: a copy. No I/O."""
+        return {} if self._handlers is None else dict(self._handlers.failing)
+
+    def token(self, partition: int | str) -> FencingToken:
+        """Return the token of a partition; `NotOwner` when it is not ours at this moment. No I/O."""
+        return self._participation.token(partition)
+
+    def leave(self) -> None:
+        """Begin to hand all over and leave; changes() ends when that is done. From any thread."""
+        if self._thread.runs:
+            self._participation.leave()
+
+    def _require_open(self) -> None:
+        """Raise `StoreClosed` after the end of the block, and in a child that was forked."""
+        if not self._thread.runs:
+            raise StoreClosed(f"group {self.name}", FORKED, ANOTHER)
+        if self._participation.has_ended:
+            raise StoreClosed(f"group {self.name}", OVER, OPEN)
+
+    async def _serve_here(self, on_gained: Call | None, on_lost: Call | None) -> None:
+        """Call async handlers on the caller's event loop, until this member has left."""
+        self._handlers = Handlers(
+            self._told(), self._participation.holdings, on_gained, on_lost, drain_seconds=self._drain_seconds
+        )
+        await self._handlers.run()
+
+    def _serve_in_threads(self, on_gained: Call | None, on_lost: Call | None) -> None:
+        """Call plain handlers, each in a thread of its own, until this member has left."""
+        self._handlers = Handlers(
+            self._told(),
+            self._participation.holdings,
+            on_gained,
+            on_lost,
+            drain_seconds=self._drain_seconds,
+            at_once=MOST_THREADS,
+            last_seconds=LAST_SECONDS,
+        )
+        self._thread.wait(self._handlers.run())
+
+    @property
+    def _drain_seconds(self) -> float:
+        return self._participation.driver.options.drain_seconds
+
+    async def _told(self) -> AsyncGenerator[GroupChange, None]:
+        """Yield what was gained and lost, on any event loop; see `AsyncGroup.changes`."""
+        holdings = self._participation.holdings
+        holdings.consume()
+        try:
+            # Asked here first: what was lost is given away before another thread has woken.
+            while (
+                change := holdings.next_change() or await self._thread.hop(self._participation.next_change())
+            ) is not None:
+                if holdings.tell(change):
+                    yield change
+        finally:
+            holdings.abandon()
+
+
+def leaving(participation: Participation) -> AbstractContextManager[None]:
+    """Within the block, SIGTERM lets the member leave."""
+    return leaving_on_sigterm(participation.leave)

@@ -1,0 +1,59 @@
+"""A store on the I/O thread: the part that its async and its sync façade share."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from apportion.runtime.endings import whole
+from apportion.runtime.handle import Handle
+from apportion.runtime.simulated import Runner
+from apportion.stores.api import Capabilities, CoordinationStore, Lease, StoreChange
+
+
+async def closed(store: CoordinationStore) -> None:
+    """Close a store, on the I/O thread."""
+    await store.close()
+
+
+class StoreOnThread(Handle):
+    """A store that lives on the I/O thread."""
+
+    def __init__(self, store: CoordinationStore, thread: Runner) -> None:
+        self._store, self._thread = store, thread
+
+    def capabilities(self) -> Capabilities:
+        """See `CoordinationStore`."""
+        return self._store.capabilities()
+
+    async def _granted(self, ttl_seconds: float) -> Lease:
+        """Grant a lease on the I/O thread, and give it back when no caller waits for it any more."""
+        return await whole(self._store.grant(ttl_seconds=ttl_seconds), self._taken_back)
+
+    async def _taken_back(self, lease: Lease) -> None:
+        await self._store.revoke(lease.id)
+
+    async def _end(self, changes: "PulledWatch") -> None:
+        """End a watch, and wait for its end."""
+        if self._thread.runs:
+            await self._thread.finish(changes.end())
+
+    def _send_end(self, changes: "PulledWatch") -> None:
+        """End a watch without waiting: a finalizer may call this."""
+        self._thread.send(changes.end())
+
+
+class PulledWatch:
+    """A watch on the I/O thread, pulled change by change. A cancelled pull may still run when the watch is ended."""
+
+    def __init__(self, changes: AsyncGenerator[StoreChange, None]) -> None:
+        self._changes = changes
+        self._turn = asyncio.Lock()
+
+    async def next(self) -> StoreChange | None:
+        """Return the next change, None after the last."""
+        async with self._turn:
+            return await anext(self._changes, None)
+
+    async def end(self) -> None:
+        """End the watch, once no pull is running."""
+        async with self._turn:
+            await self._changes.aclose()

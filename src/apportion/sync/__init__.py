@@ -1,0 +1,22 @@
+"""The sync twin of every async call, under the same name: for programs without an event loop.
+
+Both are thin façades over the one I/O thread of the process; no loop is run inside the caller's thread. The files of
+this room are generated from their async twins, by `python -m generate`.
+"""
+
+from apportion.sync.groups import SyncGroup, open_group
+from apportion.sync.leader import SyncElection, leader
+from apportion.sync.stores import SyncStore, open_store
+from apportion.sync.tables import SyncFollower, follow, publish
+
+__all__ = [
+    "SyncElection",
+    "SyncFollower",
+    "SyncGroup",
+    "SyncStore",
+    "follow",
+    "leader",
+    "open_group",
+    "open_store",
+    "publish",
+]

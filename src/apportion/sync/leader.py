@@ -1,0 +1,94 @@
+# Generated from groups/leader.py by `python -m generate`; change that file, and generate anew.
+"""Leader election: of all that stand for it, one is the leader, and knows it.
+
+A leader is the owner of a group's one partition, so that it has all that owners have: a session, a drain, a token that
+a guard can refuse. The token's epoch grows with every leader.
+
+    with apportion.sync.leader("sqlite:///work.db", "nightly-report") as election:
+        token = election.wait_until_elected()
+        while election.is_leader:
+            ...
+"""
+
+from datetime import timedelta
+from types import TracebackType
+
+from apportion.errors import NotOwner
+from apportion.groups.opening import TTL
+from apportion.model.epoch import FencingToken
+from apportion.runtime.blocks import OnlySync
+from apportion.runtime.handle import Handle
+from apportion.sync.groups import SyncGroup, SyncOpening
+
+_ONE = 0
+
+
+class SyncElection(Handle):
+    """A candidacy, for callers without an event loop; it is not to be called from one."""
+
+    def __init__(self, group: SyncGroup) -> None:
+        self._group, self._has_resigned = group, False
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process is the leader at this moment, by its own clock. No I/O."""
+        return _ONE in self._group.owned
+
+    @property
+    def token(self) -> FencingToken:
+        """The leader's token, to show where it writes; `NotOwner` when this process is not the leader. No I/O."""
+        return self._group.token(_ONE)
+
+    def wait_until_elected(self) -> FencingToken:
+        """Wait until this process is the leader; return its token. `NotOwner` once it stands no more."""
+        if self._has_resigned:
+            raise _resigned()
+        changes = self._group.changes()
+        try:
+            while not self.is_leader:
+                if next(changes, None) is None:
+                    raise _resigned()
+        finally:
+            changes.close()
+        return self.token
+
+    def resign(self) -> None:
+        """Let another be the leader, and stand no more. From any thread."""
+        self._has_resigned = True
+        self._group.leave()
+
+
+class SyncLeader(OnlySync):
+    """`apportion.sync.leader(...)`: stands for leader within a `with` block, and resigns at its end."""
+
+    _call = "apportion.sync.leader(url, name)"
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        member_id: str | None = None,
+        lease_ttl: timedelta = TTL,
+        quarantine_after: int | None = None,
+    ) -> None:
+        """Check all that is said; nothing is opened yet. The names are those of groups. Errors as `open_group`."""
+        self._opening = SyncOpening(
+            url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
+        )
+
+    def __enter__(self) -> SyncElection:
+        return SyncElection(self._opening.__enter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        self._opening.__exit__(kind, error, place)
+
+
+def _resigned() -> NotOwner:
+    hint = "To stand again, leave this block and open another apportion.sync.leader(...)."
+    return NotOwner(_ONE, "this process has resigned, by itself, by request or by SIGTERM", hint)
+
+
+leader = SyncLeader

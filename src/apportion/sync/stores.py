@@ -1,0 +1,65 @@
+# Generated from stores/facade.py by `python -m generate`; change that file, and generate anew.
+"""Stores as users open them, without an event loop. The I/O thread does the work.
+
+    with apportion.sync.open_store("sqlite:///work.db") as store:
+        store.scan("")
+
+A store has the eight calls of `CoordinationStore`, with the same meanings and errors.
+The async twin of this file is `stores/facade.py`.
+"""
+
+from collections.abc import Collection, Generator, Sequence
+from functools import partial
+
+from apportion.runtime.resource import SyncResource
+from apportion.stores.api import Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan, StoreChange
+from apportion.stores.catalog import check_url, connect
+from apportion.stores.on_thread import PulledWatch, StoreOnThread, closed
+
+
+def open_store(url: str, *, needs: Collection[Need] = ()) -> "SyncResource[CoordinationStore, SyncStore]":
+    """Open the store of a URL in a `with` block and close it at the end.
+
+    A URL that no store can have is refused at once. Errors are those of `stores.connect`.
+    """
+    check_url(url)
+    opened = partial(connect, url, needs=needs)
+    return SyncResource("apportion.sync.open_store(url)", opened, closed, SyncStore)
+
+
+class SyncStore(StoreOnThread):
+    """A store that lives on the I/O thread, for callers without an event loop; it is not to be called from one."""
+
+    def scan(self, prefix: str) -> Scan:
+        """See `CoordinationStore`."""
+        return self._thread.wait(self._store.scan(prefix))
+
+    def commit(self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()) -> Outcome:
+        """See `CoordinationStore`. A caller that is interrupted cannot know whether the commit happened."""
+        return self._thread.wait(self._store.commit(when=when, puts=puts, deletes=deletes))
+
+    def watch(self, prefix: str, *, after: int) -> Generator[StoreChange, None, None]:
+        """See `CoordinationStore`. One hop per change."""
+        changes = PulledWatch(self._store.watch(prefix, after=after))
+        try:
+            while (change := self._thread.wait(changes.next())) is not None:
+                yield change
+        finally:
+            self._send_end(changes)
+
+    def grant(self, *, ttl_seconds: float) -> Lease:
+        """See `CoordinationStore`. A caller that is interrupted leaves no lease."""
+        return self._thread.wait(self._granted(ttl_seconds), undo=self._taken_back)
+
+    def renew(self, leases: Collection[int]) -> frozenset[int]:
+        """See `CoordinationStore`."""
+        return self._thread.wait(self._store.renew(leases))
+
+    def revoke(self, lease: int) -> None:
+        """See `CoordinationStore`."""
+        self._thread.wait(self._store.revoke(lease))
+
+    def close(self) -> None:
+        """See `CoordinationStore`."""
+        if self._thread.runs:
+            self._thread.wait_finished(self._store.close())

@@ -1,0 +1,48 @@
+# Generated from tables/facade.py by `python -m generate`; change that file, and generate anew.
+"""Tables as users publish and follow them, without an event loop; stores are used on the I/O thread.
+
+    with apportion.sync.follow("sqlite:///work.db", "orders") as table:
+        table.route("tenant-42")                    # from memory
+
+    apportion.sync.publish("sqlite:///work.db", "orders", ring.table())
+
+The async twin of this file is `tables/facade.py`.
+"""
+
+from functools import partial
+
+from apportion.placement.hashers import Hasher
+from apportion.runtime.io_thread import io_thread
+from apportion.runtime.resource import SyncResource
+from apportion.stores.catalog import check_url
+from apportion.tables.deltas import Routing
+from apportion.tables.followed import Followed, FollowedTable, closed, followed, published
+from apportion.tables.layout import TableKeys, Version
+from apportion.tables.publisher import Published
+from apportion.tables.routes import Routes
+
+
+def publish(url: str, name: str, table: Routing) -> Published:
+    """Publish a table or an assignment once; errors as those of `stores.connect` and `Publisher.publish`."""
+    return io_thread().wait(published(url, name, table))
+
+
+def follow(
+    url: str, name: str, *, within_seconds: float = 10.0, hasher: str | Hasher | None = None
+) -> "SyncResource[Followed, SyncFollower]":
+    """Follow a name until the end of a `with` block, from its newest version on.
+
+    Waits so long for a first version, then raises `StoreUnavailable`. `hasher` is needed only for a table of one with
+    a secret, or of your own. Errors as those of `stores.connect` and `Follower.start`.
+    """
+    check_url(url)
+    begin = partial(followed, url, TableKeys(name).name, within_seconds, hasher)
+    return SyncResource("apportion.sync.follow(url, name)", begin, closed, SyncFollower)
+
+
+class SyncFollower(FollowedTable):
+    """A followed table, for callers without an event loop; it is not to be called from one."""
+
+    def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
+        """Return routes newer than `version`, by which a key was misrouted; see `Follower.refresh`."""
+        return self._thread.wait(self._following.refresh(version, within_seconds=within_seconds))

@@ -1,0 +1,112 @@
+"""A followed table: what it answers from memory, and how it is opened and closed on the I/O thread."""
+
+from contextlib import AsyncExitStack
+
+from apportion.errors import StoreClosed
+from apportion.model.assignment import PreferenceList
+from apportion.model.epoch import Epoch
+from apportion.model.plan import Key
+from apportion.placement.hashers import Hasher
+from apportion.runtime.handle import Handle
+from apportion.runtime.simulated import Runner
+from apportion.stores.api import CoordinationStore
+from apportion.stores.catalog import connect
+from apportion.tables.deltas import Routing
+from apportion.tables.follower import Follower
+from apportion.tables.layout import TableKeys, Version, routed
+from apportion.tables.publisher import Published, Publisher
+from apportion.tables.routes import Routes
+
+
+class FollowedTable(Handle):
+    """What a follower answers from memory: without I/O, from any thread, also after the end of its block."""
+
+    def __init__(self, followed: "Followed", thread: Runner) -> None:
+        (_, self._following), self._thread = followed, thread
+
+    @property
+    def routes(self) -> Routes:
+        """The version that is shown now, as a value that stays as it is."""
+        return self._following.routes
+
+    @property
+    def version(self) -> Version:
+        """Which version is shown now."""
+        return self._following.routes.version
+
+    @property
+    def epoch(self) -> Epoch:
+        """The epoch of what is shown now."""
+        return self._following.routes.epoch
+
+    @property
+    def heard(self) -> Version:
+        """The newest version that was heard of."""
+        return self._following.heard
+
+    @property
+    def drift_versions(self) -> int:
+        """How many published versions we are behind, as far as we heard."""
+        return self._following.drift_versions
+
+    @property
+    def age_seconds(self) -> float:
+        """How long ago the store last confirmed that what is shown is the newest version."""
+        return self._following.age_seconds
+
+    @property
+    def trouble(self) -> BaseException | None:
+        """Why it may not be the newest version, None while all is well."""
+        if not self._thread.runs:
+            return StoreClosed("a store", "it belongs to the process that this one was forked from")
+        return self._following.trouble
+
+    def route(self, key: Key) -> str:
+        """Return the id of the node that handles a key."""
+        return self._following.routes.route(key)
+
+    def preference(self, key: Key, count: int) -> tuple[str, ...]:
+        """Return the first `count` owners of a key's range, the leader first."""
+        return self._following.routes.preference(key, count)
+
+    def owner(self, partition: str | int) -> str | None:
+        """Return the id of the node that owns a partition; None when it has no owner now."""
+        return self._following.routes.owner(partition)
+
+    def owners(self, partition: str | int) -> PreferenceList:
+        """Return all owners of a partition, the leader first."""
+        return self._following.routes.owners(partition)
+
+
+async def published(url: str, name: str, table: Routing) -> Published:
+    """Open the store of a URL, publish once, and close it."""
+    TableKeys(name)  # refuses a bad name or value before a store is opened
+    routed(table)
+    store = await connect(url)
+    try:
+        return await Publisher(store, name).publish(table)
+    finally:
+        await store.close()
+
+
+async def followed(url: str, name: str, within_seconds: float, hasher: str | Hasher | None) -> "Followed":
+    """Open the store of a URL, and follow a name in it."""
+    store = await connect(url)
+    async with AsyncExitStack() as otherwise:
+        otherwise.push_async_callback(store.close)
+        following = Follower(store, name, hasher=hasher)
+        await following.start(within_seconds=within_seconds)
+        otherwise.pop_all()
+    return store, following
+
+
+async def closed(followed: "Followed") -> None:
+    """Follow no more, and close the store."""
+    store, following = followed
+    try:
+        await following.close()
+    finally:
+        await store.close()
+
+
+Followed = tuple[CoordinationStore, Follower]

@@ -1,0 +1,40 @@
+"""Effects: the log of a member that loses a partition names the cause: the target, or the end of its session."""
+
+import logging
+
+import pytest
+
+from apportion.groups.deadlines import Deadlines
+from apportion.groups.effects import Effects
+from apportion.groups.handover import OwnSession
+from apportion.groups.holdings import Holdings
+from apportion.groups.member import Drain, Stop
+from apportion.groups.opening import Options
+from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, Target
+from apportion.groups.statistics import Statistics
+from apportion.groups.view import View
+from apportion.runtime.clock import SystemClock
+
+OPTIONS = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
+TARGET = Target(generation=3, digest="d", owners=("b", None))
+
+
+@pytest.mark.parametrize(
+    ("action", "target", "cause"),
+    [
+        (Drain(partition=0), TARGET, "target 3 names b"),
+        (Drain(partition=1), TARGET, "target 3 names nobody"),
+        (Drain(partition=0), None, "our session is over"),
+        (Stop(partition=0), TARGET, "our session is over"),
+    ],
+    ids=["given to another", "given to nobody", "no target is known", "stopped"],
+)
+def test_the_log_says_why_a_partition_is_lost(action, target, cause, caplog):
+    view = View(GroupKeys(group="g"), 2)
+    view.target = target
+    holdings = Holdings(SystemClock(), quiet=lambda _: None, told=lambda: None)
+    deadlines = Deadlines(drain_seconds=20.0, ttl_seconds=10.0, progress_seconds=float("inf"))
+    effects = Effects(view, OPTIONS, holdings, Statistics(), deadlines)
+    with caplog.at_level(logging.INFO, logger="apportion.group"):
+        effects.act([action], OwnSession(id="a", session=1), 0.0)
+    assert [f"g: a loses {action.partition}: {cause}"] == caplog.messages

@@ -1,0 +1,90 @@
+"""The lookout of SQLite: a write of this process is not looked up where it follows what was seen, and hides nothing."""
+
+import asyncio
+
+import pytest
+
+from apportion.stores.sqlite import lookout
+from apportion.stores.sqlite.ledger import LedgerState
+from apportion.stores.sqlite.lookout import SqliteLookout
+
+
+class Clock:
+    def elapsed(self):
+        return 0.0
+
+
+class File:
+    """A file that always has changed, and whose history is that of a story."""
+
+    moved = False
+
+    def __init__(self):
+        self.history, self.asked, self.polls = [], [], 0
+
+    def write(self, key):
+        """Let somebody write a key; return the revision."""
+        self.history.append(key)
+        return len(self.history)
+
+    async def data_version(self):
+        self.polls += 1
+        return 0, self.polls
+
+    async def read(self, work):
+        return work(None)
+
+    def state(self, _):
+        return LedgerState(1, len(self.history), 0)
+
+    def touched(self, _, after, most):
+        self.asked.append(after)
+        return self.history[after:][:most]
+
+
+@pytest.fixture
+def file(monkeypatch):
+    made = File()
+    monkeypatch.setattr(lookout.ledger, "state", made.state)
+    monkeypatch.setattr(lookout.ledger, "touched", made.touched)
+    return made
+
+
+def looked(file, story):
+    """Run a story with a lookout that knows the state of the file, and a watch of the keys below b; then look once."""
+
+    async def main():
+        looking = SqliteLookout(file, Clock())
+        looking._reap_at = float("inf")
+        await looking._look()
+        watch = looking._watchers.join(b"a", b"b")
+        story(looking)
+        event, file.asked[:] = watch.next_change(), []
+        await looking._look()
+        return event.is_set()
+
+    return asyncio.run(main())
+
+
+def test_a_write_that_follows_what_was_seen_is_not_looked_up(file):
+    file.write(b"a0")
+    assert not looked(file, lambda looking: looking.wrote([b"a1"], at=file.write(b"a1")))
+    assert [] == file.asked
+
+
+def test_a_write_after_one_of_another_process_hides_it_from_no_watch(file):
+    file.write(b"a0")
+
+    def story(looking):
+        file.write(b"a1")  # of another process
+        looking.wrote([b"b1"], at=file.write(b"b1"))
+
+    assert looked(file, story)
+    assert [1] == file.asked
+
+
+def test_a_write_that_is_older_than_what_was_seen_takes_nothing_back(file):
+    for key in (b"a0", b"a1", b"a2"):
+        file.write(key)
+    assert not looked(file, lambda looking: looking.wrote([b"b1"], at=2))
+    assert [] == file.asked

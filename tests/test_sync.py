@@ -1,0 +1,42 @@
+"""Every call of `apportion.sync` is the one of the same name in `apportion`, for programs without an event loop."""
+
+import inspect
+
+import pytest
+
+import apportion
+from apportion import sync
+from apportion.groups import facade as groups
+from apportion.groups import leader as leaders
+from apportion.stores import facade as stores
+from apportion.tables import facade as tables
+
+TYPES = [
+    (groups.SyncGroup, groups.AsyncGroup),
+    (leaders.SyncElection, leaders.AsyncElection),
+    (stores.SyncStore, stores.AsyncStore),
+    (tables.SyncFollower, tables.AsyncFollower),
+]
+
+
+def parameters(call):
+    """Return the names, the order, the kinds and the defaults of what a call takes."""
+    return [(each.name, each.kind, each.default) for each in inspect.signature(call).parameters.values()]
+
+
+def methods(kind):
+    return {name: parameters(member) for name, member in inspect.getmembers(kind, callable) if name[0] != "_"}
+
+
+@pytest.mark.parametrize("name", [name for name in sync.__all__ if not name.startswith("Sync")])
+def test_a_call_takes_the_same_in_both_forms(name):
+    assert parameters(getattr(apportion, name)) == parameters(getattr(sync, name))
+
+
+@pytest.mark.parametrize(("of_sync", "of_async"), TYPES, ids=lambda kind: kind.__name__)
+def test_methods_take_the_same_in_both_forms(of_sync, of_async):
+    assert methods(of_async) == methods(of_sync)
+
+
+def test_all_types_of_the_room_are_compared():
+    assert {name for name in sync.__all__ if name.startswith("Sync")} == {each.__name__ for each, _ in TYPES}
