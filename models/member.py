@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from apportion.groups.deaths import HEALTHY_SECONDS, with_death
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, request
-from apportion.groups.records import OwnershipRecord, decoded
+from apportion.groups.view.records import OwnershipRecord, decoded
 from apportion.stores.api import Absent
 from models.parts import KEYS, MEMBERS, OWN, PARTITION, Landed, Process, Request, Store, Token
 

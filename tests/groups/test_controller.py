@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidInput
-from apportion.groups import controller
-from apportion.groups.arrivals import STILL_SECONDS
-from apportion.groups.controller import TURN_SECONDS, Controller, assigned
-from apportion.groups.records import (
+from apportion.groups.controller.arrivals import STILL_SECONDS
+from apportion.groups.controller.controller import TURN_SECONDS, Controller, assigned, controller
+from apportion.groups.settled import is_at_rest, knows_all
+from apportion.groups.view.records import (
     GroupKeys,
     GroupRecord,
     MemberRecord,
@@ -20,8 +20,7 @@ from apportion.groups.records import (
     encoded_target,
     led_by,
 )
-from apportion.groups.settled import is_at_rest, knows_all
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.model.topology import Node
 from apportion.stores.api import Absent, Item, Scan, Unchanged
 

@@ -13,8 +13,8 @@ from apportion import Ring
 from apportion.console.group import repair
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.admin import found
-from apportion.groups.fields import MOST
-from apportion.groups.records import (
+from apportion.groups.view.fields import MOST
+from apportion.groups.view.records import (
     GroupKeys,
     OwnershipRecord,
     Target,

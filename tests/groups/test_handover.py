@@ -16,7 +16,7 @@ from apportion.groups.handover import (
     request,
     standing,
 )
-from apportion.groups.records import GroupKeys, OwnershipRecord, decoded
+from apportion.groups.view.records import GroupKeys, OwnershipRecord, decoded
 from apportion.stores.api import Absent, Unchanged
 
 TRACE = Path(__file__).parents[1] / "traces" / "handover.txt"

@@ -20,7 +20,7 @@ from apportion.groups.member import (
     Tick,
     Wait,
 )
-from apportion.groups.records import (
+from apportion.groups.view.records import (
     LEAVES,
     GroupKeys,
     MemberRecord,
@@ -30,7 +30,7 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.stores.api import Absent, Item, Scan, Unchanged
 
 KEYS = GroupKeys(group="g")

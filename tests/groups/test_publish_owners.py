@@ -8,11 +8,11 @@ import pytest
 
 import apportion
 from apportion.errors import StoreDenied
+from apportion.groups.controller.publish_owners import AGAIN_SECONDS, CHECK_SECONDS
 from apportion.groups.driver import Driver
 from apportion.groups.opening import Options
-from apportion.groups.publish_owners import AGAIN_SECONDS, CHECK_SECONDS
-from apportion.groups.records import GroupRecord, MemberRecord
 from apportion.groups.session import Sessions
+from apportion.groups.view.records import GroupRecord, MemberRecord
 from apportion.sim import World
 from apportion.stores import Absent, Committed, Put, Unchanged
 from apportion.tables.layout import TableKeys, decode_head, resolved

@@ -12,7 +12,7 @@ from apportion.groups.holdings import Holdings
 from apportion.groups.member import Action, Drain, Serve, Stop, Wait
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.model.epoch import FencingToken
 
 logger = logging.getLogger("apportion.group")

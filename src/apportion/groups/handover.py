@@ -11,7 +11,7 @@ Source: the transitions were explored exhaustively before (see `models/`), after
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from apportion.groups.records import GroupKeys, OwnershipRecord, encoded
+from apportion.groups.view.records import GroupKeys, OwnershipRecord, encoded
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
 

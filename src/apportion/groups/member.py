@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from apportion.groups.batches import Batches, PendingMove
 from apportion.groups.deaths import HEALTHY_SECONDS, ended, next_try
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, outcome, request
-from apportion.groups.intake import IntakeChanges
-from apportion.groups.view import View
+from apportion.groups.view.intake import IntakeChanges
+from apportion.groups.view.view import View
 from apportion.stores.api import Compare, Put
 
 AGAIN_SECONDS = 0.1

@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack, suppress
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
-from apportion.groups.intake import LiveMember
 from apportion.groups.opening import Options
 from apportion.groups.reasons import joins_after, leaves_after, not_owned
 from apportion.groups.session import SharedSessions
 from apportion.groups.settled import is_at_rest
+from apportion.groups.view.intake import LiveMember
 from apportion.model.epoch import FencingToken
 from apportion.runtime.endings import to_its_end
 from apportion.runtime.simulated import clock_here, simulated

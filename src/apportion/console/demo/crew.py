@@ -10,9 +10,9 @@ from pathlib import Path
 from apportion import sync
 from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger
 from apportion.errors import StoreUnavailable
-from apportion.groups.records import DRAINED, GroupKeys
 from apportion.groups.settled import is_at_rest
-from apportion.groups.view import View
+from apportion.groups.view.records import DRAINED, GroupKeys
+from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 

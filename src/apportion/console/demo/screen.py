@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.text import Text
 
 from apportion.console.demo.work import PARTITIONS
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red", "bright_green", "bright_magenta")
 _COLUMNS = 16

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from apportion.console.print.output import print_json
 from apportion.groups.admin.found import Found, happened, read
-from apportion.groups.damage import Damage
-from apportion.groups.records import OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.damage import Damage
+from apportion.groups.view.records import OwnershipRecord, Target, encoded, encoded_target
 from apportion.stores.api import CoordinationStore, Put, Unchanged
 
 REPLAY_SECONDS = 60.0

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
-from apportion.groups.damage import Damage
 from apportion.groups.deaths import next_try
-from apportion.groups.fields import parsed
-from apportion.groups.records import GroupKeys, GroupRecord, checked_group, decoded
 from apportion.groups.settled import is_at_rest, is_settled
-from apportion.groups.view import View
-from apportion.groups.witnesses import partitions_of
+from apportion.groups.view.damage import Damage
+from apportion.groups.view.fields import parsed
+from apportion.groups.view.records import GroupKeys, GroupRecord, checked_group, decoded
+from apportion.groups.view.view import View
+from apportion.groups.view.witnesses import partitions_of
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Committed, CoordinationStore, Item, Need, Outcome, Refused, Scan
 from apportion.stores.catalog import administration, connect, schemes

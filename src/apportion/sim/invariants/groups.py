@@ -1,6 +1,6 @@
 """Groups: what must always hold for the members of a group and what they work on, whatever fails.
 
-They read facts alone: what the store's keys became (`groups/records.py` says what they mean), and when a process
+They read facts alone: what the store's keys became (`groups/view/records.py` says what they mean), and when a process
 entered and left a partition, under which token. So the simulated world and tests of real processes, which keep a log
 of their effects, are held against the same lines.
 """
@@ -8,7 +8,7 @@ of their effects, are held against the same lines.
 from collections.abc import Callable, Iterator
 
 from apportion.groups.deaths import wait_seconds
-from apportion.groups.records import KEPT_DEATHS, LEAVES, OwnershipRecord, Target, decoded_target
+from apportion.groups.view.records import KEPT_DEATHS, LEAVES, OwnershipRecord, Target, decoded_target
 from apportion.sim.facts import Asked, Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.invariants import ownership as owners
 from apportion.sim.invariants.history import History

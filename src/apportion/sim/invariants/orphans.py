@@ -6,7 +6,7 @@ This is the one promise of groups that is about time; `sim/invariants/groups.py`
 from collections.abc import Callable, Iterable
 
 from apportion.groups.deaths import wait_seconds
-from apportion.groups.records import MemberRecord, OwnershipRecord, decoded
+from apportion.groups.view.records import MemberRecord, OwnershipRecord, decoded
 from apportion.sim.facts import Began, Changed
 from apportion.sim.invariants.groups import SLOWEST_CLOCK, GroupInvariant
 from apportion.sim.invariants.history import History

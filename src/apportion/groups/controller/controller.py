@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from apportion.balance import catalog
 from apportion.balance.api import GroupView, Owners
 from apportion.errors import ApportionError
-from apportion.groups.arrivals import Arrivals
-from apportion.groups.isolation import isolated
-from apportion.groups.records import GroupRecord, MemberRecord, Target, encoded_target, led_by
-from apportion.groups.view import View
+from apportion.groups.controller.arrivals import Arrivals
+from apportion.groups.controller.isolation import isolated
+from apportion.groups.view.records import GroupRecord, MemberRecord, Target, encoded_target, led_by
+from apportion.groups.view.view import View
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import content_digest
 from apportion.model.rows import NOBODY, Rows
