@@ -1,6 +1,6 @@
-"""The sync twin of every async call, under the same name: for programs without an event loop.
+"""Sync: a twin of every async call under the same name, for programs without an event loop.
 
-Both are thin façades over the one I/O thread of the process; no loop is run inside the caller's thread.
+Both are thin façades over the one I/O thread of the process. No loop runs inside the caller's thread.
 """
 
 from apportion.groups.facade import SyncGroup
