@@ -1,7 +1,7 @@
 """Errors: one tree that tells where the fault lies, whether a retry can help, and whether data is at risk.
 
 Every message names the problem (with the values), the expected value, and the next step.
-Promises: foreign values are cut to one line and escaped, and URLs lose their passwords. Every error pickles.
+Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error pickles.
 Refuses: to be raised bare. Pick the leaf that a caller would want to catch.
 """
 

@@ -145,13 +145,12 @@ class Plan:
 
     @cached_property
     def lower_bound_ratio(self) -> float:
-        """The same bound for shares exactly proportional to weight; for information, as placements may be less even."""
+        """The least that any path between the two distributions of shares can move."""
         return self._ratio(_gain(self.widths_before, self.widths_after))
 
     @cached_property
     def fair_bound_ratio(self) -> float:
-        """The same bound for shares exactly proportional to weight. It only informs: the placements may be less
-        even."""
+        """The same bound for shares exactly proportional to weight. It only informs: placements may be less even."""
         old_total = max(1, sum(node.millionths for node in self.old))
         new_total = max(1, sum(node.millionths for node in self.new))
         before = {node.id: node.millionths * new_total for node in self.old}

@@ -32,12 +32,13 @@ Owners = tuple[str, ...]
 class Table:
     """Row i owns the positions from `starts[i]` up to `starts[i + 1]`; the last row owns up to the end of the circle.
 
-    Positions are tokens, from 0 up to 2**64, or bytes, from b"" without end: then a range keeps the order of keys.
+    Positions are tokens, from 0 up to 2**64, or bytes, from b"" without end. Positions of bytes keep the order of
+    keys.
     A row holds distinct indexes into `topology.nodes`, leader first; rows may differ in length.
-    `hasher` labels the hash that made positions of keys: tables of different hashers cannot be compared.
-    `slots`, where set, says that boundaries stand only where slots begin, as tables made of slots do.
+    `hasher` labels the hash that made positions of keys. Tables of different hashers cannot be compared.
+    `slots`, if set, tells that boundaries stand only where slots begin, as in tables made of slots.
 
-    Memory: about 50 bytes a stretch. Building: O(stretches).
+    Memory: about 50 bytes per stretch. Building: O(stretches).
 
     >>> topology = Topology(["a", "b"])
     >>> table = Table(topology=topology, hasher="xxh3-64", starts=(0, 2**62, 2**63), rows=((0,), (0,), (1,)))
@@ -91,7 +92,7 @@ class Table:
 
     @property
     def epoch(self) -> Epoch:
-        """The topology's number, and the digest of everything the table holds. O(stretches)."""
+        """The topology's number, and the digest of all content of the table. O(stretches)."""
         lengths = [len(row) for row in self.rows]
         indexes = [index for row in self.rows for index in row]
         packed = [pack(f"<{len(numbers)}Q", *numbers) for numbers in (lengths, indexes)]
@@ -141,8 +142,7 @@ class Table:
         cuts = sorted({*self.starts, *new.starts})
         ends = (*cuts[1:], self.end)
         stretches = zip(cuts, ends, self._owners_at(cuts), new._owners_at(cuts), strict=True)
-        # Neighbours never change alike: where they meet, one of the tables has a boundary with other owners beyond
-        # it.
+        # Neighbours never change alike: where they meet, one table has a boundary with other owners beyond it.
         return tuple(Change(KeyRange(start, end), was, now) for start, end, was, now in stretches if was != now)
 
     def _overlaid_by_twin(self, new: "Table") -> tuple[Change, ...]:

@@ -54,13 +54,12 @@ class Placement(Protocol):
     ) -> tuple[str, ...]:
         """Return `count` distinct nodes for a key, its owner first, no two in one zone.
 
-        With `spread_level`, zones are equal if their levels 0 .. `spread_level` are. `spread="best-effort"` reuses
-        zones once all are used. A shorter list is the beginning of a longer one. Raises `NotEnoughNodes`.
+        `spread_level` compares zones only by their levels 0 .. `spread_level`. `spread="best-effort"` reuses zones
+        once all are used. A shorter list is the beginning of a longer one. Raises `NotEnoughNodes`.
         """
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table | None:
-        """Return all answers as a table with preference lists as rows; None if the placement is a function of the
-        key."""
+        """Return all answers as a table of preference lists; None if this placement is a function of the key."""
 
     def explain(self, key: Key) -> Explanation:
         """Return why a key is at its node, and where it would go next."""
@@ -102,10 +101,10 @@ class PlacementSpec:
 
     @property
     def takes_hasher(self) -> bool:
-        """Whether `build` takes any hasher. If not, the layout prescribes its own; there is no option, or it has one
-        value.
+        """Whether `build` takes any hasher; otherwise the layout prescribes its own.
 
-        The answer comes from the default of the option, so a spec cannot differ from its placement.
+        In the second case, there is no such option, or it has one value. The answer comes from the default of the
+        option, so a spec cannot differ from its placement.
         """
         option = signature(self.build).parameters.get("hasher")
         return option is not None and option.default == DEFAULT

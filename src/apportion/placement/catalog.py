@@ -1,8 +1,8 @@
 """Catalog: every file of this package that ends in a `SPEC`, and the placements of other packages.
 
-Other packages add placements through the entry point group `apportion.placements`, with an entry `name =
-"module:SPEC"`. Entry points are read only if a name is unknown here or all names are listed. No entry point can take
-over a name of this package.
+Other packages add placements through the entry point group `apportion.placements`, with an entry
+`name = "module:SPEC"`. Entry points are read only if a name is unknown here or all names are listed. No entry point
+can take over a name of this package.
 
 A file with a prescribed hash calls it `HASHER`; `hasher` finds it by the label that tables carry.
 """
@@ -30,8 +30,9 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> PlacementSpec:
-    """Return the spec of a placement by name; `UnknownOption` names the nearest. A call of the spec builds the
-    placement.
+    """Return the spec of a placement by name; `UnknownOption` names the nearest.
+
+    A call of the spec builds the placement.
 
     >>> get("ring").source, get("ring")(["a"]).route("k")
     ('Karger et al. 1997', 'a')

@@ -1,4 +1,4 @@
-"""Hot keys: for a key with more requests than one node can bear.
+"""Hot keys: ways to serve a key with more requests than one node can bear.
 
 No placement spreads the load of a single key; the key must be divided or copied. Salting divides its writes over
 several keys, and reads must gather them. Popular keys are copied to several nodes, and each of them answers reads.

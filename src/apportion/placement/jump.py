@@ -106,7 +106,8 @@ class Jump(Computed):
     def on(self, topology: Topology) -> Self:
         """Return jump hashing over a topology that differs only at the end of the order.
 
-        New nodes are appended, sorted by id. Raises `CannotPlace` if a node that is not among the last ones left.
+        New nodes are appended, sorted by id. Raises `CannotPlace` if a node leaves from elsewhere than the end of the
+        order.
         """
         owning = dict.fromkeys(node.id for node in equal_weights(check_topology(topology), "jump hashing"))
         kept = [node_id for node_id in self.order if node_id in owning]

@@ -1,5 +1,4 @@
-"""Multi-probe consistent hashing: one token per node, several probes per key; the probe nearest before a token
-decides.
+"""Multi-probe consistent hashing: one token per node, several probes per key; the probe nearest before a token wins.
 
 Promises: when a node comes or goes, only keys that it gains or loses move (exact, not on average). There is one token
 per node. With 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
@@ -88,8 +87,8 @@ class MultiProbe(Computed):
         """Return the part of all keys that each node owns, to rounding: computed from the tokens, not sampled.
 
         F(x) is the part of the circle that lies within x before a token. A probe at distance x before its token wins
-        if all other probes are farther. Each is farther with probability 1 - F(x). With a gap of g behind it, a token
-        owns the integral of probes * (1 - F(x)) ** (probes - 1) from 0 to g. F is made of straight pieces.
+        if all other probes are farther. Each is farther with probability 1 - F(x). Let g be the gap behind a token.
+        The token owns the integral of probes * (1 - F(x)) ** (probes - 1) from 0 to g. F is made of straight pieces.
         O(nodes log nodes).
         """
         share_of, share, nearer, start, covered = {}, 0.0, 1.0, 0, 0
@@ -135,8 +134,7 @@ class MultiProbe(Computed):
         return self._indexes[min(self._landings(key_hash))[2]]
 
     def _landings(self, key_hash: int) -> Iterator[tuple[int, int, int]]:
-        """Yield for each probe: the distance to the first token at or after it, the probe's number, the token's
-        number."""
+        """Yield per probe: its distance to the first token at or after it, its number, and the token's number."""
         label, digest, tokens = _label(0) + key_hash.to_bytes(8, "little"), self._hash, self._tokens
         for number in range(self.probes):
             probe = digest(label + number.to_bytes(4, "little"))
@@ -158,8 +156,7 @@ class MultiProbe(Computed):
             yield distance + (self._tokens[other] - first & _LAST), number, other
 
     def _gaps(self) -> list[int]:
-        """Return the distance from each token back to the one before it; the whole circle if there is only one
-        token."""
+        """Return the distance from each token back to the one before it; the whole circle for a single token."""
         first, last = self._tokens[0], self._tokens[-1]
         return [first + POSITIONS - last, *(right - left for left, right in pairwise(self._tokens))]
 

@@ -89,8 +89,7 @@ class Ranges(RangeRouter):
         return Table(topology=self.topology, hasher=self._table.hasher, starts=self._table.starts, rows=rows)
 
     def scan(self, start: Key | None = None, end: Key | None = None) -> list[tuple[KeyRange, Owners]]:
-        """Return the ranges to read, in order, with their owners, to see all keys from `start` up to, not including,
-        `end`.
+        """Return the ranges to read and their owners, in order, for all keys from `start` up to `end` (not included).
 
         Ranges hold positions; `keys_of` turns a range into its bounds as keys. As `start`, None means the first key;
         as `end`, the end of all keys. O(ranges met + log ranges). Raises `BadRange`.
@@ -180,8 +179,7 @@ def _of_table(kind: type[Ranges], table: Table) -> Ranges:
 
 
 def _check_lists(bounds: Sequence[Key], owners: Sequence[str | Owners]) -> None:
-    """Refuse inputs without an order, above all sets: their order, and so the owners, would differ between
-    processes."""
+    """Refuse inputs without an order: the order of a set, and so the owners, would differ between processes."""
     for name, values in (("bounds", bounds), ("owners", owners)):
         if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
             raise InvalidInput(name, values, "a list or tuple", "A range is known by its place: list them in order.")

@@ -57,8 +57,7 @@ def baselines(random: Random) -> tuple[Baseline, ...]:
 
 
 def random_node(random: Random, topology: Topology, keys: Sequence[bytes]) -> list[str]:
-    """Return a node for each key, drawn with odds in proportion to weight. The next call draws anew. O(keys log
-    nodes).
+    """Return a random node per key, with odds in proportion to weight; each call draws anew. O(keys log nodes).
 
     >>> topology = Topology(["a", "b"])
     >>> random_node(Random(1), topology, [b"k"] * 4) == random_node(Random(1), topology, [b"k"] * 4)

@@ -1,7 +1,7 @@
 """Options of `evaluate` and its scenario file: the clusters, the events on them, and the entrants.
 
-Promises: an impossible choice is refused before any measurement. If all were asked for, an absent balancer is named
-with the reason. So is a scenario that a cluster cannot have.
+Promises: an impossible choice is refused before any measurement. An absent balancer is named with the reason. So is a
+scenario that a cluster cannot have, if all scenarios were asked for.
 """
 
 import shlex

@@ -87,10 +87,10 @@ def swatch(kind: str) -> str:
 
 
 def shortened(names: Iterable[str], cells: int = LABEL_CELLS) -> dict[str, str]:
-    """Return names of at most `cells` letters in width; a wide letter counts as two. A part of a longer name is left
-    out.
+    """Return names of at most `cells` letters in width; a part of each longer name is left out.
 
-    The part is the same for all names, and chosen so that as many as possible stay distinct. O(cells · names).
+    A wide letter counts as two. The part is the same for all names, and chosen so that as many as possible stay
+    distinct. O(cells · names).
 
     >>> list(shortened(["db-01.eu.example.com", "db-02.eu.example.com"]).values())
     ['db-01.eu.exam…', 'db-02.eu.exam…']

@@ -28,7 +28,7 @@ _FOUR = Struct(">qqqq")
 
 @dataclass(frozen=True, slots=True)
 class SavedColumns:
-    """Where the digits of each column lie in a snapshot; a reader takes them one by one until none is left."""
+    """The places of the digits of each column in a snapshot; a reader takes columns one by one until none is left."""
 
     data: bytes
     spans: dict[str, tuple[int, int]]

@@ -32,8 +32,8 @@ from apportion.model.topology import Topology
 MAX_BYTES = 16 * 2**20
 FORMAT_VERSION = 2
 
-# The memory that reading JSON may take; then the most that it takes per byte of text, per value, and per member of an
-# object.
+# The memory that reading JSON may take. Then the most that it takes: per byte of text, per value, and per member of
+# an object.
 _PARSING_BYTES = 60 * 2**20
 _TEXT_COST, _VALUE_COST, _MEMBER_COST = 3, 96, 160
 
@@ -113,7 +113,7 @@ def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -
 
 @contextmanager
 def naming(kind: type) -> Iterator[None]:
-    """Say of which snapshot it is a part, when something in it is refused."""
+    """Add the kind of the snapshot to the error when a part of the snapshot is refused."""
     try:
         yield
     except BadSnapshot:

@@ -40,8 +40,7 @@ class FixedHasher:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Foreign(Circle):
-    """A circle on which some nodes may hold no token; lists, tables and explanations know only the nodes with
-    tokens."""
+    """A circle on which some nodes may hold no token; lists, tables and explanations omit these nodes."""
 
     _reachable: Topology = field(compare=False)
 

@@ -142,8 +142,8 @@ class Kafka(Computed):
     def on(self, topology: Topology) -> Self:
         """Return the topic on a topology that differs only at the end of the order; nearly every key moves.
 
-        New nodes are appended, sorted by id. Raises `CannotPlace` if a node that is not among the last ones left: the
-        nodes after it would get new numbers.
+        New nodes are appended, sorted by id. Raises `CannotPlace` if a node leaves from elsewhere than the end of the
+        order: the nodes after it would get new numbers.
         """
         owning = dict.fromkeys(node.id for node in equal_weights(topology, "Kafka's partitioner"))
         kept = [node_id for node_id in self.order if node_id in owning]

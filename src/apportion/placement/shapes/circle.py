@@ -102,8 +102,7 @@ def table_of_tokens(owners: Mapping[Token, int], topology: Topology, hasher: str
 
 
 def table_of_rows(rows: Mapping[Token, tuple[int, ...]], topology: Topology, hasher: str) -> Table:
-    """Return the table in which each position has the owners of the first token at or after it. O(tokens log
-    tokens)."""
+    """Return the table in which a position has the owners of the first token at or after it. O(tokens log tokens)."""
     tokens = sorted(rows)
     after_tokens = [token + 1 for token in tokens if token + 1 < POSITIONS]
     return Table(

@@ -49,10 +49,9 @@ class KeyByKey(ABC):
 def led_by(
     first: Owners, base: Placement, key: Key, count: int, *, spread_level: int | None, spread: Spread
 ) -> tuple[str, ...]:
-    """Return `count` nodes: those of `first`, then the base's for the key without them, each zone once (see
-    `spread`).
+    """Return `count` nodes: those of `first`, then the base's for the key without them, each zone once.
 
-    A shorter list is the beginning of a longer one, as in the base. Raises `NotEnoughNodes`.
+    See `spread` for zones. A shorter list is the beginning of a longer one, as in the base. Raises `NotEnoughNodes`.
     """
     rule = spread_rule(base.topology, count, level=spread_level, spread=spread)
     if count == 1:

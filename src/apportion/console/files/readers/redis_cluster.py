@@ -1,9 +1,9 @@
 """The output of `redis-cli cluster nodes`, read into a topology and an assignment of the 16 384 slots.
 
-With the result, `RedisSlots(found.assignment)` is the cluster, and `balance.slots(topology,
-previous=found.assignment)` is the next one. The plan between them lists the slots that a `redis-cli --cluster` tool
-would have to move. The format is that of releases 3 to 8, with or without bus port, host name and shard id. Node ids
-are Redis's own, 40 hexadecimal digits.
+With the result, `RedisSlots(found.assignment)` is the cluster, and
+`balance.slots(topology, previous=found.assignment)` is the next one. The plan between them lists the slots that a
+`redis-cli --cluster` tool would have to move. The format is that of releases 3 to 8, with or without bus port, host
+name and shard id. Node ids are Redis's own, 40 hexadecimal digits.
 
 Promises: every slot has one owner, or the output is refused. The error names a gap by its slots, and any other fault
 by the number of the line. The topology holds the nodes that may own slots, all of weight 1. Replicas are named beside

@@ -118,8 +118,7 @@ class Cassandra(Circle):
         return self.table(self.replica_count)
 
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the first `count` replicas; the strategy alone decides about racks, and `spread` has no effect.
-        O(nodes)."""
+        """Return the first `count` replicas; the strategy decides about racks, and `spread` is not used. O(nodes)."""
         self._check_count(count, spread_level, spread)
         return self.replicas(key)[:count]
 
