@@ -160,7 +160,7 @@ def compared(lines: Sequence[SummaryLine]) -> list[Comparison]:
 
 
 def _means(lines: Sequence[SummaryLine], field: str, begins: str) -> dict[str, float | None]:
-    """Return the mean of a field over the scenarios with such a beginning of their names, by balancer."""
+    """Return the mean of a field by balancer, over the scenarios with names that begin so."""
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(line.balancer for line in lines):
         own = (line for line in lines if line.balancer == name and line.scenario.startswith(begins))
