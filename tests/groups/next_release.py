@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from apportion.balance import catalog
 from apportion.groups import driver, handover, membership
-from apportion.groups.controller.controller import controller
+from apportion.groups.controller import controller
 from apportion.groups.view import records
 from apportion.groups.view.seal import sealed, unsealed
 from apportion.stores.api import Absent, Put

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidInput
+from apportion.groups.controller import controller
 from apportion.groups.controller.arrivals import STILL_SECONDS
-from apportion.groups.controller.controller import TURN_SECONDS, Controller, assigned, controller
+from apportion.groups.controller.controller import TURN_SECONDS, Controller, assigned
 from apportion.groups.settled import is_at_rest, knows_all
 from apportion.groups.view.records import (
     GroupKeys,
@@ -105,6 +106,22 @@ def test_a_target_is_written_under_the_term_and_not_again():
     stage.put(write.put.key, write.put.value)
     stage.controller.answered(True, 0.0)
     assert [] == stage.write()
+
+
+def test_a_write_that_failed_is_tried_again_at_once_and_then_after_pauses():
+    stage, tried = Stage("a"), []
+    now = 5.0
+    while now < 6.0:
+        if stage.controller.look(now) is not None:
+            tried.append(now)
+            stage.controller.answered(False, now)
+        due = stage.controller.wakes_at()
+        now = now if due is not None and due <= now and len(tried) < 2 else now + 0.01
+    assert [5.0, 5.0, 5.25, 5.5, 5.75] == [round(each, 1 + 1) for each in tried]
+    stage.lead()  # it is done at last: the next failure is tried again at once
+    assert None is not stage.controller.look(0.0)
+    stage.controller.answered(False, 0.0)
+    assert None is not stage.controller.look(0.0)
 
 
 def test_a_group_is_at_rest_only_once_the_target_knows_all_that_may_own():

@@ -35,7 +35,7 @@ class Participation:
         self.has_ended, self._process = False, os.getpid()
         self._is_told = False
         self.driver = Driver(store, shared.sessions, clock_here(), options)
-        self.holdings = self.driver.holdings
+        self.holdings, self.options = self.driver.holdings, options
         self.holdings.observer = simulated()
         self._store, self._shared = store, shared
         self._loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class Participation:
         self._say_no_more()
         if self.holdings.unguarded:
             which = ", ".join(map(str, sorted(self.holdings.unguarded)))
-            logger.warning("%s: no guard saw a token of partitions %s", self.driver.options.group, which)
+            logger.warning("%s: no guard saw a token of partitions %s", self.options.group, which)
         try:
             await self._shared.let_go()
         finally:
@@ -85,7 +85,7 @@ class Participation:
 
     @property
     def _who(self) -> str:
-        return f"{self.driver.options.group}: {self.driver.options.member_id}"
+        return f"{self.options.group}: {self.options.member_id}"
 
     def _tell(self) -> None:
         """Raise what ended it."""
@@ -123,7 +123,7 @@ class Participation:
 
     def number(self, partition: int | str) -> int:
         """Return a partition by its number, which may be written as a str; `InvalidInput` for none of the group."""
-        count = self.driver.options.record.partitions
+        count = self.options.record.partitions
         number = int(partition) if isinstance(partition, str) and partition.isdecimal() else partition
         if type(number) is not int or not 0 <= number < count:
             raise InvalidInput("partition", partition, f"one of 0 .. {count - 1}", "Take one of group.owned.")
