@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import pytest
 
 from apportion.groups.settled import is_at_rest
+from apportion.groups.view import records
 from apportion.groups.view.intake import IntakeChanges
 from apportion.groups.view.records import (
     GroupKeys,
@@ -14,7 +15,7 @@ from apportion.groups.view.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.view.view import View, records
+from apportion.groups.view.view import View
 from apportion.stores.api import Absent, Event, Item, Scan, StoreChange, Unchanged
 from tests.groups.malformed import CONTROLLER, DRAIN, GOOD_OWN, GOOD_TARGET, MEMBER, OWN, TARGET
 
