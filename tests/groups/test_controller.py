@@ -109,19 +109,17 @@ def test_a_target_is_written_under_the_term_and_not_again():
 
 
 def test_a_write_that_failed_is_tried_again_at_once_and_then_after_pauses():
-    stage, tried = Stage("a"), []
-    now = 5.0
-    while now < 6.0:
-        if stage.controller.look(now) is not None:
-            tried.append(now)
-            stage.controller.answered(False, now)
-        due = stage.controller.wakes_at()
-        now = now if due is not None and due <= now and len(tried) < 2 else now + 0.01
-    assert [5.0, 5.0, 5.25, 5.5, 5.75] == [round(each, 1 + 1) for each in tried]
-    stage.lead()  # it is done at last: the next failure is tried again at once
-    assert None is not stage.controller.look(0.0)
-    stage.controller.answered(False, 0.0)
-    assert None is not stage.controller.look(0.0)
+    stage, now, tried = Stage("a"), 5.0, []
+    for _ in range(4):
+        assert None is not stage.controller.look(now)
+        stage.controller.answered(False, now)
+        tried.append(now)
+        now = stage.controller.wakes_at()
+        assert now == tried[-1] or None is stage.controller.look(now - 0.01)
+    assert [5.0, 5.0, 5.0 + controller.AGAIN_SECONDS, 5.0 + 2 * controller.AGAIN_SECONDS] == tried
+    assert None is not stage.controller.look(now)
+    stage.controller.answered(True, now)
+    assert now == stage.controller.wakes_at()
 
 
 def test_a_group_is_at_rest_only_once_the_target_knows_all_that_may_own():
