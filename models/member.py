@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from apportion.groups.deaths import HEALTHY_SECONDS, with_death
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, request
-from apportion.groups.records import OwnershipRecord, decoded
+from apportion.groups.view.records import OwnershipRecord, decoded
 from apportion.stores.api import Absent
 from models.parts import KEYS, MEMBERS, OWN, PARTITION, Landed, Process, Request, Store, Token
 
@@ -61,6 +61,8 @@ def looks(process: Process, *, deaths: bool) -> Iterator[Did]:
         is_mine = (record.owner, record.session) == (process.me.id, process.me.session)
         if did.process.machine.phase is Phase.SERVING and not is_mine and not did.broken:
             did = did._replace(broken="Stops: it serves on, having seen that another owns it")
+        elif process.machine.phase is Phase.DRAINING and not is_mine and did.act is not Act.STOP:
+            did = did._replace(broken="Stops: it does not stop what it had begun, having seen that another owns it")
         if did != first:
             yield did._replace(is_lucky=first is not None)
         first = first or did

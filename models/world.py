@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from apportion.groups.handover import Act, OwnSession, Phase
-from apportion.groups.records import OwnershipRecord
+from apportion.groups.view.records import OwnershipRecord
 from apportion.model.epoch import FencingToken
 from models import member
 from models.member import Did

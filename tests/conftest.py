@@ -1,6 +1,7 @@
 """How the tests run: Hypothesis repeats the same examples everywhere, unless it is asked to explore."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, Phase, settings
 
@@ -11,6 +12,9 @@ settings.register_profile("few", settings.get_profile("ci"), max_examples=25)
 settings.register_profile("unshrunk", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A shell ignores SIGINT in what it starts in the background, and the processes that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["apportion.sim.conformance.plugin"]
 

@@ -12,10 +12,10 @@ from apportion.stores import facade as stores
 from apportion.tables import facade as tables
 
 TYPES = [
-    (groups.SyncGroup, groups.AsyncGroup),
-    (leaders.SyncElection, leaders.AsyncElection),
-    (stores.SyncStore, stores.AsyncStore),
-    (tables.SyncFollower, tables.AsyncFollower),
+    (sync.SyncGroup, groups.AsyncGroup),
+    (sync.SyncElection, leaders.AsyncElection),
+    (sync.SyncStore, stores.AsyncStore),
+    (sync.SyncFollower, tables.AsyncFollower),
 ]
 
 

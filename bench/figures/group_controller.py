@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from apportion.groups.controller import Controller, Write
-from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, encoded
-from apportion.groups.view import View
+from apportion.groups.controller.controller import Controller, Write
+from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, encoded
+from apportion.groups.view.view import View
 from apportion.stores import Absent, Committed, Item, Put, Scan, Unchanged, connect
 from bench.goal import at_most
 from bench.row import Row

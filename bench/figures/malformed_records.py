@@ -12,7 +12,7 @@ from importlib import import_module
 
 import apportion
 from apportion.console.group.repair import repair
-from apportion.groups.records import GroupKeys, partition_of
+from apportion.groups.view.records import GroupKeys, partition_of
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, connect

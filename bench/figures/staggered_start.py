@@ -4,9 +4,9 @@ The members are records under the real controller, no processes: so many views f
 taken at once. Moves go from one live owner to another: the first claims are none.
 """
 
-from apportion.groups.controller import Controller
-from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, encoded
-from apportion.groups.view import View
+from apportion.groups.controller.controller import Controller
+from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, encoded
+from apportion.groups.view.view import View
 from apportion.stores import Item, Put, Scan
 from bench.goal import at_most
 from bench.row import Row

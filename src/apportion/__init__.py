@@ -1,6 +1,6 @@
-"""apportion: which node handles what, and what exactly moves when that changes.
+"""apportion: which node handles which key, and exactly which keys move when the nodes change.
 
-Names are loaded when first used, so that `import apportion` costs next to nothing.
+A name is loaded at its first use, so `import apportion` costs almost nothing.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""One tree of errors: whose fault it is, whether a retry can help, whether data is at risk.
+"""Errors: one tree that tells where the fault lies, whether a retry can help, and whether data is at risk.
 
-Every message says what is wrong (with the values), what was expected, and what to do next.
-Promises: foreign values are shown cut to a line, control characters escaped, passwords of URLs removed;
-every error pickles. Refuses: to be raised bare; pick the leaf that a caller would want to catch.
+Every message names the problem (with the values), the expected value, and the next step.
+Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error pickles.
+Refuses: to be raised bare. Pick the leaf that a caller would want to catch.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,12 +13,12 @@ _SHOWN_CHARACTERS = 60
 
 
 class ApportionError(Exception):
-    """Base of everything this library raises on purpose."""
+    """The base of every error that this library raises on purpose."""
 
     retryable: ClassVar[bool] = False
 
-    # `Exception.__new__` has stored the constructor's own arguments, among them values as they were passed: these must
-    # reach no `repr`, and need not pickle.
+    # `Exception.__new__` has stored the constructor's own arguments, among them the values as they were passed. These
+    # values must not reach a `repr`, and they need not pickle.
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem, hint)
         self.problem = problem
@@ -28,7 +28,7 @@ class ApportionError(Exception):
         return f"{self.problem}\n{self.hint}"
 
     def within(self, place: str) -> None:
-        """Say in which file or line it went wrong, for the one who passes the error on."""
+        """Put the file or line of the fault before the message; for the caller that passes the error on."""
         self.problem = f"{place}: {self.problem}"
 
     def __reduce__(self) -> "tuple[object, ...]":
@@ -36,7 +36,7 @@ class ApportionError(Exception):
 
 
 def _revived(kind: type[ApportionError], args: tuple[str, str], state: dict[str, object]) -> ApportionError:
-    """Make an error again without calling a leaf's constructor, which wants other arguments."""
+    """Make an error again without the constructor of its leaf, which takes other arguments."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
@@ -51,7 +51,7 @@ class InvalidInput(ApportionError, ValueError):
 
 
 class UnknownOption(InvalidInput):
-    """A name outside a closed list; the message offers the nearest known one."""
+    """A name outside a closed list; the message offers the nearest known name."""
 
     def __init__(self, field: str, value: object, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -82,7 +82,7 @@ class UnknownNode(InvalidInput):
 
 
 class BadWeight(InvalidInput):
-    """A weight that is not 0 or a finite number in the allowed span."""
+    """A weight that is neither 0 nor a finite number in the allowed span."""
 
 
 class BadRange(InvalidInput):
@@ -90,7 +90,7 @@ class BadRange(InvalidInput):
 
 
 class BadSnapshot(InvalidInput):
-    """Saved bytes that are damaged, too large, of another kind, version or cluster."""
+    """Saved bytes that are damaged, too large, or of another kind, version or cluster."""
 
 
 class CannotPlace(ApportionError):
@@ -98,7 +98,7 @@ class CannotPlace(ApportionError):
 
 
 class NoNodes(CannotPlace):
-    """No node may own anything: there is none, every node drains, or none is up."""
+    """No node may own anything: the topology is empty, every node drains, or no node is up."""
 
     def __init__(self, what: str, among: str = "the topology") -> None:
         super().__init__(
@@ -116,7 +116,7 @@ _WAY_OUT = {
 
 
 class NotEnoughNodes(CannotPlace):
-    """More replicas wanted than the rule allows to place."""
+    """The caller wants more replicas than the rule allows."""
 
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
         super().__init__(
@@ -127,7 +127,7 @@ class NotEnoughNodes(CannotPlace):
 
 
 class MissingExtra(ApportionError):
-    """A package that this needs is not installed."""
+    """A package that this feature needs is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(
@@ -137,13 +137,13 @@ class MissingExtra(ApportionError):
 
 
 class Outdated(ApportionError):
-    """The caller acted on something that has changed since; read again and retry."""
+    """The caller acted on a state that has changed since; read again and retry."""
 
     retryable = True
 
 
 class StaleEpoch(Outdated):
-    """An epoch (number and digest) is not the current one."""
+    """This epoch (number and digest) is not the current one."""
 
     def __init__(self, seen: object, current: object) -> None:
         super().__init__(
@@ -154,7 +154,7 @@ class StaleEpoch(Outdated):
 
 
 class LeaseLost(Outdated):
-    """A lease has ended, and the keys that were attached to it are gone."""
+    """A lease has ended, and the keys attached to it are gone."""
 
     def __init__(self, lease: int) -> None:
         super().__init__(
@@ -165,7 +165,7 @@ class LeaseLost(Outdated):
 
 
 class Compacted(Outdated):
-    """The history that a watch was to go on from is no longer kept."""
+    """The store no longer keeps the history from which the watch would continue."""
 
     def __init__(self, after: int, oldest: int) -> None:
         super().__init__(
@@ -176,7 +176,7 @@ class Compacted(Outdated):
 
 
 class StaleRoute(Outdated):
-    """A key was sent where it is no longer handled."""
+    """A key was sent to a node that no longer handles it."""
 
     def __init__(self, item: object, node_id: str, version: object) -> None:
         problem = f"{shown(item)} is not handled by {shown(node_id)} any more (routed by version {version})."
@@ -185,7 +185,7 @@ class StaleRoute(Outdated):
 
 
 class Fenced(Outdated):
-    """A write under a token that is older than one already accepted, or that another holder has."""
+    """A write under a token that is older than an accepted one, or equal to the token of another holder."""
 
     def __init__(self, resource: str, token: object, newer: object) -> None:
         problem = f"{resource} was granted to another: token {token} came after {newer} had been accepted."
@@ -203,13 +203,13 @@ class NotOwner(Outdated):
 
 
 class Conflict(ApportionError):
-    """Two did what only one may; the other was first, and a retry may find it gone."""
+    """Two callers did an act that only one may do. The other was first; a retry may succeed."""
 
     retryable = True
 
 
 class DuplicateMember(Conflict):
-    """A member id whose session lives in another process."""
+    """A member id that a session in another process already uses."""
 
     def __init__(self, member_id: str, session: int) -> None:
         hint = "Give each process an id of its own, stop the other one, or take over from it with replace=True."
@@ -218,13 +218,13 @@ class DuplicateMember(Conflict):
 
 
 class Unavailable(ApportionError):
-    """Another process did not answer in time; a retry may find it back."""
+    """Another process did not answer in time; a retry may reach it."""
 
     retryable = True
 
 
 class StoreUnavailable(Unavailable):
-    """The store cannot be reached, or could not do it now; nothing was changed."""
+    """The store cannot be reached, or cannot do this now; nothing was changed."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreClosed(ApportionError):
-    """A handle that was closed, or that belongs to the process this one was forked from."""
+    """A handle that was closed, or that belongs to the parent process of a fork."""
 
     def __init__(self, store: str, reason: str = "it was closed", hint: str = "") -> None:
         hint = hint or "Connect again with stores.connect(url)."
@@ -246,7 +246,7 @@ class StoreClosed(ApportionError):
 
 
 class StoreDenied(ApportionError):
-    """The store refuses who we are, what we may, or a certificate; to try again does not help, nothing was changed."""
+    """The store refuses an identity, a permission or a certificate. A retry does not help; nothing was changed."""
 
     def __init__(self, store: str, reason: str, hint: str) -> None:
         super().__init__(f"{store} denies it: {reason}.", hint)
@@ -254,11 +254,11 @@ class StoreDenied(ApportionError):
 
 
 class Unsafe(ApportionError):
-    """Carrying on could lose or misplace data."""
+    """To continue could lose or misplace data."""
 
 
 class StoreWentBack(Unsafe):
-    """The store shows less than was seen of it, or another life of itself: it was restored, or it lost data."""
+    """The store shows less than it showed before, or another incarnation: it was restored or it lost data."""
 
     def __init__(self, store: str, seen: str, found: str) -> None:
         super().__init__(
@@ -288,11 +288,11 @@ class PlanRefused(Unsafe):
 
 
 class Bug(ApportionError, AssertionError):
-    """Our fault, never the caller's."""
+    """A fault of this library, never of the caller."""
 
 
 class InvariantBroken(Bug):
-    """Something this library promises did not hold."""
+    """A promise of this library did not hold."""
 
     def __init__(self, facts: str, hint: str = "This is a defect of apportion; please report it.") -> None:
         super().__init__(f"broken invariant: {facts}.", hint)
@@ -328,7 +328,7 @@ def nearest(value: object, known: Iterable[str]) -> str | None:
 def _without_password(text: str) -> str:
     """Hide all between `://` and the last `@`: a password may itself hold `@ : /` and blanks.
 
-    One slash is enough to be careful: a URL that was taken for a path has lost the other.
+    One slash is enough to hide it: a URL that was taken for a path has lost the other.
     """
     scheme, mark, rest = text.partition(":/")
     if mark and len(text) >= 4096:
@@ -343,7 +343,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """List some names in one line; what no name may hold is shown as values are."""
+    """List some names in one line. Characters that no name may hold are shown as in `shown`."""
     some = ", ".join(
         name if name.isprintable() and "://" not in name and len(name) < 256 else shown(name) for name in names[:8]
     )

@@ -1,9 +1,10 @@
-"""The native twin, or why the reference in Python answers instead. This is the one place that loads it.
+"""Native twin: the one place that loads it, or tells why the Python reference answers instead.
 
     table = native.extension.Table(...) if native.IN_USE else ReferenceTable(...)
 
-Promises: what is loaded was built for this version of the package; loading it costs less than a millisecond.
-Refuses: to warn or fail where the twin is absent; the answers are the same, and `apportion doctor` says who gives them.
+Promises: the loaded twin was built for this version of the package. Loading it takes less than a millisecond.
+Refuses: to warn or fail where the twin is absent. The answers are the same; `apportion doctor` shows which of the two
+gives them.
 `APPORTION_NATIVE=0` in the environment selects the reference.
 """
 
@@ -17,7 +18,7 @@ from apportion.errors import UnknownOption
 if TYPE_CHECKING:
     from types import ModuleType
 
-    # The stub beside the package types it; at run time it is None unless `IN_USE`.
+    # The stub beside the package types it. At run time it is None unless `IN_USE`.
     from apportion import _native as extension
 
 __all__ = ["DETAIL", "IN_USE", "STATE", "SWITCH", "TwinState", "extension"]
@@ -36,7 +37,7 @@ class TwinState(Enum):
 
 
 def _found() -> "tuple[TwinState, str, ModuleType | None]":
-    """Return what became of the twin, the detail of it, and the twin if it is to be used."""
+    """Return the state of the twin, a detail for the reader, and the twin itself if it is to be used."""
     wanted = environ.get(SWITCH) or "1"
     if wanted not in {"0", "1"}:
         raise UnknownOption(SWITCH, wanted, ("0", "1"))

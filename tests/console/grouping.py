@@ -6,7 +6,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 
 from apportion.groups.admin.found import Found
-from apportion.groups.records import (
+from apportion.groups.view.records import (
     GroupKeys,
     GroupRecord,
     MemberRecord,
@@ -15,7 +15,7 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.stores import Absent, Committed, Put, Unchanged, connect
 from apportion.stores.api import Item, Scan
 from apportion.sync import open_group

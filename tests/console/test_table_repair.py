@@ -46,6 +46,18 @@ def test_a_table_whose_numbers_went_back_is_mended_for_those_who_saw_the_later_o
         assert follower.version > seen
 
 
+def test_a_table_whose_head_miscounts_its_chunks_is_mended(tmp_path):
+    url, table = f"sqlite:///{tmp_path}/work.db", Ring(["a", "b"]).table()
+    before = publish(url, "tenants", table).version
+    head = json.loads(item_of(tmp_path, KEYS.head).value)
+    head["links"][0][2] += 1
+    write(tmp_path, KEYS.head, json.dumps(head).encode())
+    assert 0 == run("table", "repair", URL, "tenants", folder=tmp_path).returncode
+    with follow(url, "tenants") as follower:
+        assert (table.epoch, None) == (follower.epoch, follower.trouble)
+        assert follower.version > before
+
+
 def test_what_nobody_can_read_is_left_to_the_next_publish(tmp_path):
     url = f"sqlite:///{tmp_path}/work.db"
     publish(url, "tenants", Ring(["a", "b"]).table())

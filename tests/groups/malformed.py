@@ -5,7 +5,7 @@ import zlib
 from itertools import cycle, islice
 from random import Random
 
-from apportion.groups.records import (
+from apportion.groups.view.records import (
     GroupKeys,
     GroupRecord,
     MemberRecord,
@@ -14,7 +14,7 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.seal import sealed, unsealed
+from apportion.groups.view.seal import sealed, unsealed
 
 GOOD_OWN = OwnershipRecord(owner="a", session=4, epoch=7)
 GOOD_TARGET = Target(generation=3, digest="d", owners=("a", "b", None))

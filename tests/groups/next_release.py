@@ -8,8 +8,10 @@ import json
 from dataclasses import asdict, replace
 
 from apportion.balance import catalog
-from apportion.groups import controller, driver, handover, membership, records
-from apportion.groups.seal import sealed, unsealed
+from apportion.groups import driver, handover, membership
+from apportion.groups.controller import controller
+from apportion.groups.view import records
+from apportion.groups.view.seal import sealed, unsealed
 from apportion.stores.api import Absent, Put
 
 BALANCER = "dealt"

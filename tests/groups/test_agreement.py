@@ -11,7 +11,8 @@ import pytest
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.groups.agreement import Agreement
 from apportion.groups.driver import Driver
-from apportion.groups.records import (
+from apportion.groups.session import Sessions
+from apportion.groups.view.records import (
     FORMAT,
     GroupKeys,
     GroupRecord,
@@ -21,7 +22,6 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.session import Sessions
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put, Unchanged
 from tests.groups.test_driver import OPTIONS, plays

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidInput
-from apportion.groups import controller
-from apportion.groups.arrivals import STILL_SECONDS
-from apportion.groups.controller import TURN_SECONDS, Controller, assigned
-from apportion.groups.records import (
+from apportion.groups.controller import controller
+from apportion.groups.controller.arrivals import STILL_SECONDS
+from apportion.groups.controller.controller import TURN_SECONDS, Controller, assigned
+from apportion.groups.settled import is_at_rest, knows_all
+from apportion.groups.view.records import (
     GroupKeys,
     GroupRecord,
     MemberRecord,
@@ -20,8 +21,7 @@ from apportion.groups.records import (
     encoded_target,
     led_by,
 )
-from apportion.groups.settled import is_at_rest, knows_all
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.model.topology import Node
 from apportion.stores.api import Absent, Item, Scan, Unchanged
 
@@ -106,6 +106,20 @@ def test_a_target_is_written_under_the_term_and_not_again():
     stage.put(write.put.key, write.put.value)
     stage.controller.answered(True, 0.0)
     assert [] == stage.write()
+
+
+def test_a_write_that_failed_is_tried_again_at_once_and_then_after_pauses():
+    stage, now, tried = Stage("a"), 5.0, []
+    for _ in range(4):
+        assert None is not stage.controller.look(now)
+        stage.controller.answered(False, now)
+        tried.append(now)
+        now = stage.controller.wakes_at()
+        assert now == tried[-1] or None is stage.controller.look(now - 0.01)
+    assert [5.0, 5.0, 5.0 + controller.AGAIN_SECONDS, 5.0 + 2 * controller.AGAIN_SECONDS] == tried
+    assert None is not stage.controller.look(now)
+    stage.controller.answered(True, now)
+    assert now == stage.controller.wakes_at()
 
 
 def test_a_group_is_at_rest_only_once_the_target_knows_all_that_may_own():

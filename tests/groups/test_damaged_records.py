@@ -10,9 +10,19 @@ from datetime import timedelta
 import pytest
 
 from apportion import Ring
+from apportion.console.group import repair
 from apportion.errors import InvalidInput, NotOwner
-from apportion.groups.fields import MOST
-from apportion.groups.records import GroupKeys, OwnershipRecord, Target, decoded_target, encoded, encoded_target
+from apportion.groups.admin import found
+from apportion.groups.view.fields import MOST
+from apportion.groups.view.records import (
+    GroupKeys,
+    OwnershipRecord,
+    Target,
+    decoded,
+    decoded_target,
+    encoded,
+    encoded_target,
+)
 from apportion.sync import open_group, publish
 from tests.console.grouping import URL, delete, eventually, item_of, members, write
 from tests.console.running import run
@@ -195,6 +205,56 @@ def test_an_epoch_that_went_back_is_found_in_the_history_and_repaired(tmp_path):
         assert "which was seen before" in damaged(tmp_path)[KEYS.own(3)]
         assert {KEYS.own(3)} == set(repaired(tmp_path))
         eventually(lambda: held(groups) == list(range(PARTITIONS)))
+
+
+def test_repair_reads_all_of_the_history_and_says_so_when_it_could_not(tmp_path, monkeypatch):
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        write(tmp_path, KEYS.own(3), encoded(OwnershipRecord(epoch=0)))
+        eventually(lambda: 3 not in groups["a"].owned)
+        # As in a group of a long history: who only looks at it does not read it to its end.
+        monkeypatch.setitem(found.read.__kwdefaults__, "replay_seconds", 0.0)
+        assert {} == damaged(tmp_path)
+        assert {KEYS.own(3)} == set(repaired(tmp_path))
+        eventually(lambda: held(groups) == list(range(PARTITIONS)))
+        monkeypatch.setattr(repair, "REPLAY_SECONDS", 0.0)
+        done = run("group", "repair", URL, "mailers", folder=tmp_path)
+        assert (1, True) == (done.returncode, b"the history was not read to its end within 0 s" in done.stdout)
+
+
+def test_repair_in_the_middle_of_a_planned_move_leaves_the_partition_to_its_owner_who_gives_it(tmp_path):
+    url, options = f"sqlite:///{tmp_path}/work.db", {"lease_ttl": TTL, "settle": timedelta(0)}
+    with members(tmp_path, "a", partitions=2, lease_ttl=TTL) as groups, ExitStack() as holds:
+        tokens = [holds.enter_context(groups["a"].hold(each)) for each in range(2)]
+        with open_group(url, "mailers", partitions=2, member_id="b", **options) as other:
+            [moving] = eventually(lambda: [each for each in range(2) if each not in groups["a"].owned])
+            write(tmp_path, KEYS.own(moving), b"{}")
+            assert "its last owner a keeps it (session" in repaired(tmp_path)[KEYS.own(moving)]
+            kept = decoded(OwnershipRecord, item_of(tmp_path, KEYS.own(moving)).value)
+            assert ("a", True) == (kept.owner, kept.epoch > tokens[moving].epoch)
+            view = other._participation.driver.view
+            eventually(lambda: view.owned(moving).ownership == kept)
+            other_is_owner = moving in other.owned
+            holds.close()  # the work of a ends
+            eventually(lambda: moving in other.owned)
+            assert (False, True) == (other_is_owner, other.owned[moving].token.epoch > kept.epoch)
+
+
+def test_repair_says_why_nobody_owns_a_partition(tmp_path):
+    write(tmp_path, KEYS.own(3), b"{}")
+    with members(tmp_path, "a", partitions=PARTITIONS) as groups:
+        assert "for the history does not show its last owner, epoch" in repaired(tmp_path)[KEYS.own(3)]
+        eventually(lambda: 3 in groups["a"].owned)
+    write(tmp_path, KEYS.own(3), b"{}")
+    assert "nobody owns it, for nobody owned it, epoch" in repaired(tmp_path)[KEYS.own(3)]
+
+
+@pytest.mark.parametrize("key", ["group/", "group/a/b", f"group/{'x' * 300}"])
+def test_a_key_that_names_no_group_is_passed_over(key, tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS):
+        write(tmp_path, key, b"{}")
+        listed = run("group", "ls", URL, "--json", folder=tmp_path)
+        assert ["mailers"] == [each["group"] for each in json.loads(listed.stdout)["groups"]]
+        assert 0 == run("doctor", "--store", URL, folder=tmp_path).returncode
 
 
 def test_a_damaged_group_record_is_made_anew_by_who_joins_with_as_many_partitions_as_its_target(tmp_path, caplog):

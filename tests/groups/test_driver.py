@@ -9,8 +9,8 @@ from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, Sto
 from apportion.groups.driver import Driver
 from apportion.groups.member import Commit
 from apportion.groups.opening import Options
-from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, encoded
 from apportion.groups.session import Sessions
+from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, encoded
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put, Unchanged
 from tests.tables.sample import handle, memory

@@ -10,9 +10,9 @@ from apportion.groups.handover import OwnSession
 from apportion.groups.holdings import Holdings
 from apportion.groups.member import Drain, Stop
 from apportion.groups.opening import Options
-from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, Target
 from apportion.groups.statistics import Statistics
-from apportion.groups.view import View
+from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, Target
+from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 
 OPTIONS = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))

@@ -16,7 +16,7 @@ from apportion.groups.handover import (
     request,
     standing,
 )
-from apportion.groups.records import GroupKeys, OwnershipRecord, decoded
+from apportion.groups.view.records import GroupKeys, OwnershipRecord, decoded
 from apportion.stores.api import Absent, Unchanged
 
 TRACE = Path(__file__).parents[1] / "traces" / "handover.txt"
@@ -75,6 +75,10 @@ def known(owner=None, *, session=0, epoch=3, now=None, **more):
         (known("a", session=5, now=5, is_wanted=False), 3, Phase.SERVING, HandOverEvent.UNWANTED_USED),
         (known("a", session=5, now=5, is_proven=True), 3, Phase.SERVING, HandOverEvent.PROVEN),
         (known("b", session=7, now=7), 3, Phase.SERVING, HandOverEvent.TAKEN),
+        (known("b", session=7, now=7), 3, Phase.DRAINING, HandOverEvent.TAKEN),
+        (known(), 3, Phase.DRAINING, HandOverEvent.TAKEN),
+        (known("a", session=5, now=5, epoch=9), 3, Phase.SERVING, HandOverEvent.TAKEN),
+        (known("a", session=5, now=5, epoch=9, is_wanted=False), 3, Phase.SERVING, HandOverEvent.TAKEN),
     ],
 )
 def test_how_a_record_stands(given, served, phase, event):

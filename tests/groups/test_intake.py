@@ -4,9 +4,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from apportion.groups import records
-from apportion.groups.intake import IntakeChanges
-from apportion.groups.records import (
+from apportion.groups.settled import is_at_rest
+from apportion.groups.view import records
+from apportion.groups.view.intake import IntakeChanges
+from apportion.groups.view.records import (
     GroupKeys,
     GroupRecord,
     MemberRecord,
@@ -14,8 +15,7 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.settled import is_at_rest
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.stores.api import Absent, Event, Item, Scan, StoreChange, Unchanged
 from tests.groups.malformed import CONTROLLER, DRAIN, GOOD_OWN, GOOD_TARGET, MEMBER, OWN, TARGET
 

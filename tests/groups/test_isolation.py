@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.groups.isolation import isolated
-from apportion.groups.records import GroupKeys, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
-from apportion.groups.view import View
+from apportion.groups.controller.isolation import isolated
+from apportion.groups.view.records import GroupKeys, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.view import View
 from apportion.stores import Item, Scan
 
 KEYS = GroupKeys(group="g")

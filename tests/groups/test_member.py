@@ -20,7 +20,7 @@ from apportion.groups.member import (
     Tick,
     Wait,
 )
-from apportion.groups.records import (
+from apportion.groups.view.records import (
     LEAVES,
     GroupKeys,
     MemberRecord,
@@ -30,7 +30,7 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.stores.api import Absent, Item, Scan, Unchanged
 
 KEYS = GroupKeys(group="g")
@@ -245,6 +245,42 @@ def test_an_ended_session_stops_all_and_hears_no_more_of_its_commits():
     assert [Stop(partition=0)] == list(stage.step(Ended()))
     assert () == stage.done(late)
     assert Phase.IDLE is stage.member.phase(1)
+
+
+def test_work_that_drains_is_stopped_once_when_its_record_is_damaged():
+    stage = Stage(partitions=1)
+    [commit] = stage.want("a")
+    stage.done(commit)
+    stage.put(KEYS.member("b"), MemberRecord(nonce="b"))
+    assert [Drain(partition=0)] == list(stage.want("b"))
+    stage.revision += 1
+    stage.items[KEYS.own(0)] = Item(key=KEYS.own(0), value=b"{}", revision=stage.revision, lease=None)
+    assert [Stop(partition=0)] == list(stage.load(0.0))
+    assert () == stage.put(KEYS.member("b"), MemberRecord(nonce="b", weight=2.0))
+    session = stage.view.session("a")
+    assert () == stage.put(KEYS.own(0), OwnershipRecord(owner="a", session=session, epoch=stage.revision))
+    [give] = stage.step(Quiet(partitions=frozenset({0})))
+    assert [(Act.GIVE, 0)] == moves(give)
+
+
+def test_work_of_a_session_that_is_over_is_not_stopped_again_in_the_next():
+    stage = Stage(partitions=1)
+    [commit] = stage.want("a")
+    stage.done(commit)
+    stage.want("b")
+    stage.step(Ended())
+    stage.put(KEYS.member("a"), MemberRecord(nonce="a2"))
+    assert () == stage.step(Joined(session=stage.view.session("a")))
+    assert Phase.DRAINING is stage.member.phase(0)
+
+
+def test_a_partition_that_a_repair_gives_to_its_owner_is_served_anew_at_the_new_epoch():
+    stage = Stage(partitions=1)
+    [commit] = stage.want("a")
+    stage.done(commit)
+    session = stage.view.session("a")
+    assert [Stop(partition=0)] == list(stage.put(KEYS.own(0), OwnershipRecord(owner="a", session=session, epoch=3)))
+    assert [Serve(partition=0, epoch=3)] == list(stage.step(Quiet(partitions=frozenset({0}))))
 
 
 def orphan(stage, partition, *ended, now=0.0):

@@ -6,8 +6,8 @@ import pytest
 
 from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
-from apportion.groups.records import LEAVES, GroupKeys, GroupRecord, MemberRecord, encoded, led_by
-from apportion.groups.view import View
+from apportion.groups.view.records import LEAVES, GroupKeys, GroupRecord, MemberRecord, encoded, led_by
+from apportion.groups.view.view import View
 from apportion.stores import Absent, Put
 from tests.tables.sample import handle, memory
 

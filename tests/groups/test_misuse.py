@@ -11,9 +11,10 @@ import pytest
 import apportion
 from apportion import sync
 from apportion.errors import InvalidInput, NotOwner, StoreClosed, UnknownOption
-from apportion.groups.facade import AsyncGroup, SyncGroup
+from apportion.groups.facade import AsyncGroup
 from apportion.groups.holdings import Holdings
 from apportion.runtime.clock import SystemClock
+from apportion.sync import SyncGroup
 
 TTL = timedelta(seconds=5)
 

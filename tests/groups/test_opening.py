@@ -6,7 +6,7 @@ import pytest
 
 from apportion.errors import InvalidInput
 from apportion.groups.opening import Opening
-from apportion.groups.records import MAX_LABELS
+from apportion.groups.view.records import MAX_LABELS
 
 MICROSECOND, WEEK = timedelta(microseconds=1), timedelta(days=7)
 STATIC = {"static": True, "member_id": "a"}

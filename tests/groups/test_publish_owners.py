@@ -8,14 +8,15 @@ import pytest
 
 import apportion
 from apportion.errors import StoreDenied
+from apportion.groups.controller.publish_owners import AGAIN_SECONDS, CHECK_SECONDS
 from apportion.groups.driver import Driver
 from apportion.groups.opening import Options
-from apportion.groups.publish_owners import AGAIN_SECONDS, CHECK_SECONDS
-from apportion.groups.records import GroupRecord, MemberRecord
 from apportion.groups.session import Sessions
+from apportion.groups.view.records import GroupRecord, MemberRecord
 from apportion.sim import World
 from apportion.stores import Absent, Committed, Put, Unchanged
 from apportion.tables.layout import TableKeys, decode_head, resolved
+from tests.tables.damaged_tables import HEADS, head_with
 from tests.tables.sample import ring
 
 PATIENCE_SECONDS = 20
@@ -113,7 +114,11 @@ def test_it_is_tried_again_at_a_bounded_pace_until_it_can_be_done(denied, advice
         world.run(story(world))
 
 
-@pytest.mark.parametrize("damage", [b"?", None])
+def _with_a_chunk_more(item):
+    return head_with(item.value, HEADS["a chunk more"]) if item.key == TABLE.head else item.value
+
+
+@pytest.mark.parametrize("damage", [lambda _: b"?", lambda _: None, _with_a_chunk_more])
 def test_a_table_of_owners_that_somebody_damages_is_published_anew(damage):
     drivers = {}
 
@@ -131,11 +136,12 @@ def test_a_table_of_owners_that_somebody_damages_is_published_anew(damage):
         items = (await store.scan(TABLE.prefix)).items
         number = decode_head({each.key: each.value for each in items}[TABLE.head]).version
         for found in items:  # the head, or a chunk of it
-            puts = [] if damage is None else [Put(key=found.key, value=damage)]
-            deletes = [found.key] if damage is None else []
+            value = damage(found)
+            puts = [] if value is None else [Put(key=found.key, value=value)]
+            deletes = [found.key] if value is None else []
             when = [Unchanged(key=found.key, revision=found.revision)]
             assert isinstance(await store.commit(when=when, puts=puts, deletes=deletes), Committed)
-        await asyncio.sleep(CHECK_SECONDS + 1)
+        await asyncio.sleep(2 * CHECK_SECONDS + 1)
         chunks = {each.key: each.value for each in (await store.scan(TABLE.prefix)).items}
         head = decode_head(chunks[TABLE.head])
         assert head.version > number

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from apportion.groups import reasons
-from apportion.groups.intake import LiveMember
 from apportion.groups.reasons import joins_after, leaves_after, not_owned
-from apportion.groups.records import GroupKeys, MemberRecord, OwnershipRecord, encoded
-from apportion.groups.view import View
+from apportion.groups.view.intake import LiveMember
+from apportion.groups.view.records import GroupKeys, MemberRecord, OwnershipRecord, encoded
+from apportion.groups.view.view import View
 from apportion.stores import Item, Scan
 
 KEYS = GroupKeys(group="g")

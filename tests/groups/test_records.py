@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import BadSnapshot, InvalidInput
-from apportion.groups.fields import MOST
-from apportion.groups.records import (
+from apportion.groups.view.fields import MOST
+from apportion.groups.view.records import (
     MAX_PARTITIONS,
     GroupKeys,
     GroupRecord,
@@ -27,7 +27,7 @@ from apportion.groups.records import (
     led_by,
     partition_of,
 )
-from apportion.groups.seal import sealed, unsealed
+from apportion.groups.view.seal import sealed, unsealed
 
 NAMES = st.text("abcdefgh-0", min_size=1, max_size=8)
 

@@ -7,12 +7,12 @@ import pytest
 
 from apportion import open_group
 from apportion.errors import InvalidInput, StoreUnavailable, StoreWentBack
-from apportion.groups.intake import LiveMember
 from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
-from apportion.groups.records import LEAVES, GroupKeys, GroupRecord, MemberRecord, partition_of
 from apportion.groups.session import Sessions, SharedSessions
-from apportion.groups.view import View
+from apportion.groups.view.intake import LiveMember
+from apportion.groups.view.records import LEAVES, GroupKeys, GroupRecord, MemberRecord, partition_of
+from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Committed, Item, Refused, Scan, Unknown, connect
 from apportion.stores.catalog import parsed_url

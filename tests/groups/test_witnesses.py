@@ -2,9 +2,9 @@
 
 import pytest
 
-from apportion.groups.records import GroupKeys, OwnershipRecord, Target, encoded, encoded_target
-from apportion.groups.view import View
-from apportion.groups.witnesses import partitions_of
+from apportion.groups.view.records import GroupKeys, OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.view import View
+from apportion.groups.view.witnesses import partitions_of
 from apportion.stores.api import Item, Scan
 
 KEYS = GroupKeys(group="g")

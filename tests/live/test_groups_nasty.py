@@ -15,9 +15,9 @@ from itertools import count
 import pytest
 
 from apportion import sync
-from apportion.groups.records import GroupKeys, GroupRecord, encoded
 from apportion.groups.settled import is_at_rest
-from apportion.groups.view import View
+from apportion.groups.view.records import GroupKeys, GroupRecord, encoded
+from apportion.groups.view.view import View
 from apportion.stores import administration
 from apportion.stores.api import Absent, Put
 from tests.live.crew import CLOCK, Crew

@@ -3,9 +3,9 @@
 import asyncio
 
 from apportion.groups.opening import Options
-from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord
 from apportion.groups.settled import is_at_rest
-from apportion.groups.view import View
+from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord
+from apportion.groups.view.view import View
 from apportion.sim import World
 from apportion.sim.invariants import groups
 from apportion.sim.invariants.orphans import BoundedOrphan

@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 
 from apportion.errors import NotOwner
-from apportion.groups.controller import Controller
+from apportion.groups.controller.controller import Controller
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
 from apportion.groups.member import Commit, Joined, MemberMachine
 from apportion.groups.membership import Options
-from apportion.groups.records import (
+from apportion.groups.session import Sessions
+from apportion.groups.view.records import (
     GroupKeys,
     GroupRecord,
     MemberRecord,
@@ -20,9 +21,8 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.session import Sessions
-from apportion.groups.view import View
-from apportion.groups.went_back import lacking_in
+from apportion.groups.view.view import View
+from apportion.groups.view.went_back import lacking_in
 from apportion.sim import World
 from apportion.stores import Item, Scan
 

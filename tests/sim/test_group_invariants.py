@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from apportion.groups.records import MemberRecord, OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.records import MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.sim import Checker
 from apportion.sim.facts import Asked, Began, Calm, Changed, Entered, Left, Revoked
 from apportion.sim.invariants import groups

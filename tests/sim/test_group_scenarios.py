@@ -12,10 +12,10 @@ from itertools import count, pairwise
 import pytest
 
 from apportion.balance import catalog
-from apportion.groups.controller import Controller
+from apportion.groups.controller.controller import Controller
 from apportion.groups.deaths import ended, next_try, wait_seconds
-from apportion.groups.records import OwnershipRecord, decoded, decoded_target
 from apportion.groups.settled import is_at_rest
+from apportion.groups.view.records import OwnershipRecord, decoded, decoded_target
 from apportion.sim.facts import Asked, Changed, Entered, Granted, Left, Wrote
 from apportion.sim.invariants.groups import GroupInvariant
 from apportion.sim.invariants.ownership import ownership, split

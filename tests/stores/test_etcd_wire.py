@@ -158,6 +158,22 @@ def test_a_request_that_takes_too_long_is_ended_and_puts_streams_in_doubt_and_it
     played(story)
 
 
+def test_a_whole_request_takes_no_longer_than_the_lease_allows(net):
+    async def story(wire):
+        assert [5.0, 2.5] == [wire.budget_seconds(each._patiences) for each in (wire.commits, wire.renewals)]
+        wire.granted(60.0)
+        assert [5.0, 2.5] == [wire.budget_seconds(each._patiences) for each in (wire.commits, wire.renewals)]
+        wire.granted(0.08)
+        assert [0.04, 0.02] == [wire.budget_seconds(each._patiences) for each in (wire.commits, wire.renewals)]
+        net.answer = silence
+        for lane in (wire.commits, wire.renewals):
+            async with asyncio.timeout(2.0):
+                with pytest.raises(EtcdNoReply, match="no answer in time"):
+                    await lane.send("/a", b"", 0)
+
+    played(story)
+
+
 @pytest.mark.parametrize(
     ("answer", "kind", "current"),
     [

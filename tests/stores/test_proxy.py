@@ -149,3 +149,17 @@ def test_requests_are_repeated_in_order(count):
             assert lines * 2 == echo.lines
 
     asyncio.run(run())
+
+
+def test_replies_trickle_on_the_connections_that_are_open_alone():
+    async def run():
+        async with proxied() as (echo, proxy):
+            streams = await asyncio.open_connection(*proxy.address)
+            assert b"a\n" == await asked(streams, b"a\n")
+            proxy.trickle_open(3600.0)
+            streams[1].write(b"bcd\n")
+            assert b"b" == await asyncio.wait_for(streams[0].readexactly(1), 5)
+            assert b"e\n" == await asked(await asyncio.open_connection(*proxy.address), b"e\n")
+            assert [b"a\n", b"bcd\n", b"e\n"] == echo.lines
+
+    asyncio.run(run())

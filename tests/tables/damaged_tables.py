@@ -80,7 +80,12 @@ def _set_in(place, part, value):
     return lambda form: form["links"][place].__setitem__(part, value)
 
 
+def _add_in(place, part, more):
+    return lambda form: form["links"][place].__setitem__(part, form["links"][place][part] + more)
+
+
 HEADS = {
+    "a chunk more": _add_in(0, 2, 1), "a chunk more at the end": _add_in(-1, 2, 1), "a byte less": _add_in(0, 3, -1),
     "another kind": _set("kind", "assignment"), "no kind": _set("kind", "tabel"), "kind 7": _set("kind", 7),
     "no format": _set("format_version", None), "format -1": _set("format_version", -1),
     "a later life": _set("incarnation", 2**60), "a life of words": _set("incarnation", "one"),

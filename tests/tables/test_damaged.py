@@ -85,6 +85,30 @@ def test_what_nobody_can_read_is_not_renewed():
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("place", "part"), [(0, 2), (0, 3), (-1, 2), (-1, 3)])
+def test_a_head_that_miscounts_its_chunks_is_damaged_and_renewed(place, part):
+    async def main():
+        shared = memory()
+        store, tables = handle(shared), [ring("a", "b"), ring("a", "b", "c")]
+        for table in tables:
+            await publish(store, NAME, table)
+        value = (await items_of(store))[KEYS.head].value
+        await write(store, {KEYS.head: head_with(value, lambda form: _raise_by_one(form["links"][place], part))})
+        chunks = {key: item.value for key, item in (await items_of(store)).items()}
+        with pytest.raises(BadSnapshot, match="chunks of version"):
+            resolved(decode_head(chunks[KEYS.head]), KEYS, chunks)
+        done = await Publisher(store, NAME).renew()
+        assert (True, tables[-1].epoch) == (done.is_snapshot, done.epoch)
+        chunks = {key: item.value for key, item in (await items_of(store)).items()}
+        assert same(tables[-1], resolved(decode_head(chunks[KEYS.head]), KEYS, chunks))
+
+    asyncio.run(main())
+
+
+def _raise_by_one(link, part):
+    link[part] += 1
+
+
 def test_a_head_of_a_later_release_is_left_to_it():
     async def main():
         shared = memory()

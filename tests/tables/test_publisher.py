@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from apportion import Assignment, Topology
+from apportion import Assignment, Topology, tables
 from apportion.errors import Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
 from apportion.stores import Absent, Put, Unchanged
 from apportion.stores.requests import Space
@@ -27,6 +27,16 @@ from tests.tables.sample import (
 
 OLD, NEW, NEXT = many(1), many(2), many(3)
 COMMITS = 3  # of each of these values within SMALL
+
+
+def test_a_program_with_an_open_store_publishes_and_follows_with_names_of_the_room():
+    async def main():
+        store = handle(memory())
+        done = await tables.Publisher(store, NAME).publish(ring("a"))
+        async with tables.following(store, NAME) as follower:
+            assert done.version == follower.routes.version
+
+    asyncio.run(main())
 
 
 def test_a_value_of_many_chunks_is_published_within_the_limits_of_the_store():

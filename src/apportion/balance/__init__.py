@@ -1,4 +1,4 @@
-"""Who gets which partition: pure functions from a topology (and what was before) to assignments, and the way there."""
+"""Balance: pure functions from a topology and the previous assignment to the next one, and the order of its changes."""
 
 from apportion.balance import helix, kafka, scores
 from apportion.balance.api import BalancerSpec, GroupView

@@ -1,7 +1,7 @@
-"""What a balancer is: a pure function from who may own what, and who did, to who does; and how it presents itself.
+"""Balancers: pure functions from the eligible members and the previous assignment to the next assignment.
 
-Balancers differ in what they are asked: replicas over a topology, a Helix resource, members and their topics. So a spec
-is called with the balancer's own arguments; what all have in common is `owners`, the question that a group asks.
+Balancers take different input: replicas over a topology, a Helix resource, or members and their topics. A spec is
+called with the arguments of its own balancer. All balancers share `owners`: the question that a group asks.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,11 @@ Takes = Literal["topology", "resource", "subscriptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """What a group asks a balancer: one owner for each of its partitions, which have numbers.
+    """The question of a group to a balancer: one owner for each of its numbered partitions.
 
-    `topology` holds who may own, at least one node with a weight above 0; `previous` says who was to own what, among
-    them or gone, and is None at first. `name` is the group's: some balancers are seeded by it.
+    `topology` holds the members that may own partitions, at least one of them with a weight above 0. `previous` is
+    the assignment that was intended before; its owners may be gone. It is None at first. `name` is the name of the
+    group: some balancers use it as a seed.
     """
 
     name: str
@@ -34,13 +35,13 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerSpec:
-    """How a balancer presents itself; calling a spec assigns, as calling its function would.
+    """The description of a balancer for the catalog; calling a spec assigns, as calling the balancer's function does.
 
-    - `takes`: what it is asked: replicas over a `"topology"`, a `"resource"` of Helix, or members' `"subscriptions"`.
-    - `weighted`: shares are proportional to the nodes' weights; otherwise they count for less, or not at all. A node of
-      weight 0 owns nothing anywhere.
-    - `zoned`: no two replicas in a zone while there are zones enough.
-    - `even`: loads of one resource differ by one at most, whoever comes and goes, where weights are equal.
+    - `takes`: the input: replicas over a `"topology"`, a `"resource"` of Helix, or members' `"subscriptions"`.
+    - `weighted`: shares are proportional to the nodes' weights. Otherwise weights count for less, or not at all. A
+      node of weight 0 owns nothing in any balancer.
+    - `zoned`: no two replicas share a zone while there are enough zones.
+    - `even`: where weights are equal, loads of one resource differ by at most one, whichever nodes join or leave.
     - `minimal_movement`: as few partitions change their owner as evenness allows.
     """
 
@@ -58,6 +59,6 @@ class BalancerSpec:
         if self.takes not in get_args(Takes):
             raise UnknownOption(f"what balancer {self.name!r} takes", self.takes, get_args(Takes))
 
-    def __call__(self, *args: object, **options: object) -> Any:  # noqa: ANN401 - what it returns is its own
+    def __call__(self, *args: object, **options: object) -> Any:  # noqa: ANN401 - each balancer returns its own type
         """Assign."""
         return self.assign(*args, **options)

@@ -1,8 +1,8 @@
-"""The catalog of balancers: every file of this room that ends in a `SPEC`, and what other packages add.
+"""The catalog of balancers: every file of this room that ends in a `SPEC`, and the specs of other packages.
 
-A name says the file: `kafka.sticky` is `kafka/sticky.py`. Others add theirs through the entry point group
-`apportion.balancers`: an entry `name = "module:SPEC"`. Entry points are asked for only when a name is unknown here or
-all are listed; a name of this room cannot be taken over.
+A name leads to its file: `kafka.sticky` is `kafka/sticky.py`. Other packages add balancers through the entry point
+group `apportion.balancers`: an entry `name = "module:SPEC"`. Entry points are read only when a name is unknown here
+or when all names are listed. An entry point cannot take over a name of this room.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> BalancerSpec:
-    """Return a balancer's spec by name; calling the spec assigns. `UnknownOption` names the nearest.
+    """Return a balancer's spec by name; calling the spec assigns. `UnknownOption` names the nearest known name.
 
     >>> from apportion.model.topology import Topology
     >>> get("optimal")(6, 1, Topology(["a", "b"])).loads
@@ -41,7 +41,7 @@ def get(name: str) -> BalancerSpec:
 
 @cache
 def _in_file(name: str) -> BalancerSpec | None:
-    """Return the spec of the file that a name says, and import no other."""
+    """Return the spec from the file of this name, without importing any other file."""
     if not all(part.isidentifier() for part in name.split(".")):
         return None
     try:

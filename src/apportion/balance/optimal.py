@@ -1,14 +1,19 @@
 """`optimal`: partitions with replicas over nodes in zones, even, still and safe at once, with a proof.
 
-Goals in their order, none given up for a later one: distinct nodes and zones; every load the floor or the ceiling of
-its exact share by weight (where zones forbid that, the least sum of squared differences); the fewest replicas moved;
-the fewest leaders changed, for the lists that were chosen, where each node leads its part of what it holds.
+The goals have an order, and none is given up for a later one:
 
-Promises: input that is even already is returned as it is; the order of nodes and partitions given does not matter; a
-node that comes back gets its partitions back.
-Refuses: to look at the load of a partition. Sizes are kept for what moves cost, they do not decide who holds what.
+- distinct nodes and zones;
+- every load is the floor or the ceiling of its exact share by weight; where zones forbid that, the least sum of
+  squared differences;
+- the fewest replicas moved;
+- the fewest leaders changed, for the lists that were chosen, where each node leads its part of the partitions it
+  holds.
 
-Source: an integral minimum-cost flow; `flow` and `augment` say how it is solved, `verify` how it is checked.
+Promises: input that is even already is returned unchanged. The order of the given nodes and partitions does not
+matter. A node that comes back gets its partitions back.
+Refuses: to look at the load of a partition. Sizes are kept for the cost of moves; they do not decide the owners.
+
+Source: an integral minimum-cost flow. `flow` and `augment` describe the solution, `verify` describes the check.
 """
 
 from array import array
@@ -43,15 +48,16 @@ def optimal(
     spread_level: int | None = None,
     spread: Spread = "strict",
 ) -> Assignment:
-    """Return who holds each partition: as even as can be, moving the fewest replicas from `previous`.
+    """Return the owners of each partition: as even as can be, moving the fewest replicas from `previous`.
 
-    `partitions` is a count (ids "0", "1", …) or the ids. `live` are the nodes that are up, all by default: those that
-    are not keep their partitions in `home` and get them back. `sizes` are bytes, by id or in the order of `partitions`;
-    those that `previous` knows stay. Two nodes are in one zone when their paths are equal down to `spread_level`. With
-    `best-effort`, replicas share zones, or are fewer, where there is no other way; `degraded` names these partitions.
+    `partitions` is a count (ids "0", "1", …) or the ids. `live` are the nodes that are up, all by default. Nodes that
+    are down keep their partitions in `home` and get them back. `sizes` are bytes, by id or in the order of
+    `partitions`; sizes known from `previous` stay. Two nodes are in one zone when their paths are equal down to
+    `spread_level`. With `best-effort`, replicas share zones, or are fewer, where there is no other way; `degraded`
+    names these partitions.
 
-    O(size) for each of a few rounds, O(partitions · nodes) for a first assignment. Raises `NotEnoughNodes`, `NoNodes`,
-    `InvalidInput`.
+    O(size) for each of a few rounds, O(partitions · nodes) for a first assignment. Raises `NotEnoughNodes`,
+    `NoNodes`, `InvalidInput`.
 
     >>> before = optimal(6, 2, Topology(["a", "b", "c"]))
     >>> before.loads, before.leader_loads
@@ -67,7 +73,7 @@ def optimal(
 
 @dataclass(frozen=True, slots=True)
 class OptimalRequest:
-    """Checked input: partition ids in their own order (None for those of a count), and where to start from."""
+    """Checked input: partition ids in their own order (None for those of a count), and the assignment to start from."""
 
     topology: Topology
     _: KW_ONLY
@@ -86,7 +92,7 @@ class OptimalRequest:
         live: Iterable[str] | None,
         sizes: Sizes | None,
     ) -> "OptimalRequest":
-        """Return the request if it can be one; raise `InvalidInput` or `UnknownNode` for the first thing wrong."""
+        """Return the request if it is valid; raise `InvalidInput` or `UnknownNode` for the first error."""
         if not isinstance(topology, Topology):
             raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
         if previous is not None:
@@ -111,7 +117,7 @@ class OptimalRequest:
         return iter(map(str, range(self.count)) if self.names is None else self.names)
 
     def digest(self, rule: Rule) -> str:
-        """Digest what was asked for: rule, partitions and who is up."""
+        """Digest the request: the rule, the partitions and the nodes that are down."""
         asked = f"{rule.replicas} {rule.spread_level} {rule.spread}", str(self.count), str(len(self.names or ()))
         parts = [*asked, *(self.names or ()), *self._down()]
         return content_digest(*(part.encode() for part in parts))
@@ -120,7 +126,7 @@ class OptimalRequest:
         return tuple(node_id for node_id, is_up in zip(self.topology.ids, self.up, strict=True) if not is_up)
 
     def assignment(self, rule: Rule, home: RepairStep, current: RepairStep | None) -> Assignment:
-        """Return the assignment that two steps came to."""
+        """Return the assignment that results from the two steps."""
         return Assignment(
             topology=self.topology,
             rows=(current or home).rows,
@@ -151,7 +157,7 @@ def place(request: OptimalRequest, rule: Rule, elsewhere: Elsewhere | None = Non
 
 
 def start(request: OptimalRequest, rule: Rule) -> Before:
-    """Return the lists that home is a repair of."""
+    """Return the lists that the home step repairs."""
     if request.previous is None:
         return Before.first(first_lists(request.topology, request.ids, rule))
     previous, topology = request.previous, request.topology
@@ -165,11 +171,11 @@ def start(request: OptimalRequest, rule: Rule) -> Before:
 
 
 def first_lists(topology: Topology, ids: Iterable[str], rule: Rule) -> Rows:
-    """Return the lists that weighted rendezvous hashing gives: uneven, but the nodes of each are independent."""
+    """Return the lists of weighted rendezvous hashing: uneven, but the nodes of each list are independent."""
     rendezvous = Rendezvous(topology)
     count = min(rule.replicas, sum(node.weight > 0 for node in topology))
     names, lists = iter(ids), array("I")
-    # Some at a time, so that a million can be interrupted.
+    # In batches, so that a run over a million partitions can be interrupted.
     while some := list(islice(names, BATCH)):
         lists.extend(rendezvous.preference_indexes(some, count, spread_level=rule.spread_level, spread="best-effort"))
     return Rows(lists, width=count)
@@ -190,7 +196,7 @@ def _listed(partitions: Iterable[str | int]) -> list[str]:
 
 
 def _id_of(partition: object) -> object:
-    """Return the id that an int means; anything else as it is, and ints too long to write out."""
+    """Return the id that an int stands for; return other values, and ints too long to write out, unchanged."""
     return str(partition) if type(partition) is int and partition.bit_length() <= 64 else partition
 
 
@@ -206,7 +212,7 @@ def _up(topology: Topology, live: Iterable[str] | None) -> tuple[bool, ...]:
 def _with_known(
     sizes: Sizes | None, previous: Assignment | None, names: Sequence[str] | None, count: int
 ) -> Sizes | None:
-    """Return the sizes given, and of partitions that none is given for those that are known from before."""
+    """Return the given sizes, completed by the sizes known from before for partitions without a given one."""
     if previous is None or previous.sizes is None or not isinstance(sizes, Mapping | None):
         return sizes
     before = dict(zip(previous.preference_lists, previous.sizes, strict=True))

@@ -1,9 +1,11 @@
-"""Several resources on one cluster, each balanced as `optimal` does it, and together too as far as that costs no move.
+"""Several resources on one cluster: each is balanced by `optimal`; their sum is evened out where that costs no move.
 
-Within a resource every load is a floor or a ceiling; who gets the ceilings is what evens out all resources together.
+Within a resource every load is a floor or a ceiling. The choice of the nodes that get the ceilings evens out all
+resources together.
 
-Promises: each assignment is what `optimal` promises for it alone; the order in which resources are given does not
-matter. Refuses: to move a replica for the sake of another resource; the sums of their `loads` say what that leaves.
+Promises: each assignment keeps every promise of `optimal` on its own; the order of the given resources does not
+matter.
+Refuses: to move a replica for the sake of another resource. The sums of the `loads` show the unevenness that remains.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +23,7 @@ SWEEPS = 2
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What is to be placed of one resource: as the arguments of `optimal` of the same names."""
+    """One resource to place: the fields are the arguments of `optimal` of the same names."""
 
     partitions: Partitions
     replicas: int
@@ -39,8 +41,8 @@ def optimal_resources(
 ) -> dict[str, Assignment]:
     """Return the assignment of every resource, by name.
 
-    `previous` are those there were, by name; a resource that is new has none. Costs as much as `optimal` for each,
-    twice, and O(size of a resource) for each replica that evens out all of them. Raises as `optimal` does.
+    `previous` holds the previous assignments by name; a new resource has none. The cost is twice that of `optimal`
+    for each resource. Each replica that evens out all resources adds O(size of a resource). Raises as `optimal` does.
 
     >>> two = {"orders": Resource(4, 1), "users": Resource(5, 1)}
     >>> placed = optimal_resources(two, Topology(["a", "b", "c"]))
@@ -59,7 +61,7 @@ def optimal_resources(
     unknown = next((name for name in before if name not in resources), None)
     if unknown is not None:
         raise InvalidInput("previous", unknown, "a resource that is asked for", "Leave out resources that are gone.")
-    # Read once, since every resource asks for it; what cannot be read is refused with the first.
+    # Read `live` once, since every resource needs it; an unreadable value is refused with the first resource.
     up = tuple(live) if isinstance(live, Iterable) and not isinstance(live, (str, bytes)) else live
     asked = {
         name: (
@@ -79,7 +81,7 @@ def optimal_resources(
 
 
 def _excess(assignment: Assignment, request: OptimalRequest, rule: Rule) -> Elsewhere:
-    """Return what each node holds and leads beyond the whole part of its share."""
+    """Return the replicas and leaders of each node beyond the whole part of its share."""
     demand = demand_on(request.topology, request.up, partitions=request.count, rule=rule)
     shares, denominator = quotas(demand)
     held = zip(assignment.loads.values(), shares, strict=True)

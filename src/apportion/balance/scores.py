@@ -1,7 +1,7 @@
-"""Scores of assignments: how even, how still, and what the loss of a zone would leave.
+"""Scores of assignments: evenness, stillness, and the state after the loss of a zone.
 
-Promises: they count, of the lists as they are, and judge nothing; `verify` proves, these describe.
-Refuses: partitions' sizes; a partition counts as one.
+Promises: scores count the lists as they are and judge nothing. `verify` proves; scores describe.
+Refuses: sizes of partitions; every partition counts as one.
 """
 
 from collections import Counter
@@ -17,11 +17,13 @@ from apportion.placement.spread import check_options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadScore:
-    """How far loads are from quotas, the exact shares by weight.
+    """The distance of loads from quotas, the exact shares by weight. A difference is a load less its quota.
 
-    `gap` is the largest difference less the smallest (of nodes of equal weight: the largest load less the smallest),
-    `deviation` the square root of the mean square difference (the standard deviation, likewise), both in partitions;
-    `peak_ratio` the largest load over its quota, infinite where a node without a quota holds something.
+    - `gap`: the largest difference less the smallest, in partitions. For nodes of equal weight, this is the largest
+      load less the smallest.
+    - `deviation`: the square root of the mean square difference, in partitions. For nodes of equal weight, this is
+      the standard deviation.
+    - `peak_ratio`: the largest load over its quota; infinite where a node without a quota holds something.
     """
 
     gap: float
@@ -31,7 +33,7 @@ class LoadScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evenness:
-    """How even an assignment is: what nodes hold, and what they lead."""
+    """The evenness of an assignment: of the replicas that nodes hold, and of the partitions that they lead."""
 
     replicas: LoadScore
     leaders: LoadScore
@@ -71,10 +73,11 @@ def _load_score(assignment: Assignment, loads: Mapping[str, int]) -> LoadScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stillness:
-    """What a change moves.
+    """The movement that a change causes.
 
-    `added` are replicas by which lists grew, `moved` all others that a node has to receive. No way between these loads
-    moves fewer than `bound`. `leader_changes` are partitions that have another leader.
+    `added` counts the replicas by which lists grew; `moved` counts all other replicas that a node has to receive.
+    Every way between the two sets of loads moves at least `bound` replicas. `leader_changes` counts the partitions
+    with another leader.
     """
 
     moved: int
@@ -89,7 +92,7 @@ class Stillness:
 
 
 def stillness(before: Assignment, after: Assignment) -> Stillness:
-    """Return what a change moves. Partitions that are only in one of the two do not count. O(partitions · replicas).
+    """Return the movement of a change. Partitions in only one of the two do not count. O(partitions · replicas).
 
     >>> from apportion import Topology
     >>> before = Assignment(topology=Topology(["a", "b", "c"]), rows=((0,), (1,)))
@@ -117,7 +120,7 @@ def stillness(before: Assignment, after: Assignment) -> Stillness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneLoss:
-    """What the loss of a zone leaves: `left[k]` is how many partitions have k live replicas then, sorted by k."""
+    """The state after the loss of a zone: `left[k]` is the number of partitions with k live replicas, sorted by k."""
 
     zone: Hashable
     left: Mapping[int, int]
@@ -130,7 +133,7 @@ class ZoneLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneRisk:
-    """What the loss of each zone leaves, in the order of the topology; `now` is what there is without a loss."""
+    """The state after the loss of each zone, in the order of the topology; `now` is the state without a loss."""
 
     now: Mapping[int, int]
     zones: Sequence[ZoneLoss]
@@ -148,11 +151,11 @@ class ZoneRisk:
 
 
 def zone_risk(assignment: Assignment, *, spread_level: int | None = None) -> ZoneRisk:
-    """Return what the loss of each zone leaves of an assignment.
+    """Return the state that the loss of each zone leaves of an assignment.
 
-    Two nodes are in one zone when their paths are equal down to `spread_level`; None is the level of the assignment's
-    rule, or the whole path. A zone is its path, or for a node without one its id. Replicas on nodes that are down are
-    not live. O(partitions · replicas + zones · replicas).
+    Two nodes are in one zone when their paths are equal down to `spread_level`. None means the level of the
+    assignment's rule, or the whole path. A zone is its path; a node without a path is a zone named by its id.
+    Replicas on nodes that are down are not live. O(partitions · replicas + zones · replicas).
 
     >>> from apportion import Node, Topology
     >>> topology = Topology([Node("a", zone=("x",)), Node("b", zone=("x",)), Node("c", zone=("y",))])

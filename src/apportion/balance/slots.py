@@ -1,13 +1,14 @@
-"""An even assignment of hash slots, one owner each, with the fewest moves.
+"""Slots: an even assignment of hash slots, one owner each, with the fewest moves.
 
-Promises: every load is the floor or the ceiling of the node's exact weighted share; among all such assignments none
-moves fewer slots from `previous`; an assignment that is even already is returned as it is.
+Promises: every load is the floor or the ceiling of the node's exact weighted share. Among all assignments with this
+property none moves fewer slots from `previous`. An assignment that is even already is returned unchanged.
 
-Why it is the fewest: a node that held h slots and may hold l keeps min(h, l) of them. A load is the floor f of the
-share, or f + 1; the extra slot saves a move exactly where h > f. So the extras go to such nodes first.
+Why the moves are the fewest: a node that held h slots and may hold l keeps min(h, l) of them. A load is the floor f
+of the share, or f + 1; the extra slot saves a move exactly where h > f. So the extra slots go to these nodes first.
 
-Where several assignments move equally few, one with the fewest stray moves is taken. With equal weights there is none;
-with unequal ones a slot may move between nodes whose weights did not change where evenness leaves no other choice.
+Among assignments with equally few moves, one with the fewest stray moves is taken: moves that no change of the
+topology explains. With equal weights there is none. With unequal weights a slot may move between nodes whose weights
+did not change, but only where evenness leaves no other choice.
 """
 
 from collections import deque
@@ -27,12 +28,12 @@ from apportion.placement.slots import default_slots
 def slots(topology: Topology, previous: Assignment | None = None, *, count: int | None = None) -> Assignment:
     """Return an assignment of hash slots to the nodes of a topology, in proportion to their weights.
 
-    `previous` is the assignment to start from; its number of slots stays. Without one there are `count` slots (by
-    default the larger of 4096 and the next power of two of 32 a node), and each starts where rendezvous hashing puts
-    it, so that the slots of any node lie scattered over the circle.
+    `previous` is the assignment to start from; its number of slots stays. Without `previous` there are `count` slots.
+    The default is the larger of 4096 and the next power of two of 32 per node. Each slot then starts where rendezvous
+    hashing puts it, so the slots of any node lie scattered over the circle.
 
     Order: by slot; ties go to the node with the largest remainder of its share, then by id. O(slots · nodes) for the
-    first, O(slots + nodes log nodes) for the next. Raises `NoNodes`, `InvalidInput`.
+    first assignment, O(slots + nodes log nodes) for the next. Raises `NoNodes`, `InvalidInput`.
 
     >>> first = slots(Topology(["a", "b", "c"]), count=8)
     >>> first.loads, slots(first.topology.add("d"), previous=first).loads
@@ -47,7 +48,7 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
     else:
         _check_previous(topology, previous, count)
         old, owners = previous.topology, _kept(topology, previous)
-    # What a node may own more than before; one that drains has a cause to lose all it holds, whatever it weighed.
+    # How much each node's weight grew. A node that drains has a cause to lose all its slots, whatever its weight was.
     gains = [node.weight - (old[node.id].weight if node.id in old else 0) if node.weight else -1.0 for node in topology]
     assigned = _paired(owners, _assigned(topology, owners, _loads(topology, owners, gains)), gains)
     return Assignment(topology=topology, rows=tuple((owner,) for owner in assigned))
@@ -87,13 +88,13 @@ def _check_previous(topology: Topology, previous: Assignment, count: int | None)
 
 
 def _kept(topology: Topology, previous: Assignment) -> list[int | None]:
-    """Return the index of each slot's owner on the new topology; None where it is gone."""
+    """Return the index of each slot's owner on the new topology; None where the owner is gone."""
     lists = previous.preference_lists.values()
     return [topology.index(owners[0]) if owners and owners[0] in topology else None for owners in lists]
 
 
 def _loads(topology: Topology, owners: list[int | None], gains: list[float]) -> list[int]:
-    """Return how many slots each node is to hold: the floor of its share, and one more where that saves most."""
+    """Return the number of slots of each node: the floor of its share, plus one where that saves most."""
     total = sum(node.millionths for node in topology)
     shares = [Fraction(len(owners) * node.millionths, total) for node in topology]
     loads = [share.numerator // share.denominator for share in shares]
@@ -105,7 +106,7 @@ def _loads(topology: Topology, owners: list[int | None], gains: list[float]) -> 
     candidates = [index for index, share in enumerate(shares) if share != loads[index]]
 
     def urgency(index: int) -> tuple[bool, bool, Fraction, int]:
-        """Sort first whom an extra slot saves a move, then whom a cause entitles to it, then by remainder and id."""
+        """Sort first nodes where an extra slot saves a move, then nodes with a cause, then by remainder and id."""
         saves_move = held[index] > loads[index]
         has_cause = gains[index] < 0 if saves_move else gains[index] > 0  # to lose the slot, or to get it
         return not saves_move, has_cause == saves_move, loads[index] - shares[index], index
@@ -119,7 +120,7 @@ def _loads(topology: Topology, owners: list[int | None], gains: list[float]) -> 
 def _assigned(topology: Topology, owners: Sequence[int | None], loads: Sequence[int]) -> list[int]:
     """Return each slot's owner: the fewest moves to exactly these loads, by the flow that `optimal` uses.
 
-    One zone holds them all: where a slot has one owner, no two can share a zone.
+    One zone holds all nodes: a slot with one owner cannot have two owners in a zone.
     """
     demand = Demand(
         partitions=len(owners),
@@ -136,9 +137,9 @@ def _assigned(topology: Topology, owners: Sequence[int | None], loads: Sequence[
 
 
 def _paired(before: Sequence[int | None], after: Sequence[int], gains: Sequence[float]) -> Iterator[int]:
-    """Yield each slot's owner: who keeps a slot keeps it, and who gets some gets neighbours.
+    """Yield each slot's owner: a kept slot stays with its owner, and a node that gains slots gets neighbouring ones.
 
-    A slot whose owner has no cause to lose it goes to a node that has a cause to get one, while there are such nodes.
+    Where the owner has no cause to lose a slot, the slot goes to a node with a cause to gain one, if any.
     """
     takers: dict[bool, deque[int]] = {False: deque(), True: deque()}
     for taker in sorted(new for old, new in zip(before, after, strict=True) if old != new):

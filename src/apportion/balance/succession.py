@@ -1,6 +1,6 @@
 """Succession: the placement of the same kind on the next topology, with the fewest moves of its kind.
 
-This is where placing meets balancing: slots need an assignment, and only a balancer makes the next one of them.
+This module joins placing and balancing: slots need an assignment, and only a balancer makes the next one.
 """
 
 from apportion.balance.slots import slots

@@ -1,8 +1,13 @@
 """Verify: check an assignment and its certificate without the solver that made them.
 
-Everything is counted anew from the lists, by nodes' ids and exact fractions: that no node or zone holds a partition
-more often than it may, that loads are as even as zones allow, that the moves and changes of leader are those claimed,
-and that the prices of the certificate prove them the fewest (see `model.certificate`). O(size log nodes).
+Everything is counted anew from the lists, by nodes' ids and exact fractions. Four facts are checked:
+
+- no node or zone holds a partition more often than it may;
+- loads are as even as zones allow;
+- the moves and changes of leader are those claimed;
+- the prices of the certificate prove them the fewest (see `model.certificate`).
+
+O(size log nodes).
 
 Source: linear programming duality; the exchange property of M-convex sets (Murota 2003) for the evenness.
 """
@@ -27,10 +32,11 @@ Lists = Mapping[str, PreferenceList]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was found true: how many replicas moved and leaders changed, each the fewest possible.
+    """The verified facts: how many replicas moved and how many leaders changed, each the fewest possible.
 
-    `moves` and `leader_changes` speak of the lists over all nodes; `repair_moves` and `repair_leader_changes` of those
-    over the nodes that are up, from them. A first assignment moves nothing: its `moves` are from rendezvous lists.
+    `moves` and `leader_changes` count for the lists over all nodes. `repair_moves` and `repair_leader_changes` count
+    from those lists to the lists over the nodes that are up. A first assignment moves nothing: its `moves` count from
+    rendezvous lists.
     """
 
     is_first: bool
@@ -47,9 +53,10 @@ class Verdict:
 
 
 def verify(assignment: Assignment, *, previous: Assignment | None = None, topology: Topology | None = None) -> Verdict:
-    """Return what an assignment's certificate proves; raise `InvalidInput` for the first thing that is not so.
+    """Return the facts that an assignment's certificate proves; raise `InvalidInput` for the first false claim.
 
-    `previous` is what it was made from, None for a first assignment; `topology` the nodes it should be of.
+    `previous` is the assignment that this one was made from, None for a first one. `topology` is the expected
+    topology.
 
     >>> from apportion.balance import optimal
     >>> before = optimal(6, 2, Topology(["a", "b", "c"]))
@@ -82,7 +89,7 @@ def verify(assignment: Assignment, *, previous: Assignment | None = None, topolo
 
 
 def _claims(assignment: Assignment, previous: Assignment | None, topology: Topology | None) -> tuple[Certificate, Rule]:
-    """Return the certificate and the rule of an assignment; refuse them if they do not speak of what was passed."""
+    """Return an assignment's certificate and rule; refuse them if they do not match the arguments."""
     for what, each in (("assignment", assignment), ("previous", previous)):
         if not isinstance(each, Assignment) and (each is not None or what == "assignment"):
             raise InvalidInput(what, each, "an Assignment", "Pass what balance.optimal returned.")
@@ -106,7 +113,7 @@ def _claims(assignment: Assignment, previous: Assignment | None, topology: Topol
 
 
 class _Step:
-    """The nodes that may hold something, with their zones, for checking a step on them."""
+    """The nodes that may hold something in one step, with their zones; checks the step."""
 
     def __init__(self, rule: Rule, topology: Topology, *, down: Sequence[str], is_first: bool) -> None:
         self.ids, self.is_first = topology.ids, is_first
@@ -119,7 +126,7 @@ class _Step:
         self.replicas = min(rule.replicas, len(self.nodes))
         if rule.spread == "strict" and rule.replicas > len(self.zones):
             _refuse("replicas", rule.replicas, f"at most one in each of {len(self.zones)} zones, by a strict rule")
-        # Zones take turns, one replica each a round, until there are enough; the last round may be a part of one.
+        # Zones take turns, one replica each per round, until there are enough. The last round may be a partial one.
         rounds = 0
         while sum(min(len(members), rounds + 1) for members in self.zones.values()) <= self.replicas:
             rounds += 1
@@ -130,7 +137,7 @@ class _Step:
         self.owed_zones = [zone for zone, least in self.least.items() if least]
 
     def check(self, before: Lists, led: Mapping[str, str | None], after: Lists, proof: Proof) -> tuple[int, int]:
-        """Return how many replicas moved and leaders changed, having checked that both are the fewest."""
+        """Return the number of replicas moved and of leaders changed, after the check that both are the fewest."""
         for partition, owners in after.items():
             self._check_list(partition, owners)
         self._check_moves(before, after, proof)
@@ -149,7 +156,7 @@ class _Step:
     def _check_moves(self, before: Lists, after: Lists, proof: Proof) -> None:
         box = self._box(after)
         if self.is_first and proof.least == proof.most:
-            # Nothing had to move, so that the loads could be chosen for the sake of other resources.
+            # No replica had to move, so the loads could be chosen to even out other resources.
             loads = Counter(owner for owners in after.values() for owner in owners)
             box = Box(least=loads, most=loads, pools=[(list(loads), loads.total())])
         self._check_listed("capacities", proof.least)

@@ -1,1 +1,1 @@
-"""The command line: reads files, prints answers. Nobody imports this room."""
+"""Console: the command line reads files and prints answers. No other package imports it."""

@@ -1,4 +1,4 @@
-"""`apportion apply`: carry a saved plan out on the saved table or assignment it was made from."""
+"""`apportion apply`: apply a saved plan to the saved table or assignment that it was made from."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,7 @@ def apply(
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: bool = False,
 ) -> None:
-    """Make the table that a plan leads to; refuse if the table is not the one the plan was made from.
+    """Make the table that a plan leads to; refuse if the table is not the one that the plan was made from.
 
     Parameters
     ----------

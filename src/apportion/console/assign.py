@@ -1,4 +1,4 @@
-"""`apportion assign`: which nodes hold each of an enumerated set of partitions, even, and with the fewest moves."""
+"""`apportion assign`: which nodes hold each partition of a fixed list, evenly and with the fewest moves."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ def assign(
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: bool = False,
 ) -> None:
-    """Say which nodes hold each partition: as even as can be, moving the fewest replicas.
+    """Tell which nodes hold each partition: as evenly as possible, with the fewest moved replicas.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def assign(
 
 
 def _topology(source: NodesSource, before: Assignment | None) -> Topology:
-    """Return the nodes asked for, at a later epoch than those before if they differ from them."""
+    """Return the nodes of the options, at a later epoch than the nodes before if they differ."""
     if before is None:
         return source.load_topology()
     old = before.topology

@@ -1,7 +1,8 @@
-"""From a saved assignment to the next: planned after edits of its nodes, and carried out.
+"""Assignment plan: from a saved assignment to the next, planned after edits of its nodes, then applied.
 
-The target of a plan is saved, not the plan: its certificate says by digest which assignment it was made from, and
-proves that no other moves fewer replicas. Promises: it takes the place of exactly that assignment, or is refused.
+The command saves the target of a plan, not the plan. The certificate of the target names, by digest, the assignment
+that it was made from. It also proves that no other target moves fewer replicas.
+Promises: the target replaces exactly that assignment, or is refused.
 """
 
 from pathlib import Path
@@ -22,7 +23,7 @@ from apportion.model.epoch import Epoch
 def plan_assignment(
     path: Path, edits: Edits, outage: Outage, output: Path | None, *, spread: Spread | None, json: bool
 ) -> bool:
-    """Print what a change of nodes, or a saved target, means for a saved assignment; return whether it changes."""
+    """Print the effect of edited nodes, or of a saved target, on a saved assignment; return whether it changes."""
     before = read(path, Assignment)
     if output is not None and output.resolve() == path.resolve():
         hint = "Save the plan elsewhere, look at it, and carry it out with apportion apply."
@@ -46,13 +47,13 @@ def plan_assignment(
 
 
 def keep(step: AssignmentStep, output: Path | None, *, is_plan: bool) -> None:
-    """Save what a step leads to where a file is named; its certificate is verified before."""
+    """Save the result of a step if the caller names a file; its certificate is verified first."""
     if output is not None and step.verdict is not None:
         save_assignment(step.after, output, before=step.before, is_plan=is_plan)
 
 
 def apply_target(target: Path, assignment: Path, output: Path) -> tuple[Epoch, Epoch]:
-    """Write the target of a plan to `output`; refuse if `assignment` is not the one that the plan was made from.
+    """Write the target of a plan to `output`; refuse an `assignment` that the plan was not made from.
 
     Return the epochs before and after.
     """

@@ -1,4 +1,4 @@
-"""`apportion explain`: why a key is where it is."""
+"""`apportion explain`: why a key is at its node."""
 
 import os
 
@@ -8,7 +8,7 @@ from apportion.model.token import position_text
 
 
 def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json: bool = False) -> None:  # noqa: B008 - a frozen value
-    """Say why a node handles a key, who comes next, and who would take over.
+    """Explain why a node handles a key, which nodes come next, and which node would take over.
 
     Parameters
     ----------
@@ -18,7 +18,7 @@ def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json:
         Print one JSON object instead.
     """
     data = os.fsencode(key)
-    # The same key as its bytes, but printed as text where it is text.
+    # The same key as its bytes, but printed as text if it is text.
     why = source.load_explained().explain(key if data == key.encode(errors="replace") else data)
     if not json:
         print(why)

@@ -2,11 +2,11 @@
 
     apportion guard check "$URL" || exit 1
 
-Promises: the store keeps the newest token of each resource that was checked, by the rule of all guards. A token passes
-when it is newer than the one that is kept, or equal and of the same holder. A token that passes is kept at that moment,
-so that no older one passes from then on. A token that was kept before costs one read.
-Refuses: to hold the resource while the caller writes. A check protects until it ends; where check and write must be one
-step, use the guard of a database.
+Promises: the store keeps the newest token of each checked resource, by the rule of all guards. A token passes if it
+is newer than the kept token, or equal and of the same holder. A token that passes is kept at that moment, so no older
+token passes from then on. A token that was kept before costs one read.
+Refuses: to hold the resource while the caller writes. A check protects only until it ends. If check and write must be
+one step, use the guard of a database.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _HINT = "`apportion group run` sets it for its commands; else pass the option."
 def check_guard(
     url: str, /, *, resource: str | None = None, token: str | None = None, holder: str | None = None, json: bool = False
 ) -> int:
-    """Say whether a token is the newest that its resource has seen. Exit code 0: go on, 1: write nothing.
+    """Tell whether a token is the newest that its resource has seen. Exit code 0: go on, 1: write nothing.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def check_guard(
 
 
 def _token(resource: str | None, token: str | None, holder: str | None) -> FencingToken:
-    """Return the token that was said by options, or by the variables that `group run` sets."""
+    """Return the token from the options, or from the variables that `group run` sets."""
     environ = os.environ
     if resource is None:
         group, partition = environ.get("APPORTION_GROUP"), environ.get("APPORTION_PARTITION")
@@ -79,14 +79,14 @@ def _is_number(text: str) -> bool:
 
 async def _checked(url: str, token: FencingToken) -> None:
     """Keep the token if it may pass; raise `Fenced` if it may not."""
-    to_text(token)  # refuses one that no guard can keep, before anything is opened
+    to_text(token)  # refuses a token that no guard can keep, before any connection
     async with opened(url) as store:
         while not await _is_decided(store, token):
             await asyncio.sleep(0)
 
 
 async def _is_decided(store: CoordinationStore, token: FencingToken) -> bool:
-    """Decide by what is kept; False when another check came between, or nobody knows."""
+    """Decide by the kept token; False if another check came between, or if the outcome is unknown."""
     key = f"{_KEYS}{token.resource}/"  # no other resource begins so
     item = next((each for each in (await store.scan(key)).items if each.key == key), None)
     kept = None if item is None else from_text(item.value.decode(errors="replace"))

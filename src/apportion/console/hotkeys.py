@@ -1,11 +1,12 @@
-"""`apportion hotkeys`: which keys of a file come most often, counted in bounded memory.
+"""`apportion hotkeys`: the most frequent keys of a file, counted in bounded memory.
 
-The counting is that of Apache DataSketches (frequent items), an extra. It keeps a table of candidates and throws the
-rare ones out when it is full, so counts come as bounds: a key occurs at least and at most so often, and one that is not
-listed at most as often as the last line says. Up to KEYS_COUNTED_EXACTLY different keys both bounds are the count.
+The counter is that of Apache DataSketches (frequent items), an extra. It keeps a table of candidates and drops the
+rare ones when the table is full. Counts are therefore bounds: the least and the most occurrences of a key. A key that
+is not listed occurs at most as often as the last line tells. Up to KEYS_COUNTED_EXACTLY different keys, both bounds
+are the count.
 
-Promises: every bound holds; the same file gives the same output in every process. `share` is the lower bound over all
-keys read. Refuses: to guess between the bounds.
+Promises: every bound holds; the same file gives the same output in every process. `share` is the lower bound divided
+by all keys read. Refuses: to guess between the bounds.
 """
 
 from dataclasses import dataclass
@@ -18,15 +19,15 @@ from apportion.errors import InvalidInput, MissingExtra, shown
 
 MOST_LISTED = 10_000
 KEYS_COUNTED_EXACTLY = 12_288
-_TABLE_BITS = 14  # of which three quarters are used
+_TABLE_BITS = 14  # three quarters of these are used
 
-# Keys are bytes, but only the sketch of strings hashes alike in every process: each byte becomes the character of its
-# number. This one is none of them, and stands for every key that is not in the table.
+# Keys are bytes, but only the sketch of strings hashes alike in every process. So each byte becomes the character
+# with its number. The character below is none of them: it stands for every key that is not in the table.
 _NO_KEY = "\u0100"
 
 
 class Sketch(Protocol):
-    """What is asked of `datasketches.frequent_strings_sketch`."""
+    """The methods of `datasketches.frequent_strings_sketch` that the command calls."""
 
     @property
     def total_weight(self) -> int: ...
@@ -37,7 +38,7 @@ class Sketch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HotKey:
-    """A key and the bounds of how often it occurs."""
+    """A key and the bounds of its number of occurrences."""
 
     key: bytes
     at_least: int
@@ -76,7 +77,7 @@ def hotkeys(*, keys: KeysFile = None, column: str | None = None, top: int = 10, 
 
 
 def _empty_sketch() -> tuple[Sketch, object]:
-    """Return a sketch, and its name for the answer that leaves out no key that may be frequent."""
+    """Return a sketch, and its name for the answer that omits no key that may be frequent."""
     try:
         package = import_module("datasketches")
     except ImportError as error:

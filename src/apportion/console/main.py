@@ -1,4 +1,4 @@
-"""The entry point: finds the command, and turns every error into three lines and an exit code.
+"""Main: the entry point, which finds the command and turns every error into three lines and an exit code.
 
 Exit codes: 0 done (for `plan`: no change), 2 changes pending (of `plan`, nothing else), 1 any error, 130 interrupted.
 """
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _make_streams_usable() -> None:
-    """Stand in for streams that were closed before we started, and never fail to print a character."""
+    """Replace streams that were closed before the start, and never fail to print a character."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115, PTH123
@@ -98,8 +98,8 @@ def _make_streams_usable() -> None:
 
 
 def _cannot_print(error: OSError) -> int:
-    """Say that the output could not be written, unless it is that whoever read it has gone."""
-    # Python would complain once more when it flushes at exit.
+    """Report that the output could not be written, unless the reader of the output has gone."""
+    # Python would otherwise complain again when it flushes at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 1
@@ -107,15 +107,15 @@ def _cannot_print(error: OSError) -> int:
 
 
 def _tamed(message: str) -> str:
-    """Return what the parser says in words that are safe to print: it quotes what was typed, be it a password."""
-    if "@" in message or "://" in message:  # a password may hold blanks, so that nothing shows where it begins
+    """Return the parser's message in words that are safe to print: it quotes the input, which may be a password."""
+    if "@" in message or "://" in message:  # a password may hold blanks, so nothing shows where it begins
         return "an argument cannot be used here; it is not shown, for it is a URL or holds an '@'."
     words = (word if word.isprintable() else shown(word).strip("'\"") for word in message.split(" "))
     return " ".join(words)[:400]
 
 
 def application() -> "App":
-    """Return the command line as an object; each command's file is imported when it is used."""
+    """Return the command line as an object; the file of a command is imported at its use."""
     from cyclopts import App  # noqa: PLC0415
 
     app = App(

@@ -1,4 +1,4 @@
-"""`apportion plan`: what a change of nodes would move, before it moves."""
+"""`apportion plan`: the moves of a change of nodes, before they happen."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,7 @@ def plan(
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: bool = False,
 ) -> int:
-    """Show what a change would move. Exit code 0: nothing would change, 2: changes pending, 1: an error.
+    """Show the moves of a change. Exit code 0: nothing would change, 2: changes pending, 1: an error.
 
     Parameters
     ----------

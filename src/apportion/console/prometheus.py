@@ -1,4 +1,4 @@
-"""The former place of `apportion.metrics`, for programs that import it from here."""
+"""Prometheus: the former place of `apportion.metrics`, for programs that import it from here."""
 
 from apportion.metrics.prometheus import LOOKUPS, ROWS, GroupMetrics, TableMetrics, timed
 

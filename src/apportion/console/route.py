@@ -48,7 +48,7 @@ def route(
 
 
 def _lines(batches: Iterable[list[bytes]], placement: Placement) -> Iterator[bytes]:
-    """Yield the lines of each batch at once: a million keys are a few dozen of them."""
+    """Yield the lines of each batch at once: a million keys are a few dozen batches."""
     endings = {node_id: f"\t{node_id}\n".encode() for node_id in placement.topology.ids}
     done = 0
     for batch in batches:
@@ -64,7 +64,7 @@ def _lines(batches: Iterable[list[bytes]], placement: Placement) -> Iterator[byt
 
 
 def _print_json(batches: Iterable[list[bytes]], placement: Placement) -> None:
-    """Print as the keys come: the object may be larger than memory."""
+    """Print as the keys arrive: the object may be larger than memory."""
     epoch = placement.saved.epoch if isinstance(placement, Frozen) else epoch_of(placement)
     head = {"format_version": FORMAT_VERSION, "command": "route", "epoch": str(epoch)}
     print(json.dumps(head)[:-1] + ', "routes": [', end="")

@@ -1,4 +1,4 @@
-"""`apportion store`: what an operator does to a store: its schema, its rights, and a word after a restore."""
+"""`apportion store`: an operator's work on a store: its schema, its rights, and the record of a restore."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ def upgrade_store(url: str, /, *, sql: bool = False, json: bool = False) -> None
 
 
 def grants_store(url: str, /, *, user: str, json: bool = False) -> None:
-    """Print the statements that give a user what a member needs, and no more.
+    """Print the statements that give a user the rights that a member needs, and no more.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def grants_store(url: str, /, *, user: str, json: bool = False) -> None:
 
 
 def restored_store(url: str, /, *, json: bool = False) -> None:
-    """Say that a store was restored from a copy: a new incarnation begins, and everybody joins anew.
+    """Record that a store was restored from a copy: a new incarnation begins, and all members join anew.
 
     Parameters
     ----------
@@ -75,5 +75,5 @@ def _print_statements(command: str, url: str, statements: tuple[str, ...], none:
 
 
 def _name(url: str) -> str:
-    """Return the URL as it may be shown: without user and password."""
+    """Return the URL in a form that may be shown: without user and password."""
     return str(parse(url, schemes=schemes()))

@@ -1,4 +1,4 @@
-"""`apportion table`: save a placement as a table, read one made elsewhere, compare two; repair a published one."""
+"""`apportion table`: save a placement as a table, read a foreign one, compare two, or repair a published one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def import_table(
     output: Output = Path("table.json"),
     json: bool = False,
 ) -> None:
-    """Read ranges made elsewhere, or what a cluster prints of itself, and save them as a table.
+    """Read ranges made elsewhere, or the output of a cluster, and save them as a table.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def import_table(
 
 
 def diff_table(old: Path, new: Path, /, *, json: bool = False) -> None:
-    """Show exactly what differs between two saved tables.
+    """Show exactly the differences between two saved tables.
 
     Parameters
     ----------

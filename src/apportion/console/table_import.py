@@ -1,9 +1,9 @@
-"""What `table import` reads: CSV of ranges, or what a cluster prints of itself, as a table.
+"""Table import: CSV of ranges, or the output of a cluster, as a table.
 
-Promises: a cluster's output becomes the table of the placement that the cluster uses, so keys route as in the cluster.
-What the table has no room for (addresses, nodes that are down, slots on their way) is said in notes.
-Refuses: nodes or a hash function beside a format that has its own; an option that the format has no use for; tokens
-that do not fit into a table; more replicas than a datacenter has nodes.
+Promises: the output of a cluster becomes the table of the placement that the cluster uses, so keys route as in the
+cluster. Notes name the facts that a table cannot hold: addresses, nodes that are down, slots that are moving.
+Refuses: nodes or a hash function beside a format that has its own, and an option that the format does not use. It
+refuses tokens that do not fit into a table, and more replicas than a datacenter has nodes.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ MOST_MURMUR3 = 2**63 - 1
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What the file holds, and what to take as it is."""
+    """The format of the file, and the states to accept."""
 
     format: Annotated[str, Parameter(help="csv, memcached, nodetool-describering, nodetool-ring or redis-cluster.")] = (
         "csv"
@@ -52,14 +52,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A table, and what was read that it has no room for."""
+    """A table, and notes on the facts that it cannot hold."""
 
     table: Table
     notes: tuple[str, ...] = ()
 
 
 def imported(path: Path, reading: Reading, nodes: NodesSource, hashing: Hashing) -> Imported:
-    """Return the table that a file describes; refuse options that its format has no use for."""
+    """Return the table of a file; refuse options that its format does not use."""
     if reading.format not in _FORMATS:
         raise UnknownOption("--format", reading.format, _FORMATS)
     read, takes = _FORMATS[reading.format]
@@ -102,7 +102,7 @@ def _of_redis(path: Path, reading: Reading) -> Imported:
 
 
 def _owner_notes(found: RedisCluster) -> tuple[str, ...]:
-    """Return a line for each owner: Redis's ids say little to people."""
+    """Return a line per owner, because Redis's ids mean little to people."""
     return tuple(
         f"{node_id} is {found.addresses[node_id]}; slots: {load}, replicas: {len(found.replicas[node_id])}"
         for node_id, load in found.assignment.loads.items()
@@ -156,7 +156,7 @@ def _ring_notes(found: TokenRing) -> tuple[str, ...]:
 
 
 def _strategy(text: str) -> Strategy:
-    """Return the strategy that is written as 3, or as dc1=3,dc2=2."""
+    """Return the strategy from its text: 3, or dc1=3,dc2=2."""
     hint = "Write it as the keyspace has it: 3 for SimpleStrategy, dc1=3,dc2=2 for NetworkTopologyStrategy."
     if "=" not in text:
         return SimpleStrategy(_count(text, text, hint))
@@ -185,4 +185,4 @@ _FORMATS: dict[str, tuple[Reader | None, frozenset[str]]] = {
     "nodetool-ring": (_of_token_ring, frozenset(("--replication",))),
     "redis-cluster": (_of_redis, frozenset(("--accept-suspected", "--accept-migrating"))),
 }
-"""Of each format: who reads it, and the options that it has a use for."""
+"""For each format: its reader, and the options that it uses."""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from apportion.errors import BadSnapshot, InvalidInput, shown
-from apportion.groups.fields import HINT
-from apportion.groups.records import GroupKeys, GroupRecord, decoded, encoded, later_format
-from apportion.groups.view import View
-from apportion.groups.witnesses import partitions_of
+from apportion.groups.view.fields import HINT
+from apportion.groups.view.records import GroupKeys, GroupRecord, decoded, encoded, later_format
+from apportion.groups.view.view import View
+from apportion.groups.view.witnesses import partitions_of
 from apportion.stores.api import Absent, Committed, CoordinationStore, Item, Put, Unchanged
 
 logger = logging.getLogger("apportion.group")

@@ -12,8 +12,8 @@ Source: the back-off of containers in Kubernetes (CrashLoopBackOff), with a shor
 
 from collections.abc import Collection
 
-from apportion.groups.records import KEPT_DEATHS
-from apportion.groups.view import View
+from apportion.groups.view.records import KEPT_DEATHS
+from apportion.groups.view.view import View
 
 HEALTHY_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 60.0

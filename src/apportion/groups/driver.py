@@ -24,21 +24,21 @@ from apportion.errors import (
     StoreUnavailable,
 )
 from apportion.groups.agreement import Agreement
-from apportion.groups.controller import Controller, Write
-from apportion.groups.damage import log_damage
+from apportion.groups.controller.controller import Controller, Write
+from apportion.groups.controller.publish_owners import publish_owners
 from apportion.groups.deadlines import Deadlines
 from apportion.groups.departure import AGAIN_SECONDS, Departure
 from apportion.groups.effects import Effects
-from apportion.groups.feed import GroupFeed
 from apportion.groups.holdings import Holdings
 from apportion.groups.member import Commit, CommitAnswered, Ended, Joined, MemberMachine, Quiet, Seen, Tick
 from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
-from apportion.groups.publish_owners import publish_owners
-from apportion.groups.records import KEPT_SESSIONS, GroupKeys
 from apportion.groups.session import GroupLease, Sessions
 from apportion.groups.statistics import GroupSummary, Statistics, sight
-from apportion.groups.view import View
+from apportion.groups.view.damage import log_damage
+from apportion.groups.view.feed import GroupFeed
+from apportion.groups.view.records import KEPT_SESSIONS, GroupKeys
+from apportion.groups.view.view import View
 from apportion.runtime.clock import Clock
 from apportion.runtime.endings import to_its_end
 from apportion.stores.api import Committed, CoordinationStore, Outcome, Refused, Scan, StoreChange, Unknown

@@ -12,7 +12,7 @@ from apportion.groups.holdings import Holdings
 from apportion.groups.member import Action, Drain, Serve, Stop, Wait
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.model.epoch import FencingToken
 
 logger = logging.getLogger("apportion.group")
@@ -43,20 +43,22 @@ class Effects:
             self._holdings.grant(gained)
             self._statistics.gained += len(gained)
         if lost:
-            self._withdraw(lost, now)
+            self._withdraw(lost, me, now)
 
-    def _withdraw(self, actions: list[Drain | Stop], now: float) -> None:
+    def _withdraw(self, actions: list[Drain | Stop], me: OwnSession, now: float) -> None:
         partitions = [action.partition for action in actions]
-        self._deadlines.lost(partitions, now)
+        new = self._deadlines.lost(partitions, now)
         self._holdings.withdraw(partitions)
-        self._statistics.loses(partitions, now)
+        self._statistics.loses(new, now)
         for action in actions:
             if isinstance(action, Stop):
                 self._holdings.cancel(action.partition)
-            self._say("loses", action.partition, self._cause(action))
+            self._say("loses", action.partition, self._cause(action, me))
 
-    def _cause(self, action: Drain | Stop) -> str:
+    def _cause(self, action: Drain | Stop, me: OwnSession) -> str:
         target = self._view.target
+        if isinstance(action, Stop) and me.session:
+            return "its record does not name our session any more"
         if isinstance(action, Stop) or target is None:
             return "our session is over"
         return f"target {target.generation} names {target.owner(action.partition) or 'nobody'}"

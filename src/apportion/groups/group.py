@@ -28,12 +28,12 @@ class Group(Handle):
     @property
     def member_id(self) -> str:
         """The id of this member."""
-        return self._participation.driver.options.member_id
+        return self._participation.options.member_id
 
     @property
     def name(self) -> str:
         """The name of the group."""
-        return self._participation.driver.options.group
+        return self._participation.options.group
 
     @property
     def statistics(self) -> Statistics:
@@ -112,7 +112,7 @@ class Group(Handle):
 
     @property
     def _drain_seconds(self) -> float:
-        return self._participation.driver.options.drain_seconds
+        return self._participation.options.drain_seconds
 
     async def _told(self) -> AsyncGenerator[GroupChange, None]:
         """Yield what was gained and lost, on any event loop; see `AsyncGroup.changes`."""

@@ -11,7 +11,7 @@ Source: the transitions were explored exhaustively before (see `models/`), after
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from apportion.groups.records import GroupKeys, OwnershipRecord, encoded
+from apportion.groups.view.records import GroupKeys, OwnershipRecord, encoded
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
 
@@ -34,7 +34,7 @@ class HandOverEvent(Enum):
     WANTED_USED = auto()  # it names our session, at an epoch that we serve or have let go
     UNWANTED_GRANTED = auto()
     UNWANTED_USED = auto()
-    TAKEN = auto()  # it does not name our session
+    TAKEN = auto()  # it does not name our session, or not at the epoch that we serve
     PROVEN = auto()  # served for a minute after a session ended under it
     QUIET = auto()  # nothing that was begun under it goes on
     DONE = auto()  # our commit happened
@@ -70,6 +70,7 @@ TRANSITIONS: dict[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]] = {
     (Phase.SERVING, HandOverEvent.PROVEN): (Act.ABSOLVE, Phase.SERVING),
     (Phase.SERVING, HandOverEvent.TAKEN): (Act.STOP, Phase.DRAINING),
     (Phase.SERVING, HandOverEvent.OVER): (Act.STOP, Phase.DRAINING),
+    (Phase.DRAINING, HandOverEvent.TAKEN): (Act.STOP, Phase.DRAINING),
     (Phase.DRAINING, HandOverEvent.QUIET): (None, Phase.IDLE),
     (Phase.ASKING, HandOverEvent.OVER): (None, Phase.IDLE),
     (Phase.GIVING, HandOverEvent.OVER): (None, Phase.IDLE),
@@ -141,6 +142,8 @@ def standing(known: Known, me: OwnSession, now: HandOver) -> HandOverEvent | Non
     record = known.record
     if (record.owner, record.session) != (me.id, me.session):
         return _foreign(known, now)
+    if record.epoch > now.served and now.phase is Phase.SERVING:
+        return HandOverEvent.TAKEN  # by a repair, which names us at another epoch than the one that we serve
     if record.epoch > now.served:
         return HandOverEvent.WANTED_GRANTED if known.is_wanted else HandOverEvent.UNWANTED_GRANTED
     if known.is_wanted:
@@ -150,7 +153,7 @@ def standing(known: Known, me: OwnSession, now: HandOver) -> HandOverEvent | Non
 
 def _foreign(known: Known, now: HandOver) -> HandOverEvent | None:
     record = known.record
-    if now.phase is Phase.SERVING:
+    if now.phase in (Phase.SERVING, Phase.DRAINING):
         return HandOverEvent.TAKEN
     if not known.is_wanted or not known.is_free or known.waits:
         return None

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from apportion.groups.batches import Batches, PendingMove
 from apportion.groups.deaths import HEALTHY_SECONDS, ended, next_try
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, outcome, request
-from apportion.groups.intake import IntakeChanges
-from apportion.groups.view import View
+from apportion.groups.view.intake import IntakeChanges
+from apportion.groups.view.view import View
 from apportion.stores.api import Compare, Put
 
 AGAIN_SECONDS = 0.1
@@ -124,6 +124,7 @@ class MemberMachine:
         self._batches = Batches()
         self._again: dict[int, float] = {}
         self._in_doubt: set[int] = set()  # whose last commit nobody answered for
+        self._stopped: set[int] = set()  # whose work was told to stop, and has not ended
 
     @property
     def serving(self) -> Iterator[int]:
@@ -181,9 +182,9 @@ class MemberMachine:
         for partition in sorted(partitions):
             before = self._again.pop(partition, None)
             hand = self._hand(partition)
-            if partition not in self._batches.busy and hand.phase is not Phase.DRAINING:
+            if partition not in self._batches.busy:
                 known = self._known(partition, now)
-                if known.is_wanted and known.waits:
+                if known.is_wanted and known.waits and hand.phase is not Phase.DRAINING:
                     self._wait(partition, known, before, actions)
                 after, act = hand.look(known, self.me)
                 self._become(partition, after, known.record.epoch, act, actions)
@@ -242,11 +243,14 @@ class MemberMachine:
             self._hands.pop(partition, None)
         else:
             self._hands[partition] = hand
+        if hand.phase is not Phase.DRAINING:
+            self._stopped.discard(partition)
         if act is Act.SERVE:
             actions.append(Serve(partition=partition, epoch=epoch, why=_WHY.get(after, "")))
         elif act is Act.DRAIN:
             actions.append(Drain(partition=partition))
-        elif act is Act.STOP:
+        elif act is Act.STOP and partition not in self._stopped:
+            self._stopped.add(partition)
             actions.append(Stop(partition=partition))
 
     def _answered(self, answer: CommitAnswered, now: float, actions: list[Action]) -> None:
@@ -298,6 +302,7 @@ class MemberMachine:
     def _end(self, actions: list[Action]) -> None:
         for partition in sorted(self._hands):
             self._advance(partition, HandOverEvent.OVER, actions)
+        self._stopped.update(each for each, hand in self._hands.items() if hand.phase is Phase.DRAINING)
         self._batches = Batches(last=self._batches.last)
         self._again.clear()
         self._in_doubt.clear()

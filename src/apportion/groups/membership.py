@@ -19,7 +19,7 @@ from apportion.errors import (
 from apportion.groups.deaths import ended
 from apportion.groups.handover import Act, Known, OwnSession, request
 from apportion.groups.opening import Options
-from apportion.groups.records import (
+from apportion.groups.view.records import (
     LEAVES,
     REPLACED,
     MemberRecord,
@@ -27,7 +27,7 @@ from apportion.groups.records import (
     encoded,
     led_by,
 )
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.stores.api import (
     Committed,
     Compare,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from apportion.errors import InvalidInput, UnknownOption
-from apportion.groups.controller import SETTLE_SECONDS, checked_balancer
-from apportion.groups.records import (
+from apportion.groups.controller.controller import SETTLE_SECONDS, checked_balancer
+from apportion.groups.view.records import (
     KEPT_DEATHS,
     MAX_LABELS,
     GroupRecord,

@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack, suppress
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
-from apportion.groups.intake import LiveMember
 from apportion.groups.opening import Options
 from apportion.groups.reasons import joins_after, leaves_after, not_owned
 from apportion.groups.session import SharedSessions
 from apportion.groups.settled import is_at_rest
+from apportion.groups.view.intake import LiveMember
 from apportion.model.epoch import FencingToken
 from apportion.runtime.endings import to_its_end
 from apportion.runtime.simulated import clock_here, simulated
@@ -35,7 +35,7 @@ class Participation:
         self.has_ended, self._process = False, os.getpid()
         self._is_told = False
         self.driver = Driver(store, shared.sessions, clock_here(), options)
-        self.holdings = self.driver.holdings
+        self.holdings, self.options = self.driver.holdings, options
         self.holdings.observer = simulated()
         self._store, self._shared = store, shared
         self._loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class Participation:
         self._say_no_more()
         if self.holdings.unguarded:
             which = ", ".join(map(str, sorted(self.holdings.unguarded)))
-            logger.warning("%s: no guard saw a token of partitions %s", self.driver.options.group, which)
+            logger.warning("%s: no guard saw a token of partitions %s", self.options.group, which)
         try:
             await self._shared.let_go()
         finally:
@@ -85,7 +85,7 @@ class Participation:
 
     @property
     def _who(self) -> str:
-        return f"{self.driver.options.group}: {self.driver.options.member_id}"
+        return f"{self.options.group}: {self.options.member_id}"
 
     def _tell(self) -> None:
         """Raise what ended it."""
@@ -123,7 +123,7 @@ class Participation:
 
     def number(self, partition: int | str) -> int:
         """Return a partition by its number, which may be written as a str; `InvalidInput` for none of the group."""
-        count = self.driver.options.record.partitions
+        count = self.options.record.partitions
         number = int(partition) if isinstance(partition, str) and partition.isdecimal() else partition
         if type(number) is not int or not 0 <= number < count:
             raise InvalidInput("partition", partition, f"one of 0 .. {count - 1}", "Take one of group.owned.")

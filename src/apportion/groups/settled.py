@@ -1,8 +1,8 @@
 """Settled: whether a group is as its target says."""
 
 from apportion.groups.deaths import is_quarantined
-from apportion.groups.records import Target
-from apportion.groups.view import View
+from apportion.groups.view.records import Target
+from apportion.groups.view.view import View
 
 
 def is_settled(view: View, partition: int, wanted: str | None) -> bool:

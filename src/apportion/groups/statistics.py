@@ -6,7 +6,7 @@ from apportion.groups.batches import PendingMove
 from apportion.groups.deaths import next_try
 from apportion.groups.handover import Act
 from apportion.groups.settled import is_settled
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Guards: what a resource needs to refuse a member that lost it and does not know yet."""
+"""Guards: checks by which a resource refuses a member that lost it and does not know that yet."""
 
 from apportion.guards.noted import checked, note
 from apportion.guards.redis import RedisGuard

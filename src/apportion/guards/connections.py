@@ -1,7 +1,7 @@
-"""Connections that users have: whose they are, whether what they run is a transaction, and how to run a statement.
+"""Connections of users: their library, whether their next statement is in a transaction, and how to run a statement.
 
-Promises: no database library is imported here; a connection of one exists only where somebody else imported it.
-Refuses: connections that would commit the check before the write, and those of libraries it does not know, by name.
+Promises: no database library is imported here; a connection of a library exists only where other code imported it.
+Refuses: connections that would commit the check before the write, and connections of unknown libraries, by name.
 """
 
 import re
@@ -26,7 +26,7 @@ class Executes(Protocol):
 
 
 class SqlRows(Protocol):
-    """What a statement returned: a foreign library's values, whose types the statement knows."""
+    """The result of a statement: values of a foreign library, with types that the statement knows."""
 
     def fetchall(self) -> list[Any]:
         """Return all rows."""
@@ -34,7 +34,7 @@ class SqlRows(Protocol):
 
 
 class RunsSync(Protocol):
-    """The part of SQLAlchemy's connection for asyncio that is used."""
+    """The used part of SQLAlchemy's connection for asyncio."""
 
     async def run_sync(self, function: Callable[..., None], /, *values: object) -> None:
         """Call a function with the connection that does not await."""
@@ -42,7 +42,7 @@ class RunsSync(Protocol):
 
 
 def run(connection: Executes, statement: str, values: Mapping[str, str]) -> SqlRows:
-    """Run a statement, whose values are named as in `:name`, whatever rows or cursors the connection makes."""
+    """Run a statement with values named as in `:name`, for any kind of rows or cursors of the connection."""
     rows: SqlRows
     if _is(connection, "sqlalchemy", "Connection"):
         rows = connection.execute(sys.modules["sqlalchemy"].text(statement), values)
@@ -62,7 +62,7 @@ async def run_async(connection: Executes, statement: str, values: Mapping[str, s
 
 
 def is_sqlalchemy_async(connection: object) -> TypeGuard[RunsSync]:
-    """Say whether it is SQLAlchemy's for asyncio."""
+    """Say whether the connection is SQLAlchemy's for asyncio."""
     return _is(connection, "sqlalchemy.ext.asyncio", "AsyncConnection")
 
 
@@ -79,14 +79,14 @@ def require_transaction(connection: Any) -> None:  # noqa: ANN401 - three librar
 
 
 def require_transaction_async(connection: Any) -> None:  # noqa: ANN401 - a library's type
-    """Raise unless it is psycopg's for asyncio, and the next statement will be part of a transaction."""
+    """Raise unless the connection is psycopg's for asyncio, and the next statement will be part of a transaction."""
     if not _is(connection, "psycopg", "AsyncConnection"):
         raise _unknown(connection, _KNOWN_TO_ASYNCIO)
     _require_of_psycopg(connection)
 
 
 def require_known(connection: object) -> None:
-    """Raise for a connection that is none of the known libraries'."""
+    """Raise for a connection of an unknown library."""
     if not any(_is(connection, *known.rsplit(".", 1)) for known in _KNOWN):
         raise _unknown(connection, _KNOWN)
 
@@ -96,7 +96,7 @@ def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library
     if dialect not in _DIALECTS:
         raise UnknownOption("dialect", dialect, _DIALECTS)
     if not connection.in_transaction():
-        connection.begin()  # what its first statement would do; some engines are told only now to begin
+        connection.begin()  # as its first statement would; some engines learn only now that they must begin
     if dialect == "sqlite":
         _require_of_sqlite(connection.connection.driver_connection, hint)
     elif connection.connection.dbapi_connection.autocommit:
@@ -111,7 +111,7 @@ def _require_of_sqlite(connection: Any, hint: str) -> None:  # noqa: ANN401 - a 
 
 
 def _require_of_psycopg(connection: Any) -> None:  # noqa: ANN401 - a library's type
-    """In a pipeline the status is that of requests not yet answered, which is no proof: refused too."""
+    """In a pipeline the status is that of requests not yet answered. That is no proof, so it is refused too."""
     status = sys.modules["psycopg"].pq.TransactionStatus
     if connection.autocommit and connection.info.transaction_status not in (status.INTRANS, status.INERROR):
         raise _autocommit(connection, "Put both into connection.transaction(), outside of a pipeline.")

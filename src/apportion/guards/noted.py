@@ -1,6 +1,6 @@
-"""Which resources a guard of this process has checked: whoever owns one that is not among them writes unguarded.
+"""Notes: the resources that a guard of this process has checked; an owner of any other resource writes unguarded.
 
-Promises: at most `MOST_NOTED` resources are remembered, those checked last; it never blocks, and takes no lock, for a
+Promises: at most `MOST_NOTED` resources are remembered, those checked last. It never blocks, and takes no lock: a
 finalizer may call in wherever it runs. Refuses: to tell one guard from another, or to speak for other processes.
 """
 
@@ -14,11 +14,11 @@ _noted: dict[str, None] = {}
 
 
 def note(token: FencingToken) -> None:
-    """Say that a guard checks the token's resource; the guards that come with the library do so themselves."""
+    """Note that a guard checks the token's resource; the guards that come with the library do so themselves."""
     resource = valid(token).resource
     _noted.pop(resource, None)
     _noted[resource] = None
-    if len(_noted) > MOST_NOTED:  # many at once, so that the list of all is made rarely
+    if len(_noted) > MOST_NOTED:  # drop many at once, so that the list of all is made rarely
         for oldest in list(_noted)[: max(1, MOST_NOTED // 64)]:
             _noted.pop(oldest, None)
 

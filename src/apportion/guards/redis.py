@@ -2,11 +2,11 @@
 
     guard.run(client, token, "return redis.call('RPUSH', KEYS[1], ARGV[1])", ["{mailers/17}:sent"], ["ann@example.org"])
 
-Promises: a script runs only under a token that the rule accepts, and nobody's command comes between. What it returns is
-returned; a refusal (`Fenced`) has run nothing. An error in the middle of a script leaves what it wrote before, as Redis
-always does, and the fence where the token put it.
-Refuses: to remember more than Redis does. A server that restarts or a replica that is promoted may have lost writes it
-acknowledged, the fence among them: then an older token passes until a newer one writes.
+Promises: a script runs only under a token that the rule accepts, and no other client's command comes between. The
+result of the script is returned; a refusal (`Fenced`) has run nothing. An error in the middle of a script leaves its
+earlier writes, as always in Redis, and leaves the fence where the token put it.
+Refuses: to remember more than Redis does. A server that restarts or a replica that is promoted may have lost
+acknowledged writes, the fence among them. Then an older token passes until a newer one writes.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -38,7 +38,7 @@ _SET = "return redis.call('SET', KEYS[1], ARGV[1])"
 
 
 class RedisCommands(Protocol):
-    """The part of a Redis client that is used: `redis.Redis`, `redis.RedisCluster` and their twins for asyncio."""
+    """The used part of a Redis client: `redis.Redis`, `redis.RedisCluster` and their twins for asyncio."""
 
     def execute_command(self, *words: Any) -> Any:  # noqa: ANN401 - a library's types
         """Send a command."""
@@ -57,7 +57,8 @@ def fence_key(resource: str) -> str:
 class RedisGuard:
     """Checks tokens in keys of Redis. On a Cluster the fence must be in the slot of the keys that are written.
 
-    So give those the tag `{resource}`; or, where they have another, `fence_key=`: a function from resource to key.
+    So give those keys the tag `{resource}`. Where they have another tag, pass `fence_key=`: a function from resource
+    to key.
     """
 
     def __init__(self, fence_key: Callable[[str], str] = fence_key) -> None:
@@ -66,14 +67,14 @@ class RedisGuard:
     def run(
         self, client: RedisCommands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
         args: Sequence[Argument] = (),
-    ) -> Any:  # noqa: ANN401 - what the script returns  # fmt: skip
-        """Run a script in Lua under `token`, and return what it returns, or raise `Fenced`."""
+    ) -> Any:  # noqa: ANN401 - the script's result  # fmt: skip
+        """Run a script in Lua under `token`, and return its result, or raise `Fenced`."""
         return _result(client.execute_command(*self._call(token, script, keys, args)), token)
 
     async def run_async(
         self, client: RedisCommands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
         args: Sequence[Argument] = (),
-    ) -> Any:  # noqa: ANN401 - what the script returns  # fmt: skip
+    ) -> Any:  # noqa: ANN401 - the script's result  # fmt: skip
         """Do the same with a client of `redis.asyncio`."""
         reply = client.execute_command(*self._call(token, script, keys, args))
         return _result(await reply if isinstance(reply, Awaitable) else reply, token)
@@ -97,7 +98,7 @@ class RedisGuard:
 
 
 def _result(reply: object, token: FencingToken) -> object:
-    """Tell a refusal from what the script returned; nothing at all ends an array of Lua, so it may be absent."""
+    """Tell a refusal from the script's result; nil ends an array of Lua, so the result may be absent."""
     if not isinstance(reply, list):
         if isinstance(reply, Coroutine):
             reply.close()

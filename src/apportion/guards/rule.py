@@ -1,11 +1,12 @@
-"""The rule of every guard, and tokens as text: pure, to be checked against and to build guards from.
+"""The rule of every guard, and tokens as text: pure, to check guards against and to build guards from.
 
-A member that paused cannot know that another took over; only what it writes to can. So a resource keeps the token of
-the last accepted write, and takes a newer one, or an equal one from the same holder.
+A member that paused cannot know that another member took over; only the resource that it writes to can know. So a
+resource keeps the token of the last accepted write. It takes a newer token, or an equal one from the same holder.
 
-Promises: the tokens that `decide` accepts for a resource never go back, and no token is accepted from two holders. The
-text of a token sorts as tokens do, is printable ASCII without blanks, and is read back to the same token or refused.
-Refuses: to keep anything; whoever calls it keeps the returned token together with what was written.
+Promises: the tokens that `decide` accepts for a resource never go back, and no token is accepted from two holders.
+The text of a token sorts as tokens do, and is printable ASCII without blanks. It is read back to the same token or
+refused.
+Refuses: to keep anything; the caller keeps the returned token together with the written data.
 Source: Kleppmann 2016, "How to do distributed locking", and the fencing of leases in Chubby (Burrows 2006, 2.4).
 """
 
@@ -24,7 +25,7 @@ _TEXT = re.compile(r"([0-9]{20}):([0-9]{20});([!-:<-~]+);([!-:<-~]+)")
 
 
 def decide(kept: FencingToken | None, token: FencingToken) -> FencingToken:
-    """Return what to keep from now on when `token` may write where `kept` wrote last; raise `Fenced` when it may not.
+    """Return the token to keep if `token` may write where `kept` wrote last; raise `Fenced` when it may not.
 
     >>> old = FencingToken(resource="mailers/17", holder="x", incarnation=1, epoch=7)
     >>> new = FencingToken(resource="mailers/17", holder="y", incarnation=1, epoch=8)
@@ -60,14 +61,14 @@ def to_text(token: FencingToken) -> str:
 
 
 def from_text(text: str) -> FencingToken:
-    """Read a token from text that came from outside; `InvalidInput` when it is not exactly what `to_text` writes."""
+    """Read a token from text that came from outside; `InvalidInput` for text that `to_text` would not write exactly."""
     found = _TEXT.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST_TEXT else None
     if found is None:
         raise _unreadable(text)
     try:
         holder, resource = (unquote_to_bytes(part).decode() for part in found.groups()[2:])
         token = valid(FencingToken(resource=resource, holder=holder, incarnation=int(found[1]), epoch=int(found[2])))
-    except ValueError as error:  # of Unicode, or ours
+    except ValueError as error:  # from Unicode, or our own
         raise _unreadable(text) from error
     if to_text(token) != text:
         raise _unreadable(text)
@@ -75,7 +76,7 @@ def from_text(text: str) -> FencingToken:
 
 
 def position(token: FencingToken) -> str:
-    """Write where a token stands in the order, in as many digits for each: compared as text it is the same order.
+    """Write a token's place in the order, with a fixed number of digits: compared as text, the order is the same.
 
     Text, because the largest incarnation fits no signed integer of 64 bits, and no number of Lua or JSON either.
     """

@@ -4,12 +4,12 @@
         guard.check(connection, token)
         connection.execute(...)
 
-Promises: in committed transactions the tokens of a resource never go back, whatever the isolation level; a newer token
-waits for the transaction that was let in before. A refusal (`Fenced`) has written nothing and leaves the transaction as
-usable as it was: roll back, as `with` does, or go on with another resource. Errors of the driver reach the caller
+Promises: in committed transactions the tokens of a resource never go back, at any isolation level. A newer token
+waits for the transaction that was let in before. A refusal (`Fenced`) has written nothing and leaves the transaction
+as usable as it was: roll back, as `with` does, or go on with another resource. Errors of the driver reach the caller
 unchanged, and then the check has let nothing in.
 Refuses: autocommit mode; to make its table silently. PostgreSQL 9.5 and SQLite 3.35, or newer.
-Cost: one round trip and one written row; a second round trip when it refuses, to say what is newer.
+Cost: one round trip and one written row; a second round trip when it refuses, to read the newer token.
 Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://www.sqlite.org/lang_upsert.html
 """
 
@@ -32,7 +32,8 @@ from apportion.model.epoch import FencingToken
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
 
-# The text of positions is as long for all tokens and digits stand under digits, so every collation sorts it alike.
+# The text of a position has the same length for all tokens, with digits under digits, so every collation sorts it
+# alike.
 _DDL = """CREATE TABLE IF NOT EXISTS {table} (
     resource TEXT PRIMARY KEY NOT NULL,
     position TEXT NOT NULL,
@@ -90,7 +91,7 @@ def _values(token: FencingToken) -> dict[str, str]:
 
 
 def _fenced(token: FencingToken, rows: list[tuple[str | bytes, str | bytes]]) -> Fenced:
-    """Say what is newer; a row that is kept is seen by the one whom it refused."""
+    """Return the error with the newer token; the refused transaction sees the row that is kept."""
     [(place, holder)] = [tuple(_text(value) for value in row) for row in rows]
     incarnation, epoch = map(int, place.split(":"))
     newer = FencingToken(resource=token.resource, holder=holder, incarnation=incarnation, epoch=epoch)
@@ -98,5 +99,5 @@ def _fenced(token: FencingToken, rows: list[tuple[str | bytes, str | bytes]]) ->
 
 
 def _text(value: str | bytes) -> str:
-    """Read what a connection with `text_factory = bytes` gives too."""
+    """Read text, also from a connection with `text_factory = bytes`."""
     return value.decode() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what a group and a followed table say of themselves when they are asked.
+"""Metrics for Prometheus: values of a group and of a followed table, read when they are asked for.
 
     from prometheus_client import REGISTRY
     REGISTRY.register(GroupMetrics(group))
@@ -33,7 +33,7 @@ def timed(route: Callable[[Question], Answer]) -> Callable[[Question], Answer]:
     """Return a lookup that is timed; it costs about a microsecond."""
 
     def timed_route(key: Question) -> Answer:
-        """Look up, and note how long it took."""
+        """Look up, and note the duration."""
         began = perf_counter()
         try:
             return route(key)
@@ -44,7 +44,7 @@ def timed(route: Callable[[Question], Answer]) -> Callable[[Question], Answer]:
 
 
 class GroupMetrics(Collector):
-    """What a member sees of its group and has counted, read from memory at each scrape."""
+    """A member's view of its group and its counters, read from memory at each scrape."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -84,7 +84,7 @@ class GroupMetrics(Collector):
 
 
 class TableMetrics(Collector):
-    """What a follower knows of its table."""
+    """A follower's knowledge of its table."""
 
     def __init__(self, name: str, follower: FollowedTable) -> None:
         self._name, self._follower = name, follower

@@ -1,6 +1,6 @@
-"""Frozen values: what the other rooms talk about.
+"""Model: the frozen values that the other packages exchange.
 
-Each is loaded when first asked for: whoever routes keys waits for no assignment and no schedule.
+A value is loaded at its first use: a process that only routes keys loads no assignment and no schedule.
 """
 
 from importlib import import_module

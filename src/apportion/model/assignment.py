@@ -1,6 +1,6 @@
-"""Assignment: which nodes hold each of an enumerated set of partitions.
+"""Assignment: which nodes hold each partition of a fixed list.
 
-Where keys are hashed to a fixed number of slots, the slots are such partitions.
+Where keys are hashed to a fixed number of slots, the slots are the partitions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ MAX_SIZE = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What was asked for: how many replicas, in zones of which level, and whether that must hold or is a wish."""
+    """The request of the caller: how many replicas, the zone level, and whether the spread is strict or a wish."""
 
     replicas: int
     spread_level: int | None = None
@@ -45,7 +45,7 @@ class Rule:
 
 
 class PreferenceLists(Mapping[str, PreferenceList]):
-    """The nodes of every partition by its id, made when asked for."""
+    """The nodes of every partition by its id. Each list is made at its first use."""
 
     __slots__ = ("_names", "_places", "_rows", "_topology")
 
@@ -60,7 +60,7 @@ class PreferenceLists(Mapping[str, PreferenceList]):
         return tuple(self._topology.ids[index] for index in self._rows[place])
 
     def place(self, partition: object) -> int | None:
-        """Return which row belongs to a partition, None if there is none of that id. O(1)."""
+        """Return the row number of a partition, None if no partition has that id. O(1)."""
         if not isinstance(partition, str):
             return None
         if self._names is not None:
@@ -87,10 +87,10 @@ class PreferenceLists(Mapping[str, PreferenceList]):
 class Assignment:
     """Row i holds the indexes (into `topology.nodes`) of the nodes that own partition i, the leader first.
 
-    Partition i is `names[i]`; without names, they are "0", "1", …. Wherever a partition is asked for, the int n means
-    `str(n)`. `home` are the rows that hold again when all nodes are up (`rows`, where they are), `down` the ids of
-    those that are not. `sizes` are the bytes of each partition. An assignment that a balancer made says by which rule,
-    and may bring a certificate.
+    Partition i is `names[i]`; without names, the partitions are "0", "1", …. In every call that takes a partition,
+    the int n means `str(n)`. `down` holds the ids of the nodes that are not up. `home` holds the rows that apply
+    again once all nodes are up; None means that `rows` does. `sizes` holds the bytes of each partition. An assignment
+    made by a balancer names its rule and may carry a certificate.
 
     >>> assignment = Assignment(topology=Topology(["a", "b"]), rows=((0,), (1,), (1,)))
     >>> assignment[2], assignment["0"], assignment.loads
@@ -131,12 +131,12 @@ class Assignment:
 
     @property
     def home_rows(self) -> Sequence[Row]:
-        """The rows over all nodes, up or not."""
+        """The rows over all nodes, whether they are up or not."""
         return self.rows if self.home is None else self.home
 
     @cached_property
     def preference_lists(self) -> PreferenceLists:
-        """Every partition with its owners, in order of partition number."""
+        """Every partition with its owners, in the order of partition numbers."""
         return PreferenceLists(self.topology, Rows.of(self.rows), self.names)
 
     @cached_property
@@ -159,7 +159,7 @@ class Assignment:
 
     @cached_property
     def degraded(self) -> dict[str, str]:
-        """The partitions that are not spread as their rule asks, each with the reason; only best effort leaves any."""
+        """The partitions that break the spread of their rule, each with the reason; only best effort leaves any."""
         if self.rule is None:
             return {}
         domains = [node.fault_domain(self.rule.spread_level) for node in self.topology]
@@ -169,7 +169,7 @@ class Assignment:
 
     @cached_property
     def epoch(self) -> Epoch:
-        """The number of the topology, and the digest of nodes, partitions and who holds them. O(size)."""
+        """The number of the topology, and the digest of nodes, partitions and owners. O(size)."""
         names = "" if self.names is None else "\n".join(self.names)
         home, down = Rows.of(self.home_rows), "\n".join(self.down)
         digest = content_digest(
@@ -179,12 +179,12 @@ class Assignment:
         return Epoch(number=self.topology.number, digest=digest)
 
     def size(self, partition: str | int) -> int | None:
-        """Return the bytes of a partition, None where sizes are not known; `InvalidInput` for one unknown."""
+        """Return the bytes of a partition, None if unknown; raise `InvalidInput` for an unknown partition."""
         place = self._place(partition)
         return None if self.sizes is None else self.sizes[place]
 
     def changes_from(self, before: "Assignment") -> tuple[Change, ...]:
-        """Return the partitions whose owners or leader differ, in order; one that is not in `before` had nobody."""
+        """Return the partitions with other owners or another leader, in order; a new partition had no owner before."""
         if not isinstance(before, Assignment):
             raise InvalidInput("before", before, "an Assignment", "Pass the one to come from.")
         changes = []
@@ -195,15 +195,16 @@ class Assignment:
         return tuple(changes)
 
     def moves_from(self, before: "Assignment") -> tuple[Move, ...]:
-        """Return what must be copied and given up to come from another assignment to this one. O(size)."""
+        """Return the copies to make and to give up on the way from another assignment to this one. O(size)."""
         changes = self.changes_from(before)
         return tuple(move for change in changes for move in moves_of(change, before.topology, self.topology))
 
     def __getitem__(self, partition: str | int) -> PreferenceList:
-        """Return the owners of one partition; raise `InvalidInput` when there is none of that name. O(1)."""
+        """Return the owners of one partition; raise `InvalidInput` if no partition has that name. O(1)."""
         return tuple(self.topology.ids[index] for index in self.rows[self._place(partition)])
 
-    # Its ids are no nodes, so that it must not be taken for a list of nodes; iterate over `preference_lists`.
+    # The ids of an assignment are not nodes, so code must not take it for a list of nodes. Iterate over
+    # `preference_lists`.
     __iter__ = None
 
     def __len__(self) -> int:
@@ -252,14 +253,14 @@ def _check_names(names: tuple[str, ...]) -> None:
 
 def check_each_once(partitions: Sequence[str]) -> None:
     """Raise `InvalidInput` for a partition id that is listed twice. O(partitions log partitions)."""
-    # Sorted, for a set of half a million ids takes more memory than a refusal may.
+    # Sorted, because a set of half a million ids takes more memory than a refusal may.
     twice = next((each for each, after in pairwise(sorted(partitions)) if each == after), None)
     if twice is not None:
         raise InvalidInput("partition id", twice, "each once", "Drop what is listed twice; an int n means str(n).")
 
 
 def check_sizes(sizes: tuple[int, ...]) -> None:
-    """Raise `InvalidInput` for the first that is no number of bytes."""
+    """Raise `InvalidInput` for the first size that is not a number of bytes."""
     for size in sizes:
         if type(size) is not int or not 0 <= size <= MAX_SIZE:
             raise InvalidInput("size of a partition", size, f"bytes, 0 .. {MAX_SIZE}", "Leave sizes out if unknown.")

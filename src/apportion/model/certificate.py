@@ -1,10 +1,11 @@
-"""Certificate: why no assignment as even moves fewer replicas, in numbers that anyone can check.
+"""Certificate: numbers that prove that no equally even assignment moves fewer replicas; anyone can check them.
 
-Every node has a price, an integer. Were each partition free to pick its nodes, paying 1 for a node that did not hold it
-before and the node's price on top, it could not pay less than it does now; and no loads that are as even as these would
-earn the nodes more. Both together say that fewer moves are impossible: linear programming calls that a dual solution.
+Every node has a price, an integer. Imagine that each partition picks its nodes freely. It pays 1 for a node that did
+not hold it before, and the price of the node on top. The numbers show that no partition could pay less than it pays
+now. They also show that no loads as even as these would earn the nodes more. Together, the two facts prove that fewer
+moves are impossible. Linear programming calls such numbers a dual solution.
 
-`balance.verify` checks it.
+`balance.verify` checks a certificate.
 """
 
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """That one step, from lists to lists, is the smallest.
+    """A proof that one step, from old lists to new lists, is the smallest possible.
 
-    Prices, capacities and leader prices are in the order of the topology's nodes. `moves` is how many replicas were
-    moved, those of partitions that only grew not counted; `leader_changes` how many partitions got another leader.
+    Prices, capacities and leader prices are in the order of the topology's nodes. `moves` counts the moved replicas,
+    without those of partitions that only grew. `leader_changes` counts the partitions with another leader than
+    before.
     """
 
     moves: int
@@ -28,10 +30,11 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The proofs of an assignment, and digests of what they speak of.
+    """The proofs of an assignment, and digests of the inputs that they speak about.
 
-    `home` proves the lists over all nodes, from the home of the assignment before (from rendezvous lists if there was
-    none). `current` proves the lists over the nodes that are up, from home; None where all are.
+    `home` proves the lists over all nodes. Its step starts from the home of the assignment before, or from rendezvous
+    lists if there was none. `current` proves the lists over the nodes that are up, with a step from home. It is None
+    if all nodes are up.
     """
 
     previous: str

@@ -1,7 +1,7 @@
-"""Epoch and fencing token: which version of a topology or table this is, and which grant of a resource.
+"""Epoch and fencing token: the version of a topology or table, and the number of one grant of a resource.
 
-A number alone cannot tell two histories apart (two planners both write version 7), a digest alone cannot
-tell older from newer; an epoch is both, and whoever acts on one compares both.
+A number alone cannot tell two histories apart: two planners may both write version 7. A digest alone cannot tell
+older from newer. An epoch holds both, and code that acts on an epoch compares both.
 """
 
 from dataclasses import dataclass, field
@@ -37,10 +37,11 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FencingToken:
-    """A number that grows with each grant of a resource: what is written to may refuse an older one than it has seen.
+    """A number that grows with each grant of a resource; a resource may refuse a token older than one it has seen.
 
-    Tokens of one resource are ordered by the life of the store that issued them, then by epoch. The nonce of the
-    `holder`, whom it was granted to, is no part of the order: a guard takes an equal token from the same holder alone.
+    Tokens of one resource are ordered by the incarnation of the store that issued them, then by epoch. The nonce of
+    the `holder`, to which the token was granted, is not part of the order. A guard accepts an equal token only from
+    the same holder.
 
     >>> FencingToken(resource="mailers/17", holder="x", incarnation=1, epoch=9) < FencingToken(
     ...     resource="mailers/17", holder="y", incarnation=2, epoch=1
@@ -65,7 +66,7 @@ def check_number(number: int) -> int:
 
 
 def content_digest(*parts: bytes | memoryview) -> str:
-    """Digest byte strings, each with its length, so that no two lists of parts look alike."""
+    """Digest byte strings, each with its length, so that two different lists of parts never look alike."""
     from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, which a process that only routes never needs
 
     digest = blake2b(digest_size=16)

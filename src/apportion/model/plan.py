@@ -1,10 +1,10 @@
-"""Plan: a change as a value. What moves from where to where, how much of it had to, and what it was made from.
+"""Plan: a change of owners as a value, with the moves, the share that had to move, and the epochs it starts from.
 
-A plan is built from the items whose owners differ; everything else it says (moves, ratios, bounds, shares) follows
-from them and from the two topologies, so a saved plan cannot contradict itself.
+A plan is built from the items with different owners. All else in it (moves, ratios, bounds, shares) follows from
+these items and from the two topologies, so a saved plan cannot contradict itself.
 
-Widths are integers: positions of the circle when the plan is exact, keys or partitions when it is counted. Ratios are
-widths over the total width owned afterwards (for n replicas, n times the circle).
+Widths are integers: positions of the circle if the plan is exact, keys or partitions if it is counted. Ratios are
+widths divided by the total width owned afterwards (for n replicas, n times the circle).
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ from apportion.model.token import KeyRange, is_before
 from apportion.model.topology import Topology
 
 Key: TypeAlias = str | bytes | int | UUID
-"""What can be routed; see `placement.keys` for the bytes each kind stands for."""
+"""A key that can be routed; `placement.keys` tells the bytes of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A range or a key whose ordered owners differ."""
+    """A range or a key with different ordered owners before and after."""
 
     item: KeyRange | Key
     before: tuple[str, ...]
@@ -34,7 +34,7 @@ class Change:
 
     @property
     def width(self) -> int:
-        """Positions of a range of tokens; 1 for a key, and 0 for a range of bytes, which cannot be counted."""
+        """Positions of a range of tokens; 1 for a key. It is 0 for a range of bytes, which cannot be counted."""
         if isinstance(self.item, KeyRange):
             return self.item.width if isinstance(self.item.start, int) else 0
         return 1
@@ -56,7 +56,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChange:
-    """What a plan means for one node, as ratios of the total: its share before and after, what it gains and loses."""
+    """The effect of a plan on one node, as ratios of the total: its share before and after, its gain and its loss."""
 
     before_ratio: float
     after_ratio: float
@@ -69,10 +69,17 @@ class NodeChange:
 class Plan:
     """The difference of two placements, exact (of two tables) or counted (over keys, or partitions of assignments).
 
-    Given are the epochs it leads from and to, both topologies, the hasher, the changes in order, the `span` they are
-    part of (the whole circle, the number of keys or partitions, or 0 where positions are bytes and ratios do not
-    exist), the width that each node owns before and after, the number of slots that the new table is made of, if it is,
-    and what is counted where it is not exact. The rest is derived when first asked for, in O(changes).
+    - `before`, `after`: the epochs that the plan leads from and to.
+    - `old`, `new`: the two topologies.
+    - `hasher`: the hash that made positions of keys.
+    - `changes`: the changes, in order.
+    - `span`: the whole circle, the number of keys or the number of partitions. It is 0 where positions are bytes and
+      ratios do not exist.
+    - `widths_before`, `widths_after`: the width that each node owns before and after.
+    - `slots`: the number of slots of the new table, if the table is made of slots.
+    - `counted`: the unit of the count, if the plan is not exact.
+
+    All other values are derived at their first use, in O(changes).
     """
 
     before: Epoch
@@ -110,7 +117,7 @@ class Plan:
 
     @property
     def is_pending(self) -> bool:
-        """Whether there is anything to apply, if only a new topology under which nothing moves."""
+        """Whether there is anything to apply, even if it is only a new topology under which no key moves."""
         return bool(self.changes) or self.before.digest != self.after.digest
 
     @cached_property
@@ -120,12 +127,12 @@ class Plan:
 
     @cached_property
     def moved_ratio(self) -> float:
-        """What nodes must receive that they did not own; a change of order alone moves nothing."""
+        """The share that nodes must receive and did not own before. A change of order alone moves nothing."""
         return self._ratio(sum(move.width for move in self.moves if move.target is not None))
 
     @cached_property
     def leader_moved_ratio(self) -> float:
-        """The part of the span whose first owner differs."""
+        """The part of the span with another first owner than before."""
         return (
             sum(change.width for change in self.changes if change.before[:1] != change.after[:1])
             / self._measured_span()
@@ -133,17 +140,17 @@ class Plan:
 
     @cached_property
     def stray_ratio(self) -> float:
-        """Moves that nothing in the change of topology explains; see `is_stray`."""
+        """The share of moves without a cause in the change of topology; see `is_stray`."""
         return self._ratio(sum(move.width for move in self.moves if self.is_stray(move)))
 
     @cached_property
     def lower_bound_ratio(self) -> float:
-        """The least that any way from the one distribution of shares to the other can move."""
+        """The least that any path between the two distributions of shares can move."""
         return self._ratio(_gain(self.widths_before, self.widths_after))
 
     @cached_property
     def fair_bound_ratio(self) -> float:
-        """The same bound for shares exactly proportional to weight. It informs: the placements may be less even."""
+        """The same bound for shares exactly proportional to weight. It only informs: placements may be less even."""
         old_total = max(1, sum(node.millionths for node in self.old))
         new_total = max(1, sum(node.millionths for node in self.new))
         before = {node.id: node.millionths * new_total for node in self.old}
@@ -152,7 +159,7 @@ class Plan:
 
     @cached_property
     def per_node(self) -> Mapping[str, NodeChange]:
-        """What the plan means for each node of either topology, by id."""
+        """The effect of the plan on each node of either topology, by id."""
         self._measured_span()
         gained: Counter[str | None] = Counter()
         lost: Counter[str | None] = Counter()
@@ -173,8 +180,8 @@ class Plan:
     def is_stray(self, move: Move) -> bool:
         """Whether a move lacks a cause.
 
-        It has one if its source left, drains or lost weight, or if its target is new or gained weight, or if it makes
-        or drops a copy. Weights compare node by node, absolutely.
+        A cause is any of these: the source left, drains or lost weight; the target is new or gained weight; the move
+        makes or drops a copy. Weights are compared node by node, as absolute numbers.
         """
         if move.source is None or move.target is None:
             return False
@@ -187,7 +194,7 @@ class Plan:
         if self.span == 0:
             return f"plan: {len(self.changes)} ranges of bytes change owners, {self.from_to}"
         if self.counted == "partitions" and not self.exact:
-            # A plan does not know who is up, so it cannot say which of these moves lack a cause.
+            # A plan does not know which nodes are up, so it cannot tell which of these moves lack a cause.
             return (
                 f"plan: {self.moved_ratio:.2%} of the {sum(self.widths_after.values())} replicas moves "
                 f"(bound {self.lower_bound_ratio:.2%}), {len(self.changes)} of {self.span} partitions, {self.from_to}"
@@ -201,7 +208,7 @@ class Plan:
 
     @property
     def from_to(self) -> str:
-        """How many nodes and which epochs it leads from and to, in words."""
+        """The numbers of nodes and the epochs that the plan leads from and to, as text."""
         return f"{len(self.old)} -> {len(self.new)} nodes, epoch {self.before} -> {self.after}"
 
     def _ratio(self, width: int) -> float:
@@ -232,7 +239,7 @@ def _check_side(
 
 
 def moves_of(change: Change, old: Topology, new: Topology) -> Iterator[Move]:
-    """Pair the owners that go with those that come, same fault domain first, then by id."""
+    """Pair the owners that leave with those that arrive: the same fault domain first, then by id."""
     lost = sorted(set(change.before).difference(change.after))
     gained = sorted(set(change.after).difference(change.before))
     pairs: list[tuple[str | None, str | None]] = []
@@ -248,5 +255,5 @@ def moves_of(change: Change, old: Topology, new: Topology) -> Iterator[Move]:
 
 
 def _gain(before: Mapping[str, int], after: Mapping[str, int]) -> int:
-    """Sum what nodes own more than before; at least this much moves, because a gain is received."""
+    """Sum the gains of all nodes. At least this much moves, because a node must receive its gain."""
     return sum(max(width - before.get(node_id, 0), 0) for node_id, width in after.items())

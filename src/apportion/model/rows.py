@@ -1,6 +1,6 @@
-"""Rows: many short lists of node indexes in one flat buffer, as assignments and the native twin share them.
+"""Rows: many short lists of node indexes in one flat buffer, shared by assignments and the native twin.
 
-A million lists of three take twelve megabytes here, and some two hundred as tuples.
+A million lists of three indexes take 12 megabytes here, and about 200 megabytes as tuples.
 """
 
 from array import array
@@ -14,13 +14,13 @@ from apportion.errors import InvalidInput
 Row = tuple[int, ...]
 
 NOBODY = 2**32 - 1
-"""Fills a row that is shorter than the longest."""
+"""Fills the end of a row that is shorter than the longest row."""
 
 
 class Rows(Sequence[Row]):
-    """Rows of indexes, read as tuples; `buffer` holds them one after the other, each filled up to `width` by `NOBODY`.
+    """Rows of indexes, read as tuples. `buffer` holds them in sequence, each filled up to `width` by `NOBODY`.
 
-    Equal to any sequence of the same tuples. Reading a row is O(width); nothing can be changed through it.
+    Equal to any sequence of the same tuples. Reading a row is O(width). Nothing can be changed through `Rows`.
 
     >>> rows = Rows.of([(0, 2), (1,)])
     >>> rows[0], len(rows), rows.width, list(rows.buffer) == [0, 2, 1, NOBODY]
@@ -40,7 +40,7 @@ class Rows(Sequence[Row]):
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> "Rows":
-        """Return rows laid out flat; `Rows` are returned as they are. O(rows)."""
+        """Return rows laid out flat. `Rows` are returned as they are. O(rows)."""
         if isinstance(rows, Rows):
             return rows
         listed = rows if isinstance(rows, (list, tuple)) else list(rows)
@@ -49,7 +49,7 @@ class Rows(Sequence[Row]):
         return cls(array("I", padded), width=width)
 
     def first_invalid(self, nodes: int) -> int | None:
-        """Return the first row that is no list of distinct indexes below `nodes`, None if all are. O(size)."""
+        """Return the first row that is not a list of distinct indexes below `nodes`, None if all rows are. O(size)."""
         if NOBODY not in self.buffer and max(self.buffer, default=-1) < nodes:
             columns = [self.buffer[place :: self.width] for place in range(self.width)]
             if not any(any(map(eq, *pair)) for pair in combinations(columns, 2)):
@@ -62,7 +62,7 @@ class Rows(Sequence[Row]):
         return None
 
     def trimmed(self) -> "Rows":
-        """Return the same rows no wider than the longest, so that equal rows are laid out alike. O(rows)."""
+        """Return the same rows, no wider than the longest, so that equal rows have equal buffers. O(rows)."""
         width = self.width
         while width > 1 and self.buffer[width - 1 :: self.width].count(NOBODY) == len(self):
             width -= 1
@@ -74,17 +74,17 @@ class Rows(Sequence[Row]):
         return Rows(narrow, width=width)
 
     def to_bytes(self) -> bytes:
-        """Return the width and the indexes, 4 bytes each, little-endian: the same of rows that are equal."""
+        """Return the width and the indexes, 4 bytes each, little-endian. Equal rows give equal bytes."""
         rows = self.trimmed()
         return rows.width.to_bytes(4, "little") + _in_order(rows.buffer, "little").tobytes()
 
     def to_big_endian(self) -> bytes:
-        """Return the indexes alone, 4 bytes each, big-endian."""
+        """Return only the indexes, 4 bytes each, big-endian."""
         return _in_order(self.buffer, "big").tobytes()
 
     @classmethod
     def of_big_endian(cls, indexes: bytes, *, width: int) -> "Rows":
-        """Return rows of this width of such bytes."""
+        """Return rows of this width from bytes that `to_big_endian` made."""
         return cls(_in_order(array("I", indexes), "big"), width=width)
 
     @overload
@@ -118,7 +118,7 @@ class Rows(Sequence[Row]):
 
 
 def _in_order(buffer: "array[int]", order: Literal["little", "big"]) -> "array[int]":
-    """Return numbers of this machine's byte order in another one, or the other way round."""
+    """Convert numbers between the byte order of this machine and the given one, in either direction."""
     is_little = array("I", [1]).tobytes()[0] == 1
     if is_little == (order == "little"):
         return buffer

@@ -1,7 +1,7 @@
-"""Schedule: a change of an assignment as waves of steps, and what they cost.
+"""Schedule: a change of an assignment as waves of steps, with their costs.
 
-The steps of a wave may be done at the same time and in any order; the next wave begins when all of them are done.
-`balance.schedule` makes one and says what it promises.
+The steps of a wave may run at the same time and in any order. The next wave begins when all of them are done.
+`balance.schedule` makes a schedule and states its promises.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,10 @@ from apportion.model.throttle import Throttle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A node gets a whole replica from a live node that holds one; without a source it is made, empty.
+    """A node gets a whole replica from a live node that holds one. Without a source, the replica starts empty.
 
-    It is a recovery where the partition has fewer live replicas than it is to have. `size_bytes` is None if unknown.
+    The copy is a recovery if the partition has fewer live replicas than it should have. `size_bytes` is None if
+    unknown.
     """
 
     partition: str
@@ -33,7 +34,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
-    """A node that holds a whole replica becomes the leader; `was` is who led before, None if nobody that is live."""
+    """A node that holds a whole replica becomes the leader. `was` is the leader before, None if no live node led."""
 
     partition: str
     node: str
@@ -57,10 +58,11 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What steps mean for one node: replicas received and sent, and their bytes (None if any size is unknown).
+    """The effect of steps on one node: replicas received and sent, and their bytes (None if any size is unknown).
 
-    `most_extra` is how many replicas more than at the start it holds at most, while no drop of a wave is done before
-    its copies are; `most_extra_bytes` is the free space that this needs.
+    `most_extra` is the largest number of replicas that the node holds on top of its number at the start. It assumes
+    that no drop of a wave is done before the copies of that wave. `most_extra_bytes` is the free space that this
+    needs.
     """
 
     received: int = 0
@@ -74,7 +76,7 @@ class Traffic:
 # Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class Wave:
-    """Steps to be done at once: copies (the most urgent first), changes of leader, drops."""
+    """Steps to do at the same time: copies (the most urgent first), changes of leader, drops."""
 
     copies: tuple[Copy, ...] = ()
     leads: tuple[Lead, ...] = ()
@@ -87,7 +89,7 @@ class Wave:
 
     @cached_property
     def per_node(self) -> Mapping[str, Traffic]:
-        """What the wave means for each node that it touches, by id."""
+        """The effect of the wave on each node that it touches, by id."""
         return traffic([self])
 
     def __str__(self) -> str:
@@ -98,10 +100,10 @@ class Wave:
 class Schedule:
     """Waves that lead from one assignment to another.
 
-    `before` and `after` are the epochs it was made from and leads to. `throttle` is the one in force when it was made:
-    once its `expires_at` has passed, make a new schedule from what is there by then. `floor` is what is promised;
-    `below_floor` are the partitions that begin with too few live replicas for that, `lost` those with none at all,
-    which no step touches.
+    `before` and `after` are the epochs that the schedule leads from and to. `throttle` is the one in force when the
+    schedule was made. Once its `expires_at` has passed, make a new schedule from the state at that time. `floor` is
+    the promised number of live replicas. `below_floor` lists the partitions that begin with fewer. `lost` lists those
+    with none at all; no step touches them.
     """
 
     before: Epoch
@@ -134,7 +136,7 @@ class Schedule:
 
     @cached_property
     def per_node(self) -> Mapping[str, Traffic]:
-        """What the schedule means for each node that it touches, by id. O(steps)."""
+        """The effect of the schedule on each node that it touches, by id. O(steps)."""
         return traffic(self.waves)
 
     def __str__(self) -> str:
@@ -150,7 +152,7 @@ class Schedule:
 
 
 def traffic(waves: Iterable[Wave]) -> Mapping[str, Traffic]:
-    """Return what waves mean for each node that they touch, sorted by id. O(steps)."""
+    """Return the effect of waves on each node that they touch, sorted by id. O(steps)."""
     ledgers: dict[str, _Ledger] = {}
     for wave in waves:
         for copy in wave.copies:
@@ -163,7 +165,7 @@ def traffic(waves: Iterable[Wave]) -> Mapping[str, Traffic]:
 
 
 class _Ledger:
-    """What happened at one node so far: sizes received and sent, and what it holds more than at the start."""
+    """The events at one node so far: sizes received and sent, and its surplus over the start."""
 
     def __init__(self) -> None:
         self.received: list[int | None] = []
@@ -178,7 +180,7 @@ class _Ledger:
         self._hold(1, size_bytes)
 
     def drop(self, size_bytes: int | None) -> None:
-        """Count a replica that it gives up."""
+        """Count a replica that the node gives up."""
         self._hold(-1, None if size_bytes is None else -size_bytes)
 
     def _hold(self, replicas: int, size_bytes: int | None) -> None:
@@ -189,7 +191,7 @@ class _Ledger:
         self.most_extra_bytes = max(self.most_extra_bytes, self.extra_bytes)
 
     def traffic(self) -> Traffic:
-        """Return what it came to."""
+        """Return the sums of the ledger."""
         return Traffic(
             received=len(self.received),
             sent=len(self.sent),
@@ -201,6 +203,6 @@ class _Ledger:
 
 
 def _summed(sizes: Iterable[int | None]) -> int | None:
-    """Return the sum, None if any is unknown."""
+    """Return the sum, None if any size is unknown."""
     known = list(sizes)
     return None if None in known else sum(size or 0 for size in known)

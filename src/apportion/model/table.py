@@ -1,11 +1,11 @@
-"""Table: sorted boundaries and the owners of each stretch between them; the waist of the house.
+"""Table: sorted boundaries, and the owners of each stretch between them; all placements meet here.
 
-Every placement that can be written down compiles to a table, one lookup serves them all, one codec publishes them,
-and the difference of two tables is exact: their boundaries are laid over each other and every stretch is compared.
+Every placement that can be written down compiles to a table. One lookup serves all tables and one codec publishes
+them. The difference of two tables is exact: their boundaries are merged and every stretch is compared.
 
-Promises: no gap and no overlap by construction; equal means the same answer for every position under the same topology,
-because neighbouring stretches with equal owners are joined when a table is built.
-Refuses: to know keys. `hasher` names how a key became a position; hashing is the business of `placement`.
+Promises: no gap and no overlap by construction. Equality means the same answer for every position under the same
+topology: neighbouring stretches with equal owners are joined when a table is built.
+Refuses: to know keys. `hasher` names the hash that made positions of keys; hashing belongs to `placement`.
 """
 
 from bisect import bisect_right
@@ -32,12 +32,13 @@ Owners = tuple[str, ...]
 class Table:
     """Row i owns the positions from `starts[i]` up to `starts[i + 1]`; the last row owns up to the end of the circle.
 
-    Positions are tokens, from 0 up to 2**64, or bytes, from b"" without end: then a range keeps the order of keys.
+    Positions are tokens, from 0 up to 2**64, or bytes, from b"" without end. Positions of bytes keep the order of
+    keys.
     A row holds distinct indexes into `topology.nodes`, leader first; rows may differ in length.
-    `hasher` labels the hash that made positions of keys: tables of different hashers cannot be compared.
-    `slots`, where set, says that boundaries stand only where slots begin, as tables made of slots do.
+    `hasher` labels the hash that made positions of keys. Tables of different hashers cannot be compared.
+    `slots`, if set, tells that boundaries stand only where slots begin, as in tables made of slots.
 
-    Memory: about 50 bytes a stretch. Building: O(stretches).
+    Memory: about 50 bytes per stretch. Building: O(stretches).
 
     >>> topology = Topology(["a", "b"])
     >>> table = Table(topology=topology, hasher="xxh3-64", starts=(0, 2**62, 2**63), rows=((0,), (0,), (1,)))
@@ -91,7 +92,7 @@ class Table:
 
     @property
     def epoch(self) -> Epoch:
-        """The topology's number, and the digest of everything the table holds. O(stretches)."""
+        """The topology's number, and the digest of all content of the table. O(stretches)."""
         lengths = [len(row) for row in self.rows]
         indexes = [index for row in self.rows for index in row]
         packed = [pack(f"<{len(numbers)}Q", *numbers) for numbers in (lengths, indexes)]
@@ -102,7 +103,7 @@ class Table:
         return self._named(self.rows[self._row_at(position)])
 
     def range_at(self, position: Position) -> KeyRange:
-        """Return the stretch that a position lies in; `BadRange` off the circle. O(log stretches)."""
+        """Return the stretch that contains a position; `BadRange` off the circle. O(log stretches)."""
         row = self._row_at(position)
         return KeyRange(self.starts[row], self.starts[row + 1] if row + 1 < len(self.starts) else self.end)
 
@@ -112,9 +113,9 @@ class Table:
             yield KeyRange(start, end), self._named(row)
 
     def widths(self) -> dict[str, int]:
-        """Return how many positions each node owns, every copy counted; nodes that own nothing are there with 0.
+        """Return how many positions each node owns, every copy counted. A node that owns nothing has 0.
 
-        Bytes cannot be counted: in a table of them it is 0 for all.
+        Bytes cannot be counted: in a table of bytes, every node has 0.
         """
         widths = [0] * len(self.topology)
         starts = [start for start in self.starts if isinstance(start, int)]
@@ -124,9 +125,9 @@ class Table:
         return dict(zip(self.topology.ids, widths, strict=True))
 
     def diff(self, new: "Table") -> tuple[Change, ...]:
-        """Return exactly the ranges whose ordered owners differ in `new`, none divided without need.
+        """Return exactly the ranges with other ordered owners in `new`; no range is divided without need.
 
-        Order: by position. O(stretches of both). Raises `InvalidInput` when the positions mean different hashes.
+        Order: by position. O(stretches of both). Raises `InvalidInput` if the positions come from different hashes.
         """
         if (self.hasher, self.is_measurable) != (new.hasher, new.is_measurable):
             raise InvalidInput(
@@ -141,7 +142,7 @@ class Table:
         cuts = sorted({*self.starts, *new.starts})
         ends = (*cuts[1:], self.end)
         stretches = zip(cuts, ends, self._owners_at(cuts), new._owners_at(cuts), strict=True)
-        # Neighbours never change alike: where they meet, one of the tables has a boundary, and other owners beyond it.
+        # Neighbours never change alike: where they meet, one table has a boundary with other owners beyond it.
         return tuple(Change(KeyRange(start, end), was, now) for start, end, was, now in stretches if was != now)
 
     def _overlaid_by_twin(self, new: "Table") -> tuple[Change, ...]:
@@ -159,9 +160,9 @@ class Table:
     def changed(self, changes: Sequence[Change], topology: Topology, *, slots: int | None = None) -> Self:
         """Return the table of `topology` in which exactly `changes` (sorted, disjoint) have happened.
 
-        `slots` is the number of slots that the new table is made of, if it is.
+        `slots` is the number of slots of the new table, if the new table is made of slots.
 
-        Raises `PlanRefused` where the owners are not those that a change starts from.
+        Raises `PlanRefused` if the owners are not those that a change starts from.
         """
         ranges = [change.item for change in changes if isinstance(change.item, KeyRange)]
         ends = {item.end for item in ranges if item.end is not None and item.end != POSITIONS}
@@ -198,7 +199,7 @@ class Table:
         return tuple(self.topology.ids[index] for index in row)
 
     def _owners_at(self, cuts: Iterable[Position]) -> Iterator[Owners]:
-        """Yield the owners in force at each of `cuts`, which are ascending and hold every start of this table."""
+        """Yield the owners in force at each of `cuts`. They are ascending and contain every start of this table."""
         rows = dict(zip(self.starts, self.rows, strict=True))
         names: dict[tuple[int, ...], Owners] = {row: self._named(row) for row in set(self.rows)}
         owners: Owners = ()
@@ -215,20 +216,22 @@ class Table:
 
 
 def table_epoch(topology: Topology, hasher: str, slots: int | None, parts: Iterable[bytes]) -> Epoch:
-    """Return the epoch of a table. `parts` are its starts, the lengths of its rows and the indexes in them, where they
-    are numbers as 8 bytes each, little-endian."""
+    """Return the epoch of a table.
+
+    `parts` are its starts, the lengths of its rows and the indexes in them. Numbers are 8 bytes each, little-endian.
+    """
     own = (topology.epoch.digest.encode(), hasher.encode(), pack("<q", slots or 0))
     return Epoch(number=topology.number, digest=content_digest(*own, *parts))
 
 
 def _start_parts(starts: tuple[Position, ...]) -> list[bytes]:
-    """Return what the digest of a table has of its starts: one part for tokens, one for each of byte strings."""
+    """Return the starts as parts of the digest of a table: one part for all tokens, one part per byte string."""
     tokens = [start for start in starts if isinstance(start, int)]
     return [pack(f"<{len(tokens)}Q", *tokens)] if tokens else [start for start in starts if isinstance(start, bytes)]
 
 
 def _check_joints(starts: list[Position], ends: list[Position | None]) -> None:
-    """Raise `BadRange` where sorted ranges overlap, or leave a gap, be it before the first or after the last."""
+    """Raise `BadRange` where sorted ranges overlap or leave a gap, also before the first and after the last range."""
     first: Position = b"" if starts and isinstance(starts[0], bytes) else 0
     last = None if isinstance(first, bytes) else POSITIONS
     for end, start in zip([first, *ends], [*starts, last], strict=True):

@@ -1,10 +1,10 @@
 """Throttle: how much may be copied at once, and until when that limit holds.
 
-A throttle that somebody set for a maintenance and forgot slows every recovery from then on. So a throttle can carry the
-time at which it ends, and what holds after it.
+A throttle that somebody set for a maintenance and then forgot slows every later recovery. A throttle can therefore
+carry the time at which it ends, and the throttle that follows it.
 
-Refuses: to read a clock. Times are numbers of seconds that the caller compares: `time.time()` on every machine, or any
-other clock as long as `expires_at` and `now` are of the same one.
+Refuses: to read a clock. Times are numbers of seconds that the caller compares. Use `time.time()` on every machine,
+or any other clock, as long as `expires_at` and `now` come from the same clock.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from apportion.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttle:
-    """The most copies at once: in which a node takes part (as source or as target), a zone takes part, and of all.
+    """Limits on the copies at once: per node (as source or as target), per zone, and in total.
 
-    `per_node_bytes` limits the bytes that a node sends and receives at once. None is no limit. A copy within a zone
-    takes part in that zone once. From `expires_at` (seconds) on, `then` holds; without one, no limit.
+    `per_node_bytes` limits the bytes that a node sends and receives at once. None means no limit. A copy within a
+    zone counts once for that zone. From `expires_at` (seconds) on, `then` applies; without `then`, there is no limit.
 
     >>> night = Throttle(per_node=8, expires_at=1000.0, then=Throttle(per_node=2))
     >>> night.at(999.0).per_node, night.at(1000.0).per_node
@@ -45,9 +45,9 @@ class Throttle:
             _check_successor(self.expires_at, self.then)
 
     def at(self, now: float | None) -> "Throttle":
-        """Return the throttle that holds at a time: this one, or what follows once it has expired.
+        """Return the throttle that applies at a time: this one, or its successor once it has expired.
 
-        `now` may be None where nothing expires; otherwise that is `InvalidInput`.
+        `now` may be None if nothing expires; otherwise None raises `InvalidInput`.
         """
         if now is not None:
             check_seconds("now", now)
@@ -71,7 +71,7 @@ class Throttle:
 
 
 def check_seconds(field: str, seconds: float) -> None:
-    """Raise `InvalidInput` for what is no finite number of seconds."""
+    """Raise `InvalidInput` for a value that is not a finite number of seconds."""
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     if not is_number or not abs(seconds) < float("inf"):
         raise InvalidInput(field, seconds, "a finite number of seconds", "Use time.time(), or datetime.timestamp().")

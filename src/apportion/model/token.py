@@ -1,6 +1,6 @@
-"""Token, Slot and KeyRange: where a key stands, on the circle of hashes or among all byte strings.
+"""Token, Slot and KeyRange: the position of a key, on the circle of hashes or among all byte strings.
 
-The circle has 2**64 positions. Ranges are half-open and never wrap: what wraps is written as two ranges.
+The circle has 2**64 positions. Ranges are half-open and never wrap: a stretch that wraps is written as two ranges.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from apportion.errors import BadRange, shown
 
 POSITIONS = 2**64
-"""How many positions the circle has; every width and share is counted in them."""
+"""The number of positions on the circle; every width and share is counted in positions."""
 
 MAX_POSITION_BYTES = 65_536
 _HEX_DIGITS = frozenset("0123456789abcdef")
@@ -18,11 +18,11 @@ Token: TypeAlias = int
 """A position on the circle, `0 <= token < POSITIONS`."""
 
 Slot: TypeAlias = int
-"""The number of one of a fixed count of equal stretches of the circle."""
+"""The number of one slot; a fixed count of equal slots divides the circle."""
 
 
 Position: TypeAlias = Token | bytes
-"""Where a key stands: a token of its hash or, where keys keep their order, the key's bytes themselves."""
+"""The place of a key: a token of its hash or, where keys keep their order, the bytes of the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class KeyRange:
 
     @property
     def width(self) -> int:
-        """How many positions the range holds; `BadRange` for bytes, which cannot be counted."""
+        """The number of positions in the range; `BadRange` for bytes, which cannot be counted."""
         if isinstance(self.start, int) and isinstance(self.end, int):
             return self.end - self.start
         raise BadRange("range", str(self), "tokens of the circle", "Count over keys: pass keys= to plan.")
@@ -67,7 +67,7 @@ class KeyRange:
 
 
 def check_position(name: str, position: Position) -> None:
-    """Raise `BadRange` for what is no token of the circle and no bytes of a bearable length."""
+    """Raise `BadRange` for a value that is neither a token of the circle nor bytes of at most the allowed length."""
     if isinstance(position, bytes):
         if len(position) > MAX_POSITION_BYTES:
             raise BadRange(
@@ -78,7 +78,7 @@ def check_position(name: str, position: Position) -> None:
 
 
 def is_before(left: Position, right: Position) -> bool:
-    """Compare two positions of one kind; a token and bytes do not compare, which is `BadRange`."""
+    """Compare two positions of one kind. Raises `BadRange` for a token and bytes, which cannot be compared."""
     if isinstance(left, bytes) and isinstance(right, bytes):
         return left < right
     if isinstance(left, int) and isinstance(right, int):
@@ -87,7 +87,9 @@ def is_before(left: Position, right: Position) -> bool:
 
 
 def position_text(position: Position | None) -> str:
-    """Write a position down: a token as 16 hexadecimal digits, bytes as `b` and two digits each, no end as nothing.
+    """Return a position as text: 16 hexadecimal digits for a token; `b` and two digits per byte for bytes.
+
+    No end (None) is the empty text.
 
     >>> position_text(255), position_text(b"ab"), position_text(None)
     ('00000000000000ff', 'b6162', '')
@@ -98,7 +100,7 @@ def position_text(position: Position | None) -> str:
 
 
 def position_of_text(text: str) -> Position | None:
-    """Read what `position_text` wrote; `BadRange` for anything else."""
+    """Read the text of `position_text`; `BadRange` for any other text."""
     digits = text.removeprefix("b") if len(text) % 2 else text
     if not set(digits) <= _HEX_DIGITS or len(digits) > 2 * MAX_POSITION_BYTES:
         raise BadRange(

@@ -1,8 +1,8 @@
-"""Node and Topology: what can own, where it stands, how much it should own.
+"""Node and Topology: the nodes that can own, their places, and the share that each should own.
 
-Promises: a topology never changes, so a change makes the next one and whoever routes by the old one is undisturbed;
-nodes are sorted by id, and every index in this library refers to that order; an invalid node cannot exist.
-Refuses: what is *up* right now (liveness is no property of a topology) and addresses (an id is a name).
+Promises: a topology never changes. A change makes the next topology, and code that routes by the old one is not
+disturbed. Nodes are sorted by id, and every index in this library refers to that order. An invalid node cannot exist.
+Refuses: liveness (whether a node is *up* now is not a property of a topology) and addresses (an id is a name).
 """
 
 from collections import deque
@@ -24,11 +24,11 @@ MIN_WEIGHT = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Something that can own: an id, the path of its fault domains (outermost first), and a weight.
+    """A thing that can own: an id, the path of its fault domains (outermost first), and a weight.
 
-    A weight is 0 (the node drains: it owns nothing more, and stays a source to copy from) or lies in 1e-6 .. 1e9;
-    it is kept in millionths, so that shares are counted in integers. Ids are compared as they are: case matters,
-    and two Unicode spellings of one letter are two ids.
+    A weight is 0 or lies in 1e-6 .. 1e9. A node of weight 0 drains: it owns nothing more and stays a source to copy
+    from. Weights are kept in millionths, so that shares are counted in integers. Ids are compared as they are: case
+    matters, and two Unicode spellings of one letter are two ids.
 
     >>> Node("db-03", zone=("eu", "rack3"), weight=2)
     Node(id='db-03', zone=('eu', 'rack3'), weight=2.0)
@@ -48,28 +48,28 @@ class Node:
 
     @property
     def millionths(self) -> int:
-        """The weight as an integer; everything that decides an owner counts with this one."""
+        """The weight as an integer; every decision about an owner uses this number."""
         return round(self.weight * 1_000_000)
 
     def fault_domain(self, level: int | None = None) -> Hashable:
-        """Return what two nodes have equal when they fail together: the zone path, or its levels 0 .. `level`.
+        """Return the value that two nodes share if they fail together: the zone path, or its levels 0 .. `level`.
 
         A node without a zone is a fault domain by itself.
         """
         return (self.zone if level is None else self.zone[: level + 1]) or self.id
 
 
-# How the fields of a frozen node are set by whoever makes one without its constructor.
+# These setters set the fields of a frozen node that is made without its constructor.
 _set_id, _set_zone, _set_weight = (Node.__dict__[name].__set__ for name in ("id", "zone", "weight"))
 _id_of = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Topology:
-    """All nodes at one epoch, sorted by id. Equal means the same cluster name and nodes, whatever the number.
+    """All nodes at one epoch, sorted by id. Equality compares the cluster name and the nodes, not the number.
 
-    `nodes` holds `Node`s or ids (a string becomes a plain node); at most 100 000.
-    Building and each change cost O(nodes log nodes).
+    `nodes` holds `Node`s or ids (a string becomes a plain node); at most 100 000. Building and each change take
+    O(nodes log nodes).
 
     >>> topology = Topology(["b", Node("a", zone=("eu",))])
     >>> topology.ids, topology.index("b"), "c" in topology
@@ -112,18 +112,18 @@ class Topology:
         return Epoch(number=self.number, digest=content_digest(*parts))
 
     def index(self, node_id: str) -> int:
-        """Return the place of a node in `nodes`; raise `UnknownNode` when it is not there. O(1)."""
+        """Return the place of a node in `nodes`; raise `UnknownNode` for an id that is not there. O(1)."""
         try:
             return self._index[node_id]
         except (KeyError, TypeError):
             raise UnknownNode(node_id, self.ids) from None
 
     def add(self, *nodes: Node | str) -> Self:
-        """Return the next topology with more nodes; `DuplicateNode` if one is there already."""
+        """Return the next topology with more nodes; `DuplicateNode` if one of them is there already."""
         return self._next((*self.nodes, *nodes))
 
     def without(self, *node_ids: str) -> Self:
-        """Return the next topology with these nodes gone: they own nothing and nothing can be copied from them."""
+        """Return the next topology without these nodes: they own nothing and no data can be copied from them."""
         gone = {self.index(node_id) for node_id in node_ids}
         return self._next(node for index, node in enumerate(self.nodes) if index not in gone)
 
@@ -134,7 +134,7 @@ class Topology:
         return self._next((*self.nodes[:index], changed, *self.nodes[index + 1 :]))
 
     def drain(self, *node_ids: str) -> Self:
-        """Return the next topology in which these nodes have weight 0: they own nothing, and stay a source of moves."""
+        """Return the next topology in which these nodes have weight 0: they own nothing and stay a source of moves."""
         draining = {self.index(node_id) for node_id in node_ids}
         return self._next(
             Node(node.id, zone=node.zone, weight=0) if index in draining else node
@@ -164,7 +164,7 @@ class Topology:
 
 
 def nodes_of(ids: Sequence[str], zones: Sequence[tuple[str, ...]], millionths: Sequence[int]) -> list[Node]:
-    """Return nodes from saved columns of one length, by the rules of `Node`; each distinct zone is checked once."""
+    """Return nodes from saved columns of one length, by the rules of `Node`. Each distinct zone is checked once."""
     for zone in set(zones):
         _checked_zone(zone)
     weights = [number / 1_000_000 for number in millionths]
@@ -172,17 +172,17 @@ def nodes_of(ids: Sequence[str], zones: Sequence[tuple[str, ...]], millionths: S
         rows = zip(ids, zones, weights, strict=True)
         return [Node(node_id, zone=zone, weight=weight) for node_id, zone, weight in rows]
     nodes = list(map(object.__new__, repeat(Node, len(ids))))
-    # What the constructor would check has been checked, so that only its fields are left to be set.
+    # The checks of the constructor are done above; only its fields remain to be set.
     for set_field, values in ((_set_id, ids), (_set_zone, zones), (_set_weight, weights)):
-        deque(map(set_field, nodes, values), maxlen=0)  # of all nodes, and nothing is kept
+        deque(map(set_field, nodes, values), maxlen=0)  # for all nodes; nothing is kept
     return nodes
 
 
 def check_name(field_name: str, name: object) -> str:
     """Return `name` if it can name a node, a zone level or a cluster; raise `InvalidInput` otherwise.
 
-    A name is 1 .. 255 bytes of UTF-8 that print in one line (no control, direction or unpaired surrogate characters),
-    without a blank at either end and without a password.
+    A name is 1 .. 255 bytes of UTF-8 that print in one line (no control, direction or unpaired surrogate characters).
+    It has no blank at either end and holds no password.
     """
     if type(name) is str and _is_plain(name):
         return name
@@ -216,7 +216,7 @@ def check_name(field_name: str, name: object) -> str:
 
 
 def check_names(field_name: str, names: Sequence[object]) -> list[str]:
-    """Return names if each can be one, as `check_name` says; most are looked at together, which is sooner."""
+    """Return names if each passes `check_name`. Most names are checked together, which is faster."""
     words = [name for name in names if type(name) is str]
     if len(words) == len(names) and _are_plain(words):
         return words
@@ -224,12 +224,12 @@ def check_names(field_name: str, names: Sequence[object]) -> list[str]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name is as most are, so that nothing more need be looked at."""
+    """Whether a name has only ordinary characters, so that no other check is needed."""
     return 0 < len(name) <= MAX_NAME_BYTES and _is_word(name)
 
 
 def _are_plain(names: Sequence[str]) -> bool:
-    """Whether all of them are; together they are looked at sooner than one by one."""
+    """Whether all names are plain; one check of all is faster than one check per name."""
     return set(map(len, names)) <= _PLAIN_LENGTHS and _is_word("".join(names))
 
 

@@ -1,7 +1,7 @@
-"""Key to node, without I/O: algorithms, hash functions, preference lists, plans.
+"""Placement: key to node, without I/O; with algorithms, hash functions, preference lists and plans.
 
-Everything is loaded when first asked for: there are many files, and the first route of a process should wait for those
-of its placement only.
+A file is loaded at its first use. There are many files, and the first route of a process should load only those of
+its placement.
 """
 
 from importlib import import_module

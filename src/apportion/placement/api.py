@@ -1,8 +1,7 @@
-"""What a placement is, and what one promises.
+"""Placement: the protocol that answers which node handles a key, and the spec of an algorithm.
 
-A placement answers which node handles a key. It never changes: `on(topology)` makes the next one, and whoever holds the
-old one is undisturbed. `PlacementSpec` is how an algorithm presents itself to the catalog; each field is a promise that
-the contract tests hold it to.
+A placement never changes. `on(topology)` makes the next one, and code that holds the old one is not disturbed.
+`PlacementSpec` describes an algorithm to the catalog. Each field is a promise, and the contract tests check it.
 """
 
 from array import array
@@ -20,64 +19,69 @@ from apportion.placement.hashers import DEFAULT
 from apportion.placement.spread import Spread
 
 Nodes: TypeAlias = Topology | Iterable[Node | str]
-"""What placements are built on; anything but a topology becomes `Topology(nodes)`."""
+"""The input that placements are built on; any value but a topology becomes `Topology(nodes)`."""
 
 
 class Placement(Protocol):
     """Key to node. Pure: the same key gives the same answer in every process, release and machine.
 
-    Every method raises `InvalidInput` for what is no key (see `placement.keys`) and returns values the caller owns.
+    Every method raises `InvalidInput` for a value that is not a key (see `placement.keys`). The caller owns the
+    returned values.
     """
 
     @property
     def topology(self) -> Topology:
-        """The nodes that the answers are about; indexes refer to its order."""
+        """The nodes that can be an answer; indexes refer to their order."""
 
     def route(self, key: Key) -> str:
         """Return the id of the node that handles a key."""
 
     def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
-        """Return the node ids of many keys, in their order.
+        """Return the node ids of many keys, in the order of the keys.
 
-        `threads` is how many the native twin may use, where the placement has one; the reference uses one.
+        `threads` is the number of threads that the native twin may use, if the placement has a twin. The reference
+        uses one.
         """
 
     def route_indexes(self, keys: Iterable[Key], *, threads: int = 1) -> "array[int]":
-        """Return indexes into `topology.nodes`, in order, as a buffer of 16-bit (or, above 65 536 nodes, 32-bit)
-        integers."""
+        """Return indexes into `topology.nodes`, in the order of the keys.
+
+        The result is a buffer of 16-bit integers, or of 32-bit integers above 65 536 nodes.
+        """
 
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> tuple[str, ...]:
         """Return `count` distinct nodes for a key, its owner first, no two in one zone.
 
-        `spread_level` compares zones by their levels 0 .. `spread_level` only. `spread="best-effort"` reuses zones
+        `spread_level` compares zones only by their levels 0 .. `spread_level`. `spread="best-effort"` reuses zones
         once all are used. A shorter list is the beginning of a longer one. Raises `NotEnoughNodes`.
         """
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table | None:
-        """Return every answer as a table, rows being preference lists; None if this placement is a function of the
-        key."""
+        """Return all answers as a table of preference lists; None if this placement is a function of the key."""
 
     def explain(self, key: Key) -> Explanation:
-        """Return why a key is where it is, and where it would go."""
+        """Return why a key is at its node, and where it would go next."""
 
     def on(self, topology: Topology) -> Self:
-        """Return the placement of the same kind on another topology; this one stays as it is."""
+        """Return the placement of the same kind on another topology; this one does not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSpec:
-    """How an algorithm presents itself; calling a spec builds the placement.
+    """The description of an algorithm; a call of the spec builds the placement.
 
-    - `minimal_disruption`: no stray moves when nodes come, go or change weight (within what `removes` allows).
-    - `weighted`: shares are proportional to weight; otherwise unequal weights are refused, or, where `takes` is
-      `"explicit"`, left to who writes the data. A node of weight 0 owns nothing anywhere.
-    - `ranked`: preference lists of any length; otherwise of the owner alone (or what an assignment holds).
+    - `minimal_disruption`: no stray moves when nodes come, go or change weight (for the removals that `removes`
+      allows).
+    - `weighted`: shares are proportional to weight. Otherwise unequal weights are refused; where `takes` is
+      `"explicit"`, the writer of the data decides. A node of weight 0 owns nothing anywhere.
+    - `ranked`: preference lists of any length; otherwise lists of the owner alone (or of the owners in an
+      assignment).
     - `tabular`: `table()` holds every answer, so plans are exact.
     - `removes`: `"any"` node may leave, or only the `"last"` in order.
-    - `takes`: what `build` wants: a `"topology"`, an `"assignment"` of slots, or an `"explicit"` list of who owns what.
-    - `lookup`: how one lookup grows: `"O(1)"`, `"O(log tokens)"`, `"O(log nodes)"` or `"O(nodes)"`.
+    - `takes`: the input of `build`: a `"topology"`, an `"assignment"` of slots, or an `"explicit"` list of owners.
+    - `lookup`: the cost of one lookup: `"O(1)"`, `"O(log tokens)"`, `"O(log nodes)"` or `"O(nodes)"`.
     """
 
     name: str
@@ -92,31 +96,32 @@ class PlacementSpec:
     takes: Literal["topology", "assignment", "explicit"] = "topology"
 
     def __call__(self, *args: object, **options: object) -> Placement:
-        """Build the placement, as calling its class would."""
+        """Build the placement, as a call of its class would."""
         return self.build(*args, **options)
 
     @property
     def takes_hasher(self) -> bool:
-        """Whether `build` takes any hasher; else the layout prescribes its own, and has no such option or one value.
+        """Whether `build` takes any hasher; otherwise the layout prescribes its own.
 
-        Read off the option's default, so that no spec can say otherwise than its placement does.
+        In the second case, there is no such option, or it has one value. The answer comes from the default of the
+        option, so a spec cannot differ from its placement.
         """
         option = signature(self.build).parameters.get("hasher")
         return option is not None and option.default == DEFAULT
 
 
 def check_topology(topology: Topology) -> Topology:
-    """Return `topology`; `InvalidInput` for anything else, so that no change forgets the cluster and the epoch."""
+    """Return `topology`, or raise `InvalidInput`, so that no change loses the cluster name and the epoch."""
     if not isinstance(topology, Topology):
         raise InvalidInput("topology", topology, "a Topology", "Change the one there is: placement.topology.add(...).")
     return topology
 
 
 def topology_of(nodes: Nodes) -> Topology:
-    """Return the topology that a caller passed, or made from the nodes that it listed."""
+    """Return the topology that the caller passed, or a topology of the nodes that it listed."""
     return nodes if isinstance(nodes, Topology) else Topology(nodes)
 
 
 def index_buffer(indexes: Iterable[int], nodes: int) -> "array[int]":
-    """Return node indexes as the narrowest of a 16-bit and a 32-bit buffer that holds `nodes` values."""
+    """Return node indexes as a 16-bit buffer if it can hold `nodes` values, else as a 32-bit buffer."""
     return array("H" if nodes <= 2**16 else "I", indexes)

@@ -1,16 +1,16 @@
-"""Bounded loads: no node holds more than its fair share and a little, over any placement that ranks nodes.
+"""Bounded loads: no node holds more than a little above its fair share, over any placement that ranks nodes.
 
-A key goes to its owner; if that is full, to the next node of the key's preference list that is not. The cap of a node
-is its weighted fair share of the keys held, times 1 + headroom, rounded up: with a headroom of 50 thousandths and equal
-weights, 1.05 times the mean.
+A key goes to its owner. If the owner is full, the key goes to the next node of its preference list with room. The cap
+of a node is its weighted fair share of the keys held, times 1 + headroom, rounded up. A headroom of 50 thousandths
+and equal weights give 1.05 times the mean.
 
-Promises: no node is given a key above its cap, which is computed in integers; a key always tries the same nodes in the
-same order; `assign` depends on the set of keys alone, not on their order, and reports who is displaced.
-Refuses: placements that do not rank all nodes; a headroom of 0, which would leave no room; to route a key without
-knowing the loads. So this is no placement of the catalog: what it answers depends on the other keys. In `assign`, one
-more key may displace others; online, an answer depends on the loads of its moment.
+Promises: no node gets a key above its cap, which is computed in integers. A key always tries the same nodes in the
+same order. `assign` depends only on the set of keys, not on their order, and reports the displaced keys.
+Refuses: placements that do not rank all nodes; a headroom of 0, which would leave no room; routing without known
+loads. It is therefore not a placement of the catalog: an answer depends on the other keys. In `assign`, one more key
+may displace others. Online, an answer depends on the loads at that moment.
 
-Order of `assign`: by the placement's hash of the key, then by the key's bytes. A preference list is that of
+Order of `assign`: by the placement's hash of the key, then by the key's bytes. The preference list is that of
 `preference(key, n, spread="best-effort")`: after the owner come nodes of other zones first.
 
 Source: Mirrokni, Thorup and Zadimoghaddam 2018.
@@ -34,7 +34,7 @@ MOST_HEADROOM = 1_000_000
 
 
 class Ranking(Placement, Protocol):
-    """A placement whose preference lists go on to the last node, such as `Ring` and `Rendezvous`."""
+    """A placement with preference lists over all nodes, such as `Ring` and `Rendezvous`."""
 
     @property
     def hasher(self) -> Hasher:
@@ -43,7 +43,7 @@ class Ranking(Placement, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads:
-    """How many keys each node holds: `counts[i]` those of node i of the topology. A change makes another value.
+    """How many keys each node holds: `counts[i]` belongs to node i of the topology. A change makes a new value.
 
     >>> Loads.none(Topology(["a", "b"])).counts
     (0, 0)
@@ -65,23 +65,23 @@ class Loads:
 
     @property
     def total(self) -> int:
-        """How many keys are held. O(nodes)."""
+        """The number of keys held. O(nodes)."""
         return sum(self.counts)
 
     def on(self, topology: Topology) -> Self:
-        """Return the same loads on another topology; keys of nodes that left are held no more. O(nodes)."""
+        """Return the same loads on another topology. Keys of nodes that left no longer count. O(nodes)."""
         old = dict(zip(self.topology.ids, self.counts, strict=True))
         return replace(self, topology=topology, counts=tuple(old.get(node_id, 0) for node_id in topology.ids))
 
     def changed(self, node_id: str, by: int) -> Self:
-        """Return the loads after a node got `by` keys more. O(nodes)."""
+        """Return the loads after a node got `by` more keys. O(nodes)."""
         index = self.topology.index(node_id)
         return replace(self, counts=(*self.counts[:index], self.counts[index] + by, *self.counts[index + 1 :]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Displaced:
-    """A key that its own node had no room for."""
+    """A key that found no room at its own node."""
 
     key: Key
     preferred: str
@@ -91,7 +91,7 @@ class Displaced:
 # Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class BoundedAssignment:
-    """Who holds each key of a set: `owners[i]` holds `keys[i]`, `preferred[i]` would without a cap."""
+    """The holder of each key of a set: `owners[i]` holds `keys[i]`; without a cap, `preferred[i]` would."""
 
     loads: Loads
     keys: tuple[Key, ...] = field(repr=False)
@@ -100,7 +100,7 @@ class BoundedAssignment:
 
     @cached_property
     def displaced(self) -> tuple[Displaced, ...]:
-        """The keys that are not where they would be without a cap, in the order of `keys`."""
+        """The keys that a cap moved away from their preferred node, in the order of `keys`."""
         pairs = zip(self.keys, self.preferred, self.owners, strict=True)
         return tuple(Displaced(key=key, preferred=was, owner=now) for key, was, now in pairs if was != now)
 
@@ -109,7 +109,7 @@ class BoundedAssignment:
         return dict(zip(map(key_bytes, self.keys), self.owners, strict=True))
 
     def route(self, key: Key) -> str:
-        """Return who holds a key of the set; `InvalidInput` for any other key. O(length)."""
+        """Return the holder of a key of the set; `InvalidInput` for any other key. O(length)."""
         owner = self._owners_by_key.get(key_bytes(key))
         if owner is None:
             raise InvalidInput("key", key, "one of the keys that were assigned", "Assign it with the others.")
@@ -152,7 +152,7 @@ class Bounded:
 
     @property
     def topology(self) -> Topology:
-        """The nodes that the caps are for."""
+        """The nodes that have the caps."""
         return self.placement.topology
 
     def caps(self, total: int) -> tuple[int, ...]:
@@ -167,7 +167,7 @@ class Bounded:
         return tuple(-(-share * weight // (1000 * sum(weights))) for weight in weights)
 
     def assign(self, keys: Iterable[Key]) -> BoundedAssignment:
-        """Return who holds each key of a set, no two of the same bytes. O(keys log keys + nodes tried)."""
+        """Return the holder of each key of a set, no two of the same bytes. O(keys log keys + nodes tried)."""
         given = tuple(listed(keys))
         ids, hasher, caps = self.topology.ids, self.placement.hasher, self.caps(len(given))
         has_twin = native.IN_USE and native_name(hasher)[0] is not None
@@ -186,10 +186,10 @@ class Bounded:
         )
 
     def acquire(self, key: Key, loads: Loads) -> tuple[str, Loads]:
-        """Return who is to hold one more key, and the loads after it. O(nodes + nodes tried).
+        """Return the node for one more key, and the loads after it. O(nodes + nodes tried).
 
-        Its load is then at most its cap for the keys held then, this one included. A node that is above its cap,
-        because keys were released elsewhere, gets no key until it is below.
+        The load of that node is then at most its cap for the number of keys held, including this one. A node above
+        its cap gets no key until its load is below. A release at another node can put it there.
         """
         self._check(loads)
         caps, index = self.caps(loads.total + 1), self.topology.index(self.placement.route(key))
@@ -199,7 +199,7 @@ class Bounded:
         return node_id, loads.changed(node_id, 1)
 
     def release(self, node_id: str, loads: Loads) -> Loads:
-        """Return the loads after a node gave up a key; `InvalidInput` if it holds none. O(nodes)."""
+        """Return the loads after a node gave up a key; `InvalidInput` if the node holds none. O(nodes)."""
         self._check(loads)
         if loads.counts[self.topology.index(node_id)] == 0:
             raise InvalidInput(
@@ -208,9 +208,10 @@ class Bounded:
         return loads.changed(node_id, -1)
 
     def excess(self, loads: Loads) -> dict[str, int]:
-        """Return which nodes hold more than their caps now allow, and how many keys too many. O(nodes).
+        """Return the nodes above their current caps, each with the number of surplus keys. O(nodes).
 
-        Only a release or a change of topology makes any. To mend it, release that many and acquire them again.
+        Only a release or a change of topology causes a surplus. To remove it, release so many keys and acquire them
+        again.
         """
         self._check(loads)
         over = zip(self.topology.ids, loads.counts, self.caps(loads.total), strict=True)
@@ -221,7 +222,7 @@ class Bounded:
         return replace(self, placement=self.placement.on(topology))
 
     def _others(self, key: Key) -> Iterator[int]:
-        """Yield the nodes after the key's owner, in order, asking for longer lists only as they are needed."""
+        """Yield the nodes after the key's owner, in order; ask for a longer list only when needed."""
         done = 1
         while done < self._eligible:
             count = min(4 * done, self._eligible)
@@ -245,9 +246,10 @@ def filled(
     caps: Sequence[int],
     others: Callable[[int], Iterator[int]],
 ) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the keys whose node has no room, each as its place and the node that takes it; and what each node holds.
+    """Return the keys without room at their node, each as its place and its new node; and the load of each node.
 
-    `preferred[i]` is the node of `keys[i]`; `others(i)` are those after it, in order. O(keys log keys + nodes tried).
+    `preferred[i]` is the node of `keys[i]`; `others(i)` are the nodes after it, in order. O(keys log keys + nodes
+    tried).
     """
     data = [key_bytes(key) for key in keys]
     if len(set(data)) < len(data):
@@ -263,7 +265,7 @@ def filled(
 
 
 def first_with_room(candidates: Iterable[int], counts: Sequence[int], caps: Sequence[int]) -> int:
-    """Return the first node that holds less than its cap; all caps together have room for every key."""
+    """Return the first node with a load below its cap; all caps together have room for every key."""
     for index in candidates:
         if counts[index] < caps[index]:
             return index
@@ -271,7 +273,7 @@ def first_with_room(candidates: Iterable[int], counts: Sequence[int], caps: Sequ
 
 
 def refuse_repeats(keys: tuple[Key, ...]) -> NoReturn:
-    """Raise for keys of which two have the same bytes, naming the first that comes again."""
+    """Raise for keys of which two have the same bytes; name the first that is repeated."""
     last = {key_bytes(key): place for place, key in enumerate(keys)}
     twice = next(key for place, key in enumerate(keys) if last[key_bytes(key)] != place)
     raise InvalidInput("keys", twice, "different keys", "Drop what is listed twice; text is its UTF-8 bytes.")

@@ -1,6 +1,7 @@
-"""Many keys by the node that handles them: what fetching them from their nodes, or sending them there, begins with.
+"""By node: groups many keys by the node that handles them, as the first step of a fetch or a send.
 
-Promises: every key once, in the order it was passed. Refuses: nodes without a key; they are not in the answer.
+Promises: every key once, in the order in which it was passed. Refuses: nodes without a key; they are not in the
+answer.
 """
 
 from array import array
@@ -15,7 +16,7 @@ from apportion.placement.keys.key_bytes import listed
 
 
 def group_keys(placement: Placement, keys: Iterable[Key], *, threads: int = 1) -> dict[str, list[Key]]:
-    """Return the keys of each node that handles any, in order of node and then as passed. O(keys).
+    """Return the keys of each node that handles any, in order of nodes, then in the order passed. O(keys).
 
     >>> from apportion import Ring
     >>> group_keys(Ring(["a", "b", "c"]), ["tenant-1", "tenant-2", "tenant-3", "tenant-4"])

@@ -1,9 +1,10 @@
-"""The catalog of placements: every file of this room that ends in a `SPEC`, and what other packages add.
+"""Catalog: every file of this package that ends in a `SPEC`, and the placements of other packages.
 
-Others add theirs through the entry point group `apportion.placements`: an entry `name = "module:SPEC"`. Entry points
-are asked for only when a name is unknown here or all are listed; a name of this room cannot be taken over.
+Other packages add placements through the entry point group `apportion.placements`, with an entry
+`name = "module:SPEC"`. Entry points are read only if a name is unknown here or all names are listed. No entry point
+can take over a name of this package.
 
-A file whose layout prescribes a hash of its own calls it `HASHER`; `hasher` finds it by the label that tables carry.
+A file with a prescribed hash calls it `HASHER`; `hasher` finds it by the label that tables carry.
 """
 
 from collections.abc import Iterator
@@ -24,12 +25,14 @@ ENTRY_POINTS = "apportion.placements"
 
 
 def names() -> tuple[str, ...]:
-    """Return the name of every placement, sorted. Imports this room's files and lists entry points."""
+    """Return the name of every placement, sorted. Imports the files of this package and reads entry points."""
     return tuple(sorted({*_own(), *_foreign()}))
 
 
 def get(name: str) -> PlacementSpec:
-    """Return a placement's spec by name; calling the spec builds the placement. `UnknownOption` names the nearest.
+    """Return the spec of a placement by name; `UnknownOption` names the nearest.
+
+    A call of the spec builds the placement.
 
     >>> get("ring").source, get("ring")(["a"]).route("k")
     ('Karger et al. 1997', 'a')
@@ -43,9 +46,9 @@ def get(name: str) -> PlacementSpec:
 
 
 def hasher(label: str, *, key: bytes | None = None) -> Hasher:
-    """Return what made the positions of a table by the table's label: a hash function by name, or a layout's own.
+    """Return the hasher for the label of a table: a hash function by name, or the hash of a layout.
 
-    Raises `UnknownOption` that names the nearest. `key` is the secret of `siphash-2-4`.
+    An unknown label raises `UnknownOption`, which names the nearest. `key` is the secret of `siphash-2-4`.
 
     >>> hasher("redis-slot")(b"{user1}.name"), hasher("md5").bits
     (8106, 64)
@@ -76,7 +79,7 @@ def _modules() -> Iterator[ModuleType]:
 
 
 def _foreign() -> dict[str, PlacementSpec]:
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and rarely asked for
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and rarely needed
 
     specs: dict[str, PlacementSpec] = {}
     for entry in entry_points(group=ENTRY_POINTS):

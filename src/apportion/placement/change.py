@@ -1,11 +1,11 @@
-"""Change: from one placement to the next, as a plan; and a plan carried out on a table.
+"""Change: the plan from one placement to the next, and its application to a table.
 
-Between two tables the plan is exact: their boundaries are laid over each other, so not one position is missed or
-guessed. A function of the key has no table; then the plan is counted over the keys that are passed. Between two
-assignments it is counted over their partitions, every one.
+Between two tables the plan is exact: their boundaries are merged, so no position is missed or guessed. A function of
+the key has no table; then the plan is counted over the keys that are passed. Between two assignments the plan is
+counted over all their partitions.
 
-Promises: `plan` decides nothing, it compares; `apply` makes exactly the table that the plan was made for, from exactly
-the table it was made from, or refuses (`StaleEpoch`, `PlanRefused`) and makes nothing.
+Promises: `plan` only compares; it decides nothing. `apply` needs exactly the table that the plan was made from, and
+makes exactly the table that the plan leads to. Otherwise it refuses (`StaleEpoch`, `PlanRefused`) and makes nothing.
 """
 
 from collections import Counter
@@ -29,13 +29,13 @@ Planned: TypeAlias = Placed | Assignment
 
 
 def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, replicas: int = 1) -> Plan:
-    """Return what moves when `new` takes the place of `old`.
+    """Return the moves when `new` replaces `old`.
 
-    Exact where both have a table and no keys are passed: O(stretches of both). Else counted over `keys`, every key as
-    often as it is passed: O(keys). `replicas` compares preference lists of that length. Two assignments are compared
-    partition by partition, with the replicas that they hold.
+    The plan is exact if both have a table and no keys are passed: O(stretches of both). Otherwise it is counted over
+    `keys`, every key as often as it is passed: O(keys). `replicas` compares preference lists of that length. Two
+    assignments are compared partition by partition, with the replicas that they hold.
 
-    Raises `InvalidInput` if the clusters differ, if tables are of different hashers, or if a function comes without
+    Raises `InvalidInput` if the clusters differ, if tables have different hashers, or if a function comes without
     keys.
 
     >>> from apportion import Ring
@@ -71,10 +71,10 @@ def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, repli
 
 
 def apply(change: Plan, table: Table) -> Table:
-    """Return the table that a plan leads to, made from the table that it was made from. O(stretches).
+    """Return the table that a plan leads to, made from the table at the start of the plan. O(stretches).
 
-    Raises `StaleEpoch` if number or digest of the table's epoch are not the plan's, `PlanRefused` if the plan was
-    counted.
+    Raises `StaleEpoch` if the number or digest of the table's epoch differs from the plan's. Raises `PlanRefused` if
+    the plan was counted.
 
     >>> from apportion import Ring
     >>> small, big = Ring(["a", "b"]), Ring(["a", "b"]).on(Ring(["a", "b"]).topology.add("c"))
@@ -104,7 +104,7 @@ class Handover:
 
     @property
     def both(self) -> Owners:
-        """The current owners, then those of before that are no owners now."""
+        """The current owners, then the previous owners that own no more."""
         return tuple(dict.fromkeys(self.current + self.previous))
 
 
@@ -122,7 +122,7 @@ def handover(old: Placement, new: Placement, key: Key, *, replicas: int = 1) -> 
 
 
 def epoch_of(placed: Placed) -> Epoch:
-    """Return the epoch that plans compare: of the table where there is one, else of the topology. O(stretches)."""
+    """Return the epoch that plans compare: of the table if there is one, else of the topology. O(stretches)."""
     table = _table(placed, 1)
     return placed.topology.epoch if table is None else table.epoch
 

@@ -1,24 +1,27 @@
 """Consistent choose-k: every key ranks the numbers of the nodes, lazily; the first number with a live node owns it.
 
-Promises: when any node comes or goes, only keys that it gains or loses move, in preference lists too; equal shares; no
-tokens; the answer depends on who lives and on `order`, never on the changes that led there: a node that comes back
-finds its number, and all its keys.
-Refuses: weights; hashes of fewer than 64 bits; and to forget `order`, the list of numbers: keep it with the topology.
+Promises: when any node comes or goes, only keys that it gains or loses move, in preference lists too. Shares are
+equal, and there are no tokens. The answer depends on the live nodes and on `order`, never on the changes before. A
+node that comes back finds its number, and all its keys.
+Refuses: weights; hashes of fewer than 64 bits; a lost `order`. `order` is the list of numbers: keep it with the
+topology.
 
-Numbers: node i of `order` has number i. `on(topology)` leaves a departed node's number vacant; a new node takes the
-lowest vacant number whose node is not back, or the next one at the end. A draining node (weight 0) keeps its own.
-Ranking: a shuffle of 2**L numbers is drawn by a tree of merges. At level l and place p of the tree stand the numbers
-from p << l up to p + 1 << l, not included; at level 0 a single number. Draw t there, from 0, comes from the right half
-if u * (left + right) >> 64 >= left, else from the left one: left and right are how many each half has yet to give, u is
-the hash of `b"choose-k/1"`, l (4 bytes), p (4 bytes), the key's hash (8 bytes), t (4 bytes), integers little-endian.
-L is the least with 2**L >= the length of `order`. A larger L only puts further numbers in between.
+Numbers: node i of `order` has number i. `on(topology)` leaves the number of a departed node vacant. A new node takes
+the lowest vacant number without a returned node, or the next number at the end. A draining node (weight 0) keeps its
+number.
+Ranking: a tree of merges draws a shuffle of 2**L numbers. At level l and place p, the tree holds the numbers from
+p << l up to p + 1 << l, not included. At level 0 it holds a single number. Draw t there, from 0, comes from the right
+half if u * (left + right) >> 64 >= left, else from the left half. Here left and right are the numbers that each half
+has yet to give. u is the hash of `b"choose-k/1"`, l (4 bytes), p (4 bytes), the key's hash (8 bytes), t (4 bytes),
+integers little-endian. L is the least with 2**L >= the length of `order`. A larger L only inserts further numbers.
 
-Cost: a lookup draws until a live number comes: 1 + (2**L - live) / (live + 1) draws on average, each of at most L
-hashes. No ranking that gives equal shares to any set of live nodes has fewer: each other number comes before all live
-ones with probability 1 / (live + 1). While half the numbers live that is below 4; to shrink further, build anew.
+Cost: a lookup draws until a live number comes. That is 1 + (2**L - live) / (live + 1) draws on average, each of at
+most L hashes. No ranking with equal shares for any set of live nodes has fewer draws. Reason: each other number comes
+before all live ones with probability 1 / (live + 1). While half the numbers live, the average is below 4; to shrink
+further, build anew.
 
-Source: the node map of consistent-choose-k, github/rust-gems. The ranking is drawn by another rule, our own: a shuffle
-of two halves is a random merge of their shuffles (as in MergeShuffle, Bacher et al. 2015).
+Source: the node map of consistent-choose-k, github/rust-gems. The ranking is drawn by a rule of our own: a shuffle of
+two halves is a random merge of their shuffles (as in MergeShuffle, Bacher et al. 2015).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -58,7 +61,7 @@ class ChooseK(Computed):
             raise InvalidInput(
                 "nodes", nodes, "nodes in an order", "A set has none and choose-k keeps it: pass a list or a topology."
             )
-        # A generator can be read once only, and both the order and the topology are wanted of it.
+        # A generator can be read only once, but both the order and the topology come from it.
         listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
         topology = topology_of(listed)
         known = [node if isinstance(node, str) else node.id for node in listed] if order is None else _checked(order)
@@ -80,7 +83,7 @@ class ChooseK(Computed):
         return tuple(self.topology.ids[index] for index in rule.pick(ranking))
 
     def explain(self, key: Key) -> Explanation:
-        """Return how many numbers were drawn until a live one came, and who comes next."""
+        """Return how many draws it took to find a live number, and the next nodes."""
         key_hash = self._hash(key_bytes(key))
         drawn = self._tree.drawn(self._hash, key_hash)
         draws = next(count for count, index in enumerate(drawn, start=1) if index is not None)
@@ -121,15 +124,15 @@ class ChooseK(Computed):
 
 
 class _Tree:
-    """The tree of merges over all numbers; a half without a live number is counted and never entered."""
+    """The tree of merges over all numbers. A half without a live number is counted and never entered."""
 
     __slots__ = ("_live", "owners")
 
     def __init__(self, owners: tuple[int | None, ...]) -> None:
-        """Take the topology's index of each number, None for one that is not live."""
+        """Take the topology's index for each number, None for a number that is not live."""
         self.owners = owners
         live = {number for number, index in enumerate(owners) if index is not None}
-        self._live = [live]  # by level, the places under which a live number stands
+        self._live = [live]  # per level, the places above a live number
         for _ in range((len(owners) - 1).bit_length()):
             self._live.append({place >> 1 for place in self._live[-1]})
 
@@ -138,7 +141,7 @@ class _Tree:
         return (index for index in self.drawn(digest, key_hash) if index is not None)
 
     def drawn(self, digest: Digest, key_hash: int) -> Iterator[int | None]:
-        """Yield what each draw brings: the index of a live number, or None."""
+        """Yield the result of each draw: the index of a live number, or None."""
         return self._draws(digest, key_hash.to_bytes(8, "little"), len(self._live) - 1, 0)
 
     def _draws(self, digest: Digest, data: bytes, level: int, place: int) -> Iterator[int | None]:
@@ -158,7 +161,7 @@ class _Tree:
 
 
 def _checked(order: Iterable[str]) -> list[str]:
-    """Return the ids that a caller numbered; refuse what is no list of different names."""
+    """Return the node ids of a numbering by the caller; refuse a value that is not a list of different names."""
     if isinstance(order, (str, bytes, set, frozenset)) or not isinstance(order, Iterable):
         raise InvalidInput("order", order, "a list of node ids", "Pass the `order` of the placement before.")
     known = list(islice(order, MAX_NODES + 1))
@@ -173,7 +176,7 @@ def _checked(order: Iterable[str]) -> list[str]:
 
 
 def _numbered(known: Iterable[str], topology: Topology) -> tuple[str, ...]:
-    """Return the order in which every node of the topology has a number, those that had one the same."""
+    """Return an order in which every node of the topology has a number; known nodes keep theirs."""
     order = list(known)
     numbered = set(order)
     vacant = iter([number for number, node_id in enumerate(order) if node_id not in topology])

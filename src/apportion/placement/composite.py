@@ -1,21 +1,21 @@
 """Composite: hash of the entity, then time. Each entity lives on a few nodes, and its periods rotate over them.
 
-For data with an owner and a time (readings of a device, events of an account): one entity's newest data is on one node,
-its history on `width`, so that a long scan is shared among them and no entity is on more.
+For data with an owner and a time, such as readings of a device or events of an account. The newest data of an entity
+is on one node and its history on `width` nodes. A long scan is shared among these nodes, and no entity is on more.
 
-Promises: an entity touches at most `width` nodes; with a base of minimal disruption a node joins or leaves the nodes of
-an entity only with a cause; any `width` periods in a row take each of them once. Refuses: more width than the base can
-rank; shares by weight, which only decides who is among the nodes of an entity; and minimal disruption of single
-periods, which no rotation without memory can promise (below).
+Promises: an entity touches at most `width` nodes. With a base of minimal disruption, a node joins or leaves the nodes
+of an entity only with a cause. Any `width` periods in a row take each of the nodes once.
+Refuses: more width than the base can rank; shares by weight, which only decides the nodes of an entity; minimal
+disruption of single periods. No rotation without memory can promise the last one (below).
 
 Rule: node = nodes[(seconds // period_seconds) % width], nodes = base.preference(entity, width); // rounds down, also
-below 0. A key is written `entity|seconds`: the entity's bytes, the separator, a decimal integer of 64 bits (zeros
-before it are allowed); the last separator counts.
+below 0. A key is written `entity|seconds`: the entity's bytes, the separator, a decimal integer of 64 bits (leading
+zeros are allowed). The last separator counts.
 
-Why periods move: a node that comes into an entity's list at some rank pushes those after it one rank down, so periods
-change hands between nodes that stay. Could a period stay with its node for as long as that is in the list? No. Of the
-ranking n, a, b, c with width 2 let n leave, then a: c inherits the periods of a. Let a leave, then n: c inherits those
-of n. Both ways lead to the same nodes, and a function of the nodes gives one answer.
+Why periods move: a node that enters an entity's list at some rank pushes the nodes after it one rank down. So periods
+change hands between nodes that stay. Could a period stay with its node for as long as the node is in the list? No.
+Take the ranking n, a, b, c with width 2. Let n leave, then a: c inherits the periods of a. Let a leave, then n: c
+inherits the periods of n. Both ways lead to the same nodes, and a function of the nodes gives one answer.
 
 Source: composite partitioning of SQL databases, hash then range.
 """
@@ -37,7 +37,7 @@ from apportion.placement.shapes.key_by_key import KeyByKey, check_base, led_by
 from apportion.placement.spread import Spread
 
 MAX_PERIODS = 2**20
-"""How many stretches a scan may have."""
+"""The most stretches that a scan may have."""
 
 MAX_SEPARATOR_BYTES = 16
 _SECONDS = re.compile(rb"-?[0-9]{1,19}")
@@ -48,8 +48,8 @@ _SIGNS = frozenset("-0123456789")
 class Composite(KeyByKey):
     """Entities over the first `width` nodes of their preference lists, one node for each of their periods in turn.
 
-    Time is in seconds from any moment, the same for all. `spread` is that of the lists: by default no two nodes of an
-    entity share a zone. Build: one lookup. Lookup: one preference list of the base.
+    Time is in seconds from any moment, the same moment for all. `spread` applies to the lists: by default, no two
+    nodes of an entity share a zone. Build: one lookup. Lookup: one preference list of the base.
 
     >>> from apportion import Ring
     >>> composite = Composite(Ring(["a", "b", "c"]), width=2, period_seconds=60)
@@ -92,7 +92,7 @@ class Composite(KeyByKey):
         self._check_width()
 
     def nodes(self, entity: Key) -> Owners:
-        """Return the `width` nodes that an entity lives on, in the order in which its periods take them."""
+        """Return the `width` nodes of an entity, in the order in which its periods take them."""
         return self.base.preference(entity, self.width, spread=self.spread)
 
     def route_at(self, entity: Key, seconds: int) -> str:
@@ -100,10 +100,10 @@ class Composite(KeyByKey):
         return self.nodes(entity)[self._turn(_checked_seconds("seconds", seconds))]
 
     def scan(self, entity: Key, start_seconds: int, end_seconds: int) -> list[tuple[int, int, str]]:
-        """Return what to read of an entity, from whom, in order of time: (start, end, node id), without gap or overlap.
+        """Return the stretches to read for an entity in order of time: (start, end, node id), without gap or overlap.
 
-        From `start_seconds` up to, not including, `end_seconds`. O(periods), of which there are at most MAX_PERIODS.
-        Raises `BadRange`.
+        The time runs from `start_seconds` up to, not including, `end_seconds`. O(periods), of which there are at most
+        MAX_PERIODS. Raises `BadRange`.
         """
         start, end = _checked_seconds("start_seconds", start_seconds), _checked_seconds("end_seconds", end_seconds)
         if start >= end:
@@ -135,13 +135,13 @@ class Composite(KeyByKey):
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> tuple[str, ...]:
-        """Return `count` nodes for a key: its owner, the nodes of the periods that follow, then the base's list."""
+        """Return `count` nodes for a key: its owner, the nodes of the next periods, then the base's list."""
         entity, seconds = self._split(key)
         turns = self._rotated(entity, seconds)
         return led_by(turns, self.base, entity, count, spread_level=spread_level, spread=spread)
 
     def explain(self, key: Key) -> Explanation:
-        """Return the nodes of a key's entity and whose turn it is."""
+        """Return the nodes of a key's entity, and the node of the current period."""
         entity, seconds = self._split(key)
         owner, *others = self._rotated(entity, seconds)
         nodes = ", ".join(self.nodes(entity))
@@ -228,7 +228,7 @@ def _check_positive(name: str, value: int, hint: str) -> None:
 
 
 def _mark_of(separator: str) -> bytes:
-    """Return the bytes of a separator that cannot be taken for a part of the number after it."""
+    """Return the bytes of a separator; refuse one that can be read as a part of the number after it."""
     if not isinstance(separator, str) or not separator or _SIGNS.intersection(separator):
         raise InvalidInput("separator", separator, "a str without digits and without -", 'Use "|".')
     mark = key_bytes(separator)

@@ -1,14 +1,14 @@
 """Directory: a few keys are placed by name, all others by another placement.
 
-For the tenant that has a node of its own, the key that is moved by hand, the customer who must stay in a country. When
-most keys are named, take `lists`: then the rule behind them says little.
+For a tenant with a node of its own, a key that was moved by hand, or a customer that must stay in a country. If most
+keys are named, take `lists`: the base rule then decides little.
 
-Promises: a key with an exception is where the exception says, and first in its preference lists; every other key is
-where the base puts it, and moves when it does. Refuses: to go on without a node that has an exception; exceptions are
-never dropped silently.
+Promises: a key with an exception is at the node of its exception, and that node is first in its preference lists.
+Every other key is where the base puts it, and moves when the base moves it.
+Refuses: a topology without a node that has an exception. Exceptions are never dropped silently.
 
-Exceptions are keys: compared by their bytes (see `keys`). A preference list of such a key is the exception, then the
-base's list without it and, where zones are kept apart, without the others of its zone.
+Exceptions are keys: compared by their bytes (see `keys`). The preference list of such a key is the exception, then
+the base's list without that node. Where zones are kept apart, other nodes of its zone are left out too.
 
 Source: lookup tables before a hash, as the lookup vindexes of Vitess.
 """
@@ -35,7 +35,7 @@ _GIVE_AWAY = "Give it to a node that stays by with_exception(key, node_id), or d
 class Directory(KeyByKey):
     """Exceptions over a base. `exceptions` are pairs of a key's bytes and a node's id, sorted by key.
 
-    Build, and each change: O(exceptions log exceptions). Lookup: O(1) and the base's.
+    Build, and each change: O(exceptions log exceptions). Lookup: O(1) plus the lookup of the base.
 
     >>> from apportion import Ring
     >>> directory = Directory(Ring(["a", "b", "c"]), exceptions={"acme": "c"})
@@ -73,7 +73,7 @@ class Directory(KeyByKey):
         return led_by((node_id,), self.base, key, count, spread_level=spread_level, spread=spread)
 
     def explain(self, key: Key) -> Explanation:
-        """Return the exception of a key and what the base would say, or that there is none and what the base says."""
+        """Return the exception of a key with the answer of the base, or only the answer of the base."""
         node_id = self._nodes.get(key_bytes(key))
         if node_id is None:
             return self._explain_base(key)
@@ -91,7 +91,7 @@ class Directory(KeyByKey):
 
     def _explain_base(self, key: Key) -> Explanation:
         explained = self.base.explain(key)
-        # Then `on` refuses to go on without it.
+        # In that case, `on` refuses a topology without this node.
         has_exceptions = explained.owner in self._nodes.values()
         note = f"; before {explained.owner} can leave, give its exceptions away" if has_exceptions else ""
         return replace(
@@ -118,7 +118,7 @@ class Directory(KeyByKey):
         return ()
 
     def on(self, topology: Topology) -> Self:
-        """Return the same exceptions over the base on another topology; `CannotPlace` if a node that has one left."""
+        """Return the same exceptions on another topology; `CannotPlace` if a node with an exception left."""
         owning = {node.id for node in topology if node.weight > 0}
         for key, node_id in self.exceptions:
             if node_id not in owning:
@@ -130,7 +130,7 @@ class Directory(KeyByKey):
         return self._over(self.base.on(topology), self._nodes)
 
     def with_exception(self, key: Key, node_id: str) -> Self:
-        """Return the directory in which a key is at a node, wherever it was. O(exceptions)."""
+        """Return the directory in which a key is at a node, wherever it was before. O(exceptions)."""
         check_owns(node_id, self.topology, f"the exception {shown(key)}", _GIVE_AWAY)
         nodes = {**self._nodes, key_bytes(key): node_id}
         _check_count(len(nodes))
@@ -184,7 +184,7 @@ SPEC = PlacementSpec(
     name="directory",
     build=Directory,
     source="Vitess",
-    # What the base promises: these are the promises of a directory over a ring.
+    # The promises of the base: these are the promises of a directory over a ring.
     minimal_disruption=True,
     weighted=True,
     ranked=True,

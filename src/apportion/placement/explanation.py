@@ -1,4 +1,4 @@
-"""Explanation: why a key is where it is, as a value that prints as a paragraph."""
+"""Explanation: why a key is at its node, as a value that prints as a paragraph."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,13 @@ from apportion.model.token import KeyRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Each step from a key to its owner, and what follows it.
+    """Each step from a key to its owner, and the nodes after it.
 
-    `hash` is what the hasher gave (None where keys are compared as they are); `range` the stretch of positions with
-    the same owner (None where the owner is computed); `why` the rule in words; `next` the nodes after it in order
-    of preference; `if_owner_left` who would take over, None where that is another's decision (the balancer's, or
-    nobody's).
+    - `hash`: the result of the hasher; None where keys are compared as they are.
+    - `range`: the stretch of positions with the same owner; None where the owner is computed.
+    - `why`: the rule in words.
+    - `next`: the nodes after the owner, in order of preference.
+    - `if_owner_left`: the node that would take over. It is None if the balancer decides that, or if no rule does.
     """
 
     key: Key

@@ -1,8 +1,9 @@
-"""The answers of a saved table as they are, whoever made it: what a process routes by that does not decide.
+"""Frozen: the answers of a saved table, for a process that routes but does not decide.
 
-Promises: the owners that the table lists; a snapshot is laid out for lookups without making the table, which follows
-when it is asked for.
-Refuses: to guess who would come after the owners of a range, and to move on: both take the placement that made it.
+Promises: the owners that the table lists. A snapshot is laid out for lookups without making the table. The table is
+made at its first use.
+Refuses: to guess the nodes after the owners of a range, and to move to another topology. Both need the placement that
+made the table.
 """
 
 from dataclasses import dataclass, field, replace
@@ -48,7 +49,7 @@ class Frozen(Tabular):
 
     @classmethod
     def load(cls, data: bytes, *, cluster: str | None = None, hasher: str | Hasher | None = None) -> Self:
-        """Return the table of a snapshot; `hasher` is needed only for one with a secret, or of your own.
+        """Return the table of a snapshot; `hasher` is needed only for a hasher with a secret, or of your own.
 
         O(size). Raises `BadSnapshot` as `decode` does.
         """
@@ -58,7 +59,7 @@ class Frozen(Tabular):
 
     @classmethod
     def _laid_by_twin(cls, data: bytes, cluster: str | None, hasher: str | Hasher | None) -> Self | None:
-        """Return the table laid out from a snapshot's columns; None for what has to be read in full, or refused."""
+        """Return the table from a snapshot's columns; None for a snapshot that must be read in full, or refused."""
         version, body, columns, named = codec.unsealed(data, Table, cluster=cluster)
         if version == 1 or not isinstance(data, bytes) or "starts_lengths" in columns:
             return None
@@ -83,14 +84,14 @@ class Frozen(Tabular):
 
     @property
     def saved(self) -> Table:
-        """The table as it is, with all owners of each range; of a snapshot made when first asked for."""
+        """The saved table, with all owners of each range. For a snapshot, it is made at its first use."""
         if not self._saved:
             self._saved.append(codec.decode(self._snapshot, Table))
         return self._saved[0]
 
     @property
     def slot_count(self) -> int | None:
-        """How many slots the table is made of, if it is."""
+        """The number of slots of the table, None if it is not made of slots."""
         return self.saved.slots
 
     def _make_table(self) -> Table:
@@ -109,7 +110,7 @@ class Frozen(Tabular):
         return replace(self.saved, rows=tuple(row[:replicas] for row in self.saved.rows))
 
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the first `count` owners of the key's range; their zones are the business of who made the table."""
+        """Return the first `count` owners of the key's range. The maker of the table decides about their zones."""
         check_options(count, spread_level, spread)
         owners = self.saved.owners(self._position(key_bytes(key)))
         if count > len(owners):
@@ -152,7 +153,7 @@ class Frozen(Tabular):
 
 
 def _hasher_of(label: str, hasher: str | Hasher | None) -> Hasher:
-    """Return the hasher of a table's label, or the one that was passed if it is that."""
+    """Return the hasher of a table's label, or the hasher passed if its label is the same."""
     chosen = catalog.hasher(label) if hasher is None else resolve(hasher)
     if chosen.label != label:
         raise InvalidInput(

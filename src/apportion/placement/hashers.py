@@ -1,10 +1,9 @@
 """Hash functions by name: bytes to an unsigned integer, the same in every process, release and machine.
 
-`xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose: without a
-secret anyone can find keys that all go to one node. The others are there to match a system that uses them; MD5 and
-SHA-256 give the first 8 bytes of the digest, big-endian (the first 16 digits that `md5sum` prints), `murmur3` the first
-half of the 128-bit x64 variant, `crc16` the XMODEM polynomial, which Redis Cluster
-uses.
+`xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose. Without a
+secret, anyone can find keys that all go to one node. The others match systems that use them. MD5 and SHA-256 give the
+first 8 bytes of the digest, big-endian (the first 16 digits that `md5sum` prints). `murmur3` gives the first half of
+the 128-bit x64 variant. `crc16` uses the XMODEM polynomial, as Redis Cluster does.
 
 Promises: fixed for ever, by stored vectors. Refuses: Python's `hash()`, which differs between processes.
 Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.
@@ -26,7 +25,7 @@ Digest = Callable[[bytes], int]
 
 
 class Hasher(Protocol):
-    """Bytes to an integer of `bits` bits. `label` names it in tables, a secret by its fingerprint only."""
+    """Bytes to an integer of `bits` bits. `label` names it in tables; a secret appears only as a fingerprint."""
 
     @property
     def label(self) -> str: ...
@@ -39,9 +38,9 @@ class Hasher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NamedHasher:
-    """A hash function of the list below, with the secret it was asked for.
+    """A hash function of the list below, with its secret if it needs one.
 
-    `digest` is the function itself, free of this wrapper, for whoever hashes by the million.
+    `digest` is the function itself, without this wrapper, for callers that hash millions of keys.
     """
 
     name: str
@@ -73,7 +72,7 @@ class NamedHasher:
 
     @property
     def label(self) -> str:
-        """The name, followed by a fingerprint of the secret where there is one."""
+        """The name, followed by a fingerprint of the secret if there is one."""
         return self.name if self.key is None else f"{self.name}:{content_digest(b'hasher key', self.key)[:16]}"
 
     def __call__(self, data: bytes) -> int:
@@ -99,7 +98,7 @@ def get(name: str = DEFAULT, *, key: bytes | None = None) -> NamedHasher:
 
 
 def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
-    """Return the hasher that a caller named or passed; `InvalidInput` if it is narrower than a placement can use."""
+    """Return the hasher that a caller named or passed; `InvalidInput` if it has too few bits for a placement."""
     found = get(hasher) if isinstance(hasher, str) else hasher
     if not callable(getattr(found, "digest", None)) or type(getattr(found, "bits", None)) is not int:
         raise InvalidInput("hasher", hasher, "a name or a Hasher", "Call hashers.names() for the names.")
@@ -112,7 +111,7 @@ def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
 
 
 def native_name(hasher: Hasher) -> tuple[str | None, bytes | None]:
-    """Return what the native twin knows a hasher by, its name and its secret; no name if it must call it instead."""
+    """Return the name and secret by which the native twin knows a hasher; no name if the twin must call it."""
     if type(hasher) is NamedHasher:
         return hasher.name, hasher.key
     has_twin = getattr(hasher, "has_twin", False) and hasher.label in PRESCRIBED_WITH_TWINS
@@ -122,14 +121,14 @@ def native_name(hasher: Hasher) -> tuple[str | None, bytes | None]:
 def position_of(hasher: Hasher) -> Digest:
     """Return the function from bytes to a position on the circle: the hash, as the leading bits of 64.
 
-    A function of your own is held to the bits that it declares: see `check_hash`.
+    A hash function of your own is checked against the bits that it declares: see `check_hash`.
     """
     digest = hasher.digest if native_name(hasher)[0] else _Checked(hasher.digest, hasher.bits)
     return digest if hasher.bits == 64 else _Shifted(digest, 64 - hasher.bits)
 
 
 def check_hash(found: int, bits: int) -> int:
-    """Return what a hash function made; raise `InvalidInput` if it is no int of so many bits."""
+    """Return the result of a hash function; raise `InvalidInput` if it is not an int of so many bits."""
     if not isinstance(found, int) or not 0 <= found < 1 << bits:
         raise InvalidInput(
             "hash", found, f"an int in 0 .. 2**{bits} - 1", "Mask it in the hasher, or declare the bits that it has."
@@ -156,7 +155,7 @@ class _Shifted:
 
 
 def _xxh3_64(_: bytes) -> Digest:
-    from xxhash import xxh3_64_intdigest  # noqa: PLC0415 - each hash function is loaded when first asked for
+    from xxhash import xxh3_64_intdigest  # noqa: PLC0415 - each hash function is loaded at its first use
 
     return xxh3_64_intdigest
 

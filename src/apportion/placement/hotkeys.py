@@ -1,14 +1,14 @@
-"""Hot keys: what to do about a key that is asked for more than one node can bear.
+"""Hot keys: ways to serve a key with more requests than one node can bear.
 
-No placement spreads the load of a single key; it can only be cut up or copied. Salting cuts its writes up into several
-keys, which reads must gather; popular keys are copied to several nodes, each of which answers reads.
+No placement spreads the load of a single key; the key must be divided or copied. Salting divides its writes over
+several keys, and reads must gather them. Popular keys are copied to several nodes, and each of them answers reads.
 
-Promises: salts can be raised at any time without moving what is written, since fewer salts are the beginning of more
-and salt 0 is the key itself; nodes of a popular key are the beginning of its preference list, its owner among them.
-Refuses: to be a placement (which node answers is drawn anew each time) and to draw: the random source is an argument.
+Promises: salts can be raised at any time without moving written data. Fewer salts are the beginning of more, and salt
+0 is the key itself. The nodes of a popular key are the beginning of its preference list, including its owner.
+Refuses: to be a placement (each request draws its node anew), and to own the random source, which is an argument.
 
-Salted keys: salt 0 is the key's bytes; salt n > 0 is the key's bytes, the byte 0x1f, `salt` and n in decimal digits. So
-a text stays a text. A key that ends like that is refused, and no two of the others have a salted key in common.
+Salted keys: salt 0 is the key's bytes. Salt n > 0 is the key's bytes, the byte 0x1f, `salt` and n in decimal digits.
+So a text stays a text. A key with such an end is refused, and no two other keys have a salted key in common.
 
 Source: random suffixes of DynamoDB's write sharding; copies of popular items as in Hong and Thottethodi 2013.
 """
@@ -35,10 +35,10 @@ _SALTED = re.compile(rb"\x1fsalt[0-9]+\Z")
 
 
 class RandomSource(Protocol):
-    """What draws: `random.Random`, or anything that draws like it."""
+    """The random source: `random.Random`, or any object with the same method."""
 
     def randrange(self, stop: int, /) -> int:
-        """Return a number, 0 <= number < stop, each as likely as the others."""
+        """Return a number, 0 <= number < stop, all with the same probability."""
 
 
 def salted(key: Key, salts: int) -> tuple[bytes, ...]:
@@ -65,7 +65,7 @@ def salt(key: Key, salts: int, rng: RandomSource) -> bytes:
 class PopularKeys:
     """Popular keys on k nodes each: the first k of their preference list. Every other key is on one node.
 
-    Write a popular key to all of `nodes(key)`, read it from `route(key, rng)`. By default zones are used again when
+    Write a popular key to all of `nodes(key)`, and read it from `route(key, rng)`. By default, zones are reused if
     there are fewer than k (`spread`).
 
     >>> from random import Random
@@ -90,7 +90,7 @@ class PopularKeys:
         object.__setattr__(self, "spread", spread)
         object.__setattr__(self, "_counts", counts)
         for key in counts:
-            self.nodes(key)  # refuses more nodes than there are before the first question
+            self.nodes(key)  # refuses more nodes than there are, before the first question
 
     @property
     def topology(self) -> Topology:
@@ -107,7 +107,7 @@ class PopularKeys:
         return nodes[0] if len(nodes) == 1 else nodes[_drawn(rng, len(nodes))]
 
     def on(self, topology: Topology) -> Self:
-        """Return the same popular keys over the base on another topology; `NotEnoughNodes` if it has too few."""
+        """Return the same popular keys over the base on another topology; `NotEnoughNodes` if it has too few nodes."""
         return type(self)(self.base.on(topology), popular=dict(self.popular), spread=self.spread)
 
     def __reduce__(self) -> "tuple[partial[PopularKeys], tuple[Placement]]":
@@ -118,12 +118,13 @@ class PopularKeys:
 
 
 def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: int) -> dict[Key, int]:
-    """Return which keys need more than one node, and how many: `popular=` of `PopularKeys`, the hottest first.
+    """Return the keys that need more than one node, with k, the number of nodes: `popular=` of `PopularKeys`.
 
-    `counts` are requests of single keys within some time, `total` those of all keys, `capacity` those that one node
-    bears: leave room in it, since other keys are not spread as evenly as is assumed. k is the least for which a k-th
-    part of the key's requests and an even part of all other requests are within capacity. O(counts log counts). Raises
-    `CannotPlace` if all nodes together bear too little.
+    The hottest key comes first. `counts` are the requests of single keys within some time, `total` those of all keys.
+    `capacity` is the number of requests that one node bears. Leave room in it, because other keys are spread less
+    evenly than assumed. k is the least number for which two loads together fit the capacity: a k-th part of the key's
+    requests, and an even part of all other requests. O(counts log counts). Raises `CannotPlace` if all nodes together
+    bear too little.
 
     >>> popular_of({"news": 600, "cats": 150, "dogs": 50}, total=1000, nodes=5, capacity=250)
     {'news': 4, 'cats': 2}
@@ -151,7 +152,7 @@ def _salting(key: Key, salts: int) -> bytes:
     data = key_bytes(key)
     if _SALTED.search(data):
         raise InvalidInput("key", key, "one that is not salted yet", "Salt the key that it was made of.")
-    key_bytes(_with_salt(data, salts - 1))  # refuses what would be too long
+    key_bytes(_with_salt(data, salts - 1))  # refuses a key that would be too long
     return data
 
 

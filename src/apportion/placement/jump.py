@@ -1,9 +1,10 @@
 """Jump consistent hashing: the owner is computed in O(log nodes) without any table.
 
-Promises: shares are equal; a node added or removed at the end of the order moves only the keys it gains or loses;
-the same bucket as every other implementation for the same 64-bit number.
-Refuses: weights, preference lists, and any change but at the end of the order: take `rendezvous` or `ring` for those.
-The two divisions are IEEE 754 doubles, as published; they round alike on every machine.
+Promises: shares are equal. A node added or removed at the end of the order moves only the keys it gains or loses. The
+bucket of a 64-bit number is the same as in every other implementation.
+Refuses: weights, preference lists, and any change except at the end of the order: take `rendezvous` or `ring` for
+those.
+The two divisions are IEEE 754 doubles, as published; every machine rounds them alike.
 
 Source: Lamping and Veach 2014.
 """
@@ -66,7 +67,7 @@ class Jump(Computed):
                 "nodes in an order",
                 "A set has none and jump hashing keeps it: pass a list or a topology.",
             )
-        # A generator can be read once only, and both the order and the topology are wanted of it.
+        # A generator can be read only once, but both the order and the topology come from it.
         listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
         topology = topology_of(listed)
         ids = (node if isinstance(node, str) else node.id for node in listed)
@@ -86,7 +87,7 @@ class Jump(Computed):
         return self._indexes[bucket(key_hash, len(self._indexes))]
 
     def explain(self, key: Key) -> Explanation:
-        """Return which bucket a key falls into, and who would take over from the last node."""
+        """Return the bucket of a key, and the node that would take over from the last node."""
         key_hash = self._hash(key_bytes(key))
         number = bucket(key_hash, len(self.order))
         is_last = number == len(self.order) - 1 and number > 0
@@ -103,9 +104,10 @@ class Jump(Computed):
         )
 
     def on(self, topology: Topology) -> Self:
-        """Return jump hashing over a topology that differs at the end of the order only.
+        """Return jump hashing over a topology that differs only at the end of the order.
 
-        New nodes are appended, sorted by id. Raises `CannotPlace` if any but the last nodes left.
+        New nodes are appended, sorted by id. Raises `CannotPlace` if a node leaves from elsewhere than the end of the
+        order.
         """
         owning = dict.fromkeys(node.id for node in equal_weights(check_topology(topology), "jump hashing"))
         kept = [node_id for node_id in self.order if node_id in owning]

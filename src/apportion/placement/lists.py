@@ -1,11 +1,11 @@
 """Lists of values: each node is given the values it handles, by name. Explicit list partitioning.
 
-For few values that mean something: countries, tenants, kinds. Where values are many, or nobody cares which node has
-which, take `slots` or `ring`; where neighbours belong together, `ranges`; for a few exceptions only, `directory`.
+For few values with a meaning: countries, tenants, kinds. For many values, or if the node of a value does not matter,
+take `slots` or `ring`. If neighbours belong together, take `ranges`; for only a few exceptions, `directory`.
 
-Promises: a value is in one list, or the lists are refused; a key moves only when its value is put into another list; an
-unlisted key goes to `default` or, without one, is refused. Refuses: to choose owners, weights, second owners, and to go
-on without a node that has a list.
+Promises: a value is in one list, or the lists are refused. A key moves only when its value is put into another list.
+An unlisted key goes to `default`; without a default, it is refused.
+Refuses: to choose owners, weights, second owners, and a topology without a node that has a list.
 
 Values are keys: compared by their bytes (see `keys`), so `"de"` and `b"de"` are one value, and `7` and `"7"` two.
 
@@ -32,10 +32,10 @@ _MOVE_FIRST = "Put its values into the list of a node that stays, then remove or
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Lists(KeyByKey):
-    """The values of each node; `default` handles what is in no list.
+    """The values of each node; `default` handles the values in no list.
 
-    `values` are pairs of a node's id and the bytes of its values, both sorted; empty lists are dropped.
-    Build: O(values log values). Lookup: O(1). Memory: about 150 bytes a value.
+    `values` are pairs of a node's id and the bytes of its values, both sorted; empty lists are dropped. Build:
+    O(values log values). Lookup: O(1). Memory: about 150 bytes per value.
 
     >>> lists = Lists(["db-eu", "db-us"], values={"db-eu": ["de", "fr"], "db-us": ["us"]})
     >>> lists.route("fr"), lists.route(b"us")
@@ -81,7 +81,7 @@ class Lists(KeyByKey):
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> tuple[str, ...]:
-        """Return the owner as a list of one; a list names nobody after it, so more raise `NotEnoughNodes`."""
+        """Return the owner as a list of one; a list names no second node, so more raise `NotEnoughNodes`."""
         spread_rule(self.topology, count, level=spread_level, spread=spread)
         owner = self.route(key)
         if count > 1:
@@ -89,7 +89,7 @@ class Lists(KeyByKey):
         return (owner,)
 
     def explain(self, key: Key) -> Explanation:
-        """Return whose list a key is in."""
+        """Return the list that contains a key."""
         owner = self.route(key)
         where = f"in the list of {owner}" if key_bytes(key) in self._owners else f"in no list; {owner} is the default"
         return Explanation(
@@ -105,7 +105,7 @@ class Lists(KeyByKey):
         )
 
     def on(self, topology: Topology) -> Self:
-        """Return the same lists on another topology; `CannotPlace` if a node that has one, or the default, left."""
+        """Return the same lists on another topology; `CannotPlace` if a node with a list, or the default, left."""
         owning = {node.id for node in topology if node.weight > 0}
         for node_id, values in self.values:
             if node_id not in owning:
@@ -128,7 +128,7 @@ class Lists(KeyByKey):
 
 
 def _owners_of(values: Mapping[str, Iterable[Key]]) -> dict[bytes, str]:
-    """Return whose each value is, by its bytes; `InvalidInput` names a value that is given twice."""
+    """Return the node of each value, by the value's bytes; `InvalidInput` names a value that is given twice."""
     owners: dict[bytes, str] = {}
     for node_id, value in _pairs(values):
         data = key_bytes(value)

@@ -1,19 +1,21 @@
 """Maglev hashing: nodes take turns to fill a table of fixed size; a key's hash picks an entry of it.
 
-Promises: a lookup of one memory access, however many nodes; with equal weights, shares that are even to one entry; with
-others, after r rounds a node of weight w owns r * w / W entries, rounded up (W is the largest weight; the last round is
-cut short), so that none of a weight above 0 owns nothing; plans are exact.
-Refuses: more nodes than entries. It does not promise minimal disruption: a change of one node moves some entries of
-the others too, which a plan shows exactly as `stray_ratio`. They are the fewer the larger the table: the loss of one
-of 60 nodes moves some 2.2 times the bound with 100 entries a node, 1.3 times with 1000. `entries_per_node` says how
-many there are; below 100 take a larger `table_size`. The size is part of the format: choose it for the largest fleet.
+Promises: a lookup is one memory access, however many nodes there are. With equal weights, shares are even to one
+entry. With others, after r rounds a node of weight w owns r * w / W entries, rounded up. Here W is the largest
+weight, and the last round is cut short. So every node with a weight above 0 owns an entry. Plans are exact.
+Refuses: more nodes than entries. It does not promise minimal disruption: a change of one node also moves some entries
+of other nodes. A plan shows them exactly as `stray_ratio`. A larger table has fewer of them. The loss of one of 60
+nodes moves some 2.2 times the bound with 100 entries per node, 1.3 times with 1000. `entries_per_node` tells this
+number; below 100, take a larger `table_size`. The size is part of the format: choose it for the largest fleet.
 
-Entries: with table size M, a prime, a node's label is `b"maglev/1"`, the length of its id (4 bytes), the id. With h0
-and h1 the hashes of the label and 0 or 1 (4 bytes), integers little-endian, its offset is h0 * M >> 64 and its skip
-1 + (h1 * (M - 1) >> 64). It prefers the entries offset, offset + skip, offset + 2 * skip, … modulo M.
-Turns: in round r = 1, 2, … each node in order of id takes the first free entry it prefers, if it has had fewer turns
-than r * w / W, for its weight w and the largest weight W. It ends when the table is full, in the middle of a round.
-Key: its entry is hash * M >> 64, so that entry e is one stretch of the circle. Preference lists walk the entries on.
+Entries: with table size M, a prime, a node's label is `b"maglev/1"`, the length of its id (4 bytes), the id. Let h0
+and h1 be the hashes of the label and 0 or 1 (4 bytes), integers little-endian. The offset is h0 * M >> 64 and the
+skip is 1 + (h1 * (M - 1) >> 64). The node prefers the entries offset, offset + skip, offset + 2 * skip, … modulo M.
+Turns: in round r = 1, 2, … each node, in order of id, may take the first free entry it prefers. It does so if it has
+had fewer turns than r * w / W, for its weight w and the largest weight W. The filling ends when the table is full, in
+the middle of a round.
+Key: its entry is hash * M >> 64, so entry e is one stretch of the circle. Preference lists walk on through the
+entries.
 
 Source: Eisenbud et al. 2016.
 """
@@ -44,7 +46,7 @@ DEFAULT_ENTRIES = 65_537
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Maglev(Computed):
-    """A table of `table_size` entries. Build: O(entries · log entries). Lookup: O(1). Memory: 4 bytes an entry.
+    """A table of `table_size` entries. Build: O(entries · log entries). Lookup: O(1). Memory: 4 bytes per entry.
 
     >>> maglev = Maglev(["a", "b", "c"])
     >>> maglev.route("tenant-42"), maglev.preference("tenant-42", 2), maglev.entries_per_node
@@ -64,7 +66,7 @@ class Maglev(Computed):
 
     @property
     def entries_per_node(self) -> int:
-        """Entries for each node that owns any, rounded down: the fewer, the more keys stray in a change."""
+        """Entries for each node that owns any, rounded down. Fewer entries mean more stray keys in a change."""
         return self.table_size // sum(node.weight > 0 for node in self.topology)
 
     def _make_twin(self) -> "native.extension.Chooser":
@@ -78,7 +80,7 @@ class Maglev(Computed):
     ) -> tuple[str, ...]:
         """Return the owner and the nodes met after it in the table, each zone once. O(nodes + entries walked).
 
-        It is no forecast: when a node leaves, the table is filled anew.
+        It is not a forecast: when a node leaves, the table is filled anew.
         """
         rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
         return tuple(self.topology.ids[index] for index in rule.pick(self._walk(self._entry(key))))
@@ -95,7 +97,7 @@ class Maglev(Computed):
         )
 
     def explain(self, key: Key) -> Explanation:
-        """Return the entry of a key, whose it is, and who is met after it. O(nodes + entries walked)."""
+        """Return the entry of a key, its owner, and the nodes met after it. O(nodes + entries walked)."""
         entry = self._entry(key)
         owner, *others = (self.topology.ids[index] for index in self._walk(entry))
         return Explanation(
@@ -119,7 +121,7 @@ class Maglev(Computed):
         return self._hash(key_bytes(key)) * self.table_size >> 64
 
     def _walk(self, entry: int) -> Iterator[int]:
-        """Yield every owner once, in the order of their entries from one on."""
+        """Yield every owner once, in the order of their entries, starting at one entry."""
         waiting = {index for index, node in enumerate(self.topology) if node.weight > 0}
         for place in range(entry - self.table_size, entry):  # negative places count from the end: one full turn
             index = self._entries[place]
@@ -130,7 +132,7 @@ class Maglev(Computed):
                     return
 
     def _range(self, entry: int) -> KeyRange:
-        """Return the stretch around an entry that has one owner, as the table has it."""
+        """Return the stretch around an entry that has one owner, with the bounds of the table."""
         owner, first, after = self._entries[entry], entry, entry + 1
         while first > 0 and self._entries[first - 1] == owner:
             first -= 1
@@ -147,8 +149,10 @@ class Maglev(Computed):
 
 
 def _filled(topology: Topology, size: int, digest: Digest) -> "array[int]":
-    """Return the index of the node that takes each entry. Who is not due in a round is not looked at: a heap holds the
-    next turns."""
+    """Return the index of the node that takes each entry.
+
+    A heap holds the next turns, so a round costs nothing for a node that has no turn in it.
+    """
     owning = [(index, node) for index, node in enumerate(topology) if node.weight > 0]
     places, skips = _preferences([node for _, node in owning], size, digest)
     weights = [node.millionths for _, node in owning]
@@ -163,7 +167,7 @@ def _filled(topology: Topology, size: int, digest: Digest) -> "array[int]":
         entries[place] = owning[taker][0]
         places[taker] = (place + skip) % size
         turns[taker] += 1
-        # The first round r with turns < r * weight / largest.
+        # This is the first round r with turns < r * weight / largest.
         heapreplace(due, (turns[taker] * largest // weights[taker] + 1, taker))
     return array("I", entries)
 

@@ -1,7 +1,7 @@
-"""Modulo: `hash(key) % n`. The baseline that the others are compared with, not a recommendation.
+"""Modulo: `hash(key) % n`. The baseline for comparing the others, not a recommendation.
 
-Promises: equal shares. Refuses: weights, preference lists, and to keep keys where they are: when n becomes n + 1, all
-but one in n + 1 of the keys move.
+Promises: equal shares.
+Refuses: weights, preference lists, and stable keys. When n becomes n + 1, all but one in n + 1 of the keys move.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Modulo(Computed):
         return self._indexes[key_hash % len(self._indexes)]
 
     def explain(self, key: Key) -> Explanation:
-        """Return the remainder that decides, and where the key would be with one node less."""
+        """Return the remainder that decides, and the node of the key with one node fewer."""
         key_hash = self._hash(key_bytes(key))
         nodes = len(self._indexes)
         owner = self.route(key)

@@ -1,17 +1,18 @@
-"""Multi-probe consistent hashing: one token a node, several probes a key; the probe nearest before a token decides.
+"""Multi-probe consistent hashing: one token per node, several probes per key; the probe nearest before a token wins.
 
-Promises: when a node comes or goes, only keys that it gains or loses move (exact, not on average); one token a node;
-with 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
-Refuses: weights (shares are equal on average only), hashes of fewer than 64 bits, and an even lower end: **probes cap
-the peak and nothing else**. A node that stands close behind another is nearly idle. With 10, 100, 1000 nodes the least
-share is typically some 0.8, 0.2, 0.02 of the mean, in bad fleets of any size below that; and of fewer than 30 nodes one
-may own much more than its share. `shares()` says how it is with yours. For shares that are even at both ends take
-`slots`, `rendezvous` or `maglev`.
+Promises: when a node comes or goes, only keys that it gains or loses move (exact, not on average). There is one token
+per node. With 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
+Refuses: weights (shares are equal only on average), hashes of fewer than 64 bits, and an even lower end. **Probes cap
+the peak and nothing else**: a node that stands close behind another is nearly idle. With 10, 100, 1000 nodes the
+least share is typically some 0.8, 0.2, 0.02 of the mean. In bad fleets of any size, it is lower. With fewer than 30
+nodes, one node may own much more than its share. `shares()` computes the shares of your nodes. For shares that are
+even at both ends, take `slots`, `rendezvous` or `maglev`.
 
-Tokens: node `id` stands at the hash of `b"multiprobe/1"`, the length of the id (4 bytes), the id. Probe j of a key,
-from 0, is the hash of `b"multiprobe/1"`, a length of 0 (4 bytes), the key's hash (8 bytes), j (4 bytes), integers
-little-endian. The probe with the least clockwise distance to the first token at or after it wins, of two the smaller j.
-A token that two nodes share belongs to the smaller id. Preference: nodes in order of the least distance from any probe.
+Tokens: node `id` stands at the hash of `b"multiprobe/1"`, the length of the id (4 bytes), the id. Probe j of a key is
+the hash of `b"multiprobe/1"`, a length of 0 (4 bytes), the key's hash (8 bytes), j (4 bytes). j counts from 0, and
+integers are little-endian. The probe with the least clockwise distance to the first token at or after it wins; of
+two, the smaller j wins. A token that two nodes share belongs to the smaller id. Preference: nodes in order of the
+least distance from any probe.
 
 Source: Appleton and O'Reilly 2015.
 """
@@ -43,7 +44,7 @@ _LAST = POSITIONS - 1
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class MultiProbe(Computed):
-    """One token a node, `probes` probes a key. Build: O(nodes log nodes). Lookup: O(probes · log nodes).
+    """One token per node, `probes` probes per key. Build: O(nodes log nodes). Lookup: O(probes · log nodes).
 
     >>> multiprobe = MultiProbe(["a", "b", "c"])
     >>> multiprobe.route("tenant-42"), multiprobe.preference("tenant-42", 3)
@@ -69,7 +70,7 @@ class MultiProbe(Computed):
         self._fill(topology, resolve(hasher, least_bits=64))
         names = [node.id.encode() for node in owning]
         tokens = [self._hash(_label(len(name)) + name) for name in names]
-        # Of nodes with one token the smaller index, which is the smaller id, comes first and owns it.
+        # Of several nodes with one token, the smallest index, and so the smallest id, comes first and owns it.
         placed = sorted(zip(tokens, (topology.index(node.id) for node in owning), strict=True))
         object.__setattr__(self, "probes", probes)
         object.__setattr__(self, "_tokens", tuple(token for token, _ in placed))
@@ -85,9 +86,10 @@ class MultiProbe(Computed):
     def shares(self) -> dict[str, float]:
         """Return the part of all keys that each node owns, to rounding: computed from the tokens, not sampled.
 
-        A probe at distance x before its token wins if all others are farther, each with probability 1 - F(x), where
-        F(x) is the part of the circle that lies within x before a token. So a token with a gap of g behind it owns the
-        integral of probes * (1 - F(x)) ** (probes - 1) from 0 to g. F is made of straight pieces. O(nodes log nodes).
+        F(x) is the part of the circle that lies within x before a token. A probe at distance x before its token wins
+        if all other probes are farther. Each is farther with probability 1 - F(x). Let g be the gap behind a token.
+        The token owns the integral of probes * (1 - F(x)) ** (probes - 1) from 0 to g. F is made of straight pieces.
+        O(nodes log nodes).
         """
         share_of, share, nearer, start, covered = {}, 0.0, 1.0, 0, 0
         for narrower, gap in enumerate(sorted(self._gaps())):
@@ -102,7 +104,7 @@ class MultiProbe(Computed):
         return shares
 
     def explain(self, key: Key) -> Explanation:
-        """Return the probe that is nearest before a token, whose that is, and who comes next."""
+        """Return the probe that is nearest before a token, the node of that token, and the next nodes."""
         key_hash = self._hash(key_bytes(key))
         distance, number, place = min(self._landings(key_hash))
         owner, *others = (self.topology.ids[index] for index in self._ranking(key_hash))
@@ -132,7 +134,7 @@ class MultiProbe(Computed):
         return self._indexes[min(self._landings(key_hash))[2]]
 
     def _landings(self, key_hash: int) -> Iterator[tuple[int, int, int]]:
-        """Yield of each probe: the distance to the first token at or after it, the probe's number, the token's."""
+        """Yield per probe: its distance to the first token at or after it, its number, and the token's number."""
         label, digest, tokens = _label(0) + key_hash.to_bytes(8, "little"), self._hash, self._tokens
         for number in range(self.probes):
             probe = digest(label + number.to_bytes(4, "little"))
@@ -148,13 +150,13 @@ class MultiProbe(Computed):
                 yield self._indexes[place]
 
     def _walk(self, distance: int, number: int, place: int) -> Iterator[tuple[int, int, int]]:
-        """Yield every token clockwise from where a probe landed, with its distance from the probe."""
+        """Yield every token clockwise from the place of a probe, with its distance from the probe."""
         first = self._tokens[place]
         for other in (*range(place, len(self._tokens)), *range(place)):
             yield distance + (self._tokens[other] - first & _LAST), number, other
 
     def _gaps(self) -> list[int]:
-        """Return how far behind each token the one before it is; the whole circle where there is no other."""
+        """Return the distance from each token back to the one before it; the whole circle for a single token."""
         first, last = self._tokens[0], self._tokens[-1]
         return [first + POSITIONS - last, *(right - left for left, right in pairwise(self._tokens))]
 

@@ -1,10 +1,12 @@
 """Ranges of keys: neighbours stay together, so that a scan visits few nodes. Boundaries are chosen, not hashed.
 
-Promises: no gap and no overlap by construction, because n boundaries make n + 1 ranges; keys keep their order (bytes
-sort byte by byte, which for text is the order of code points; ints sort as numbers); a key moves only if its range was
-given to another node. Refuses: to choose boundaries or owners, and to mix ints with text: they have no common order.
+Promises: no gap and no overlap by construction, because n boundaries make n + 1 ranges. Keys keep their order: ints
+sort as numbers, and bytes sort byte by byte, which for text is the order of code points. A key moves only if its
+range was given to another node.
+Refuses: to choose boundaries or owners, and to mix ints with text: they have no common order.
 
-A position is the key's bytes or, where the boundaries are ints, the int plus 2**63; then ranges have a width.
+A position is the key's bytes or, if the boundaries are ints, the int plus 2**63. In the second case, ranges have a
+width.
 
 Source: the tablets of Bigtable (Chang et al. 2006).
 """
@@ -34,8 +36,8 @@ _BYTES = "bytes-order"
 class Ranges(RangeRouter):
     """Key ranges and their owners: `owners[i]` holds the keys from `bounds[i - 1]` up to, not including, `bounds[i]`.
 
-    Boundaries are all ints, or all text (str, bytes, UUID), ascending. An owner is an id, or a tuple of ids, the leader
-    first. Build: O(ranges). Lookup: O(log ranges).
+    Boundaries are all ints, or all text (str, bytes, UUID), ascending. An owner is an id, or a tuple of ids, the
+    leader first. Build: O(ranges). Lookup: O(log ranges).
 
     >>> ranges = Ranges(["a", "b", "c"], bounds=["g", "p"], owners=["a", "b", "c"])
     >>> ranges.route("delta"), ranges.route("golf"), ranges.route("zulu")
@@ -70,7 +72,7 @@ class Ranges(RangeRouter):
         self._lay(table.topology.ids, self._ends, table.rows, table.is_measurable)
 
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the first `count` owners of the key's range; their zones are the business of who named them."""
+        """Return the first `count` owners of the key's range. Zones are up to the caller that named the owners."""
         spread_rule(self.topology, count, level=spread_level, spread=spread)
         owners = self._owners(self._row(key))
         if len(owners) < count:
@@ -87,10 +89,10 @@ class Ranges(RangeRouter):
         return Table(topology=self.topology, hasher=self._table.hasher, starts=self._table.starts, rows=rows)
 
     def scan(self, start: Key | None = None, end: Key | None = None) -> list[tuple[KeyRange, Owners]]:
-        """Return what to read, from whom, and in which order, to see all keys from `start` up to, not including, `end`.
+        """Return the ranges to read and their owners, in order, for all keys from `start` up to `end` (not included).
 
-        Ranges are of positions; `keys_of` turns one into the keys it runs between. None stands for the first key, or
-        for the end of all. O(ranges met + log ranges). Raises `BadRange`.
+        Ranges hold positions; `keys_of` turns a range into its bounds as keys. As `start`, None means the first key;
+        as `end`, the end of all keys. O(ranges met + log ranges). Raises `BadRange`.
         """
         low = self._table.starts[0] if start is None else self._position(start)
         high = self._table.end if end is None else self._position(end)
@@ -105,7 +107,7 @@ class Ranges(RangeRouter):
         return [(KeyRange(left, right), names) for left, right, names in zip(lows, highs, owners, strict=True)]
 
     def keys_of(self, key_range: KeyRange) -> tuple[int | bytes, int | bytes | None]:
-        """Return the keys that a range of positions runs between: from the first up to, not including, the second.
+        """Return the bounds of a range of positions as keys: from the first up to, not including, the second.
 
         None is the end of all.
 
@@ -121,7 +123,7 @@ class Ranges(RangeRouter):
         return _key_at(start), None if last is None else _key_at(last)
 
     def explain(self, key: Key) -> Explanation:
-        """Return the range of a key and who owns it."""
+        """Return the range of a key and its owners."""
         key_range = self._table.range_at(self._position(key))
         owner, *others = self._owners(self._row(key))
         first, last = self.keys_of(key_range)
@@ -139,7 +141,7 @@ class Ranges(RangeRouter):
         )
 
     def on(self, topology: Topology) -> Self:
-        """Return the same ranges on another topology, less the owners that left; `CannotPlace` if one has none."""
+        """Return the same ranges on another topology, less the owners that left; `CannotPlace` if a range loses all."""
         keeps = {node.id for node in topology if node.weight > 0}
         ranges = []
         for key_range, owners in self._table.ranges():
@@ -177,7 +179,7 @@ def _of_table(kind: type[Ranges], table: Table) -> Ranges:
 
 
 def _check_lists(bounds: Sequence[Key], owners: Sequence[str | Owners]) -> None:
-    """Refuse what has no order, above all sets: their order differs from process to process, and so would owners."""
+    """Refuse inputs without an order: the order of a set, and so the owners, would differ between processes."""
     for name, values in (("bounds", bounds), ("owners", owners)):
         if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
             raise InvalidInput(name, values, "a list or tuple", "A range is known by its place: list them in order.")
@@ -190,7 +192,7 @@ def _check_lists(bounds: Sequence[Key], owners: Sequence[str | Owners]) -> None:
 
 
 def _starts(bounds: Sequence[Key], *, counted: bool) -> tuple[Position, ...]:
-    """Return where ranges start: at the first position, then at each boundary; `BadRange` unless they ascend."""
+    """Return the starts of ranges: the first position, then each boundary; `BadRange` unless they ascend."""
     first: Position = 0 if counted else b""
     starts = (first, *(ordered_position(bound, counted, "boundary") for bound in bounds))
     before = ("the first of all keys", *(f"{shown(bound)}, the one before" for bound in bounds))

@@ -1,13 +1,14 @@
-"""Rendezvous hashing: every key ranks every node; the highest rank owns it.
+"""Rendezvous hashing: every key ranks every node; the node with the highest rank owns it.
 
-Promises: when a node comes, goes or changes weight, only keys that it gains or loses move; shares are exactly
-proportional to weights (to 2**-48 of a share); no memory beyond the list of nodes; the ranking is the preference list.
+Promises: when a node comes, goes or changes weight, only keys that it gains or loses move. Shares are exactly
+proportional to weights (to 2**-48 of a share). It uses no memory beyond the list of nodes. The ranking is the
+preference list.
 Refuses: lookups faster than O(nodes), so it is for up to some sixty nodes; hashes of fewer than 64 bits.
 
 Rank: u is the hash of `b"rendezvous/1"`, the length of the node's id (4 bytes), the id, and the key's hash (8 bytes),
-integers little-endian. A node of weight w scores -log2((u + 1) / 2**64) / w and the lowest score ranks first, then the
-larger u, then the smaller id. Among nodes of one weight that is simply the order of u, so logarithms (see `log2`)
-are taken of the best of each weight only.
+integers little-endian. A node of weight w scores -log2((u + 1) / 2**64) / w. The lowest score ranks first, then the
+larger u, then the smaller id. Among nodes of one weight, this is the order of u. So logarithms (see `log2`) are
+needed only for the best node of each weight.
 
 Source: Thaler and Ravishankar 1998; weights after Schindelhauer and Schomaker 2005.
 """
@@ -45,7 +46,7 @@ class _WeightClass:
         return ((64 << FRACTION_BITS) - log2_fixed(u + 1) << 64) // self.millionths
 
     def best(self, digest: Digest, data: bytes) -> tuple[int, int]:
-        """Return the largest hash of any node with the key's, and the index of that node."""
+        """Return the largest hash of any node with the key's hash, and the index of that node."""
         hashes = [digest(label + data) for label in self.labels]
         largest = max(hashes)
         return largest, self.indexes[hashes.index(largest)]
@@ -59,7 +60,7 @@ class _WeightClass:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Rendezvous(Computed):
-    """Highest random weight. Build: O(nodes). Lookup: O(nodes) hashes, one logarithm for each distinct weight.
+    """Highest random weight. Build: O(nodes). Lookup: O(nodes) hashes, one logarithm per distinct weight.
 
     >>> rendezvous = Rendezvous(["a", "b", "c"])
     >>> rendezvous.route("tenant-42"), rendezvous.preference("tenant-42", 3)
@@ -99,7 +100,7 @@ class Rendezvous(Computed):
     def preference_indexes(
         self, keys: Iterable[Key], count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> "array[int]":
-        """Return the preference lists of many keys as one buffer of node indexes, `count` for each. O(keys · nodes).
+        """Return the preference lists of many keys as one buffer of node indexes, `count` per key. O(keys · nodes).
 
         >>> list(Rendezvous(["a", "b", "c"]).preference_indexes(["tenant-42", "tenant-43"], 2))
         [1, 0, 1, 2]

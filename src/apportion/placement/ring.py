@@ -1,13 +1,13 @@
-"""Consistent hashing: nodes and keys are hashed onto one circle; a key belongs to the first token at or after its hash.
+"""Consistent hashing: nodes and keys share one circle; a key belongs to the first token at or after its hash.
 
-Promises: when a node comes, goes or changes weight, only keys that it gains or loses move (exact, not on average);
-shares follow weights, as evenly as 1 / sqrt(tokens of the node); the same ring for the same topology, in any order of
-changes.
-Refuses: hashes of fewer than 64 bits, whose tokens collide; more than 2**24 tokens. For even shares by construction see
-`slots`, for exact shares without memory `rendezvous`.
+Promises: when a node comes, goes or changes weight, only keys that it gains or loses move (exact, not on average).
+Shares follow weights, as evenly as 1 / sqrt(tokens of the node). The ring of a topology is the same after any order
+of changes.
+Refuses: hashes of fewer than 64 bits, because their tokens collide; more than 2**24 tokens. For even shares by
+construction see `slots`, for exact shares without memory `rendezvous`.
 
-Tokens: a node with weight w has max(1, round(vnodes * w)) of them; `ring_tokens` says where. A token that two nodes
-share belongs to the one with the smaller id.
+Tokens: a node with weight w has max(1, round(vnodes * w)) tokens; `ring_tokens` computes their places. A token that
+two nodes share belongs to the node with the smaller id.
 
 Source: Karger et al. 1997; tokens per weight as in Dynamo (DeCandia et al. 2007).
 """
@@ -32,7 +32,7 @@ class Ring(Circle):
     """A hash ring with `vnodes` tokens for a node of weight 1.
 
     Build: O(tokens log tokens), the next version O(tokens). Lookup: O(log tokens).
-    Memory: at most 16 bytes a token, without the native twin about 100.
+    Memory: at most 16 bytes per token, without the native twin about 100.
 
     >>> ring = Ring(["a", "b", "c"])
     >>> ring.route("tenant-42"), ring.preference("tenant-42", 2)
@@ -96,7 +96,7 @@ def _check_tokens(tokens: int) -> None:
 
 
 def _token_count(node: Node, vnodes: int) -> int:
-    """Return the tokens of a node: in proportion to its weight, none for a draining one, else at least one."""
+    """Return the number of tokens of a node: 0 if it drains, else in proportion to its weight and at least 1."""
     return max(1, (vnodes * node.millionths + 500_000) // 1_000_000) if node.millionths else 0
 
 

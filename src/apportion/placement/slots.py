@@ -1,10 +1,12 @@
-"""Fixed slots: a key's hash picks one of a fixed number of slots, and an assignment says who owns each slot.
+"""Fixed slots: a key's hash picks one of a fixed number of slots, and an assignment names the owner of each slot.
 
-The default for new users: as even as the assignment (`balance.slots` makes it even to one slot) and as still (it moves
-the fewest slots that the new evenness allows), at the price of keeping that assignment.
+The default for new users. Shares are as even as the assignment, and `balance.slots` makes it even to one slot. Moves
+are as few as the assignment allows: `balance.slots` moves the fewest slots for the new evenness. The price is that
+you must keep the assignment.
 
 Promises: a key's slot never changes; owners change only where the assignment does.
-Refuses: to assign. `on(topology)` keeps every slot where it is, or raises `CannotPlace` when one has nobody left.
+Refuses: to assign. `on(topology)` keeps every slot at its owners, or raises `CannotPlace` if a slot has no owner
+left.
 
 The slot is the hash's leading part: `hash * slots >> 64`. Source: the fixed hash slots of Redis Cluster, the
 equal-sized partitions of Dynamo (DeCandia et al. 2007, strategy 3).
@@ -55,18 +57,18 @@ class Slots(Tabular):
 
     @property
     def slot_count(self) -> int:
-        """How many slots there are."""
+        """The number of slots."""
         return len(self.assignment.rows)
 
     def _make_table(self) -> Table:
         return _table(self.assignment, self.hasher, replicas=1)
 
     def slot(self, key: Key) -> Slot:
-        """Return the slot of a key; it depends on the key, the hasher and the number of slots only. O(length)."""
+        """Return the slot of a key; it depends only on the key, the hasher and the number of slots. O(length)."""
         return self._position(key_bytes(key)) * len(self.assignment.rows) >> 64
 
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the first `count` owners of the key's slot; their zones are the assignment's business. O(nodes)."""
+        """Return the first `count` owners of the key's slot. The assignment decides about their zones. O(nodes)."""
         spread_rule(self.topology, count, level=spread_level, spread=spread)
         owners = self.assignment[self.slot(key)]
         if count > len(owners):
@@ -74,12 +76,12 @@ class Slots(Tabular):
         return owners[:count]
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
-        """Return the slots as a table whose rows are the first `replicas` owners. O(slots)."""
+        """Return the slots as a table; its rows are the first `replicas` owners. O(slots)."""
         spread_rule(self.topology, replicas, level=spread_level, spread=spread)
         return self._leaders if replicas == 1 else _table(self.assignment, self.hasher, replicas=replicas)
 
     def explain(self, key: Key) -> Explanation:
-        """Return the slot of a key and who owns it."""
+        """Return the slot of a key and its owners."""
         data = key_bytes(key)
         slot = self.slot(key)
         owner, *others = self.assignment[slot]
@@ -137,8 +139,8 @@ class Slots(Tabular):
 
 
 def default_slots(nodes: int) -> int:
-    """Return how many slots to start with: at least 32 for each node, so that one slot is 3 % of a node's share or
-    less.
+    """Return a number of slots to start with: at least 32 per node, so that one slot is at most 3 % of a node's
+    share.
 
     >>> default_slots(3), default_slots(128), default_slots(129)
     (4096, 4096, 8192)

@@ -1,11 +1,12 @@
-"""Spread: preference lists whose nodes do not fail together.
+"""Spread: preference lists of nodes that do not fail together.
 
-From a ranking of nodes (a walk around the ring, scores of rendezvous) the rule takes the first of each fault domain.
-With `best-effort` it goes round again when every domain has been used, so that replicas are as far apart as they can
-be.
+The input is a ranking of nodes (a walk around the ring, scores of rendezvous). The rule takes the first node of each
+fault domain. With `best-effort` it starts again when every domain has been used, so replicas are as far apart as
+possible.
 
-Promises: no two nodes of a list share a domain while another domain with an unused node is free; a list is the
-beginning of every longer one. Refuses: too few domains, unless `best-effort` was asked for; too few nodes, always.
+Promises: no two nodes of a list share a domain while another domain has an unused node. A list is the beginning of
+every longer one.
+Refuses: too few domains, unless the caller asked for `best-effort`; too few nodes, always.
 """
 
 from collections import Counter
@@ -21,14 +22,14 @@ Spread: TypeAlias = Literal["strict", "best-effort"]
 
 @dataclass(frozen=True, slots=True)
 class SpreadRule:
-    """How to take `count` of the nodes of a ranking; `domains[i]` is the fault domain of node i."""
+    """How to take `count` nodes from a ranking; `domains[i]` is the fault domain of node i."""
 
     count: int
     domains: tuple[Hashable, ...]
     reuses_domains: bool
 
     def pick(self, ranking: Iterable[int]) -> tuple[int, ...]:
-        """Return the chosen node indexes in order. `ranking` names each eligible node once; O(what is read of it)."""
+        """Return the chosen node indexes in order. `ranking` names each eligible node once. O(nodes read from it)."""
         if self.reuses_domains:
             return self._pick_in_rounds(ranking)
         chosen: dict[Hashable, int] = {}
@@ -49,7 +50,7 @@ class SpreadRule:
 
 
 def spread_rule(topology: Topology, count: int, *, level: int | None, spread: Spread) -> SpreadRule:
-    """Return the rule for lists of `count` nodes on a topology; raise `NotEnoughNodes` if none can exist. O(nodes)."""
+    """Return the rule for lists of `count` nodes; raise `NotEnoughNodes` if no list can exist. O(nodes)."""
     check_options(count, level, spread)
     domains = tuple(node.fault_domain(level) for node in topology)
     eligible = [node for node in topology if node.weight > 0]
@@ -62,7 +63,7 @@ def spread_rule(topology: Topology, count: int, *, level: int | None, spread: Sp
 
 
 def numbered_domains(topology: Topology) -> tuple[list[int], int, int]:
-    """Return a number for the fault domain of each node, how many nodes may own, and in how many domains. O(nodes)."""
+    """Return the number of each node's fault domain, and the counts of owning nodes and of their domains. O(nodes)."""
     numbers: dict[Hashable, int] = {}
     domains = [numbers.setdefault(node.fault_domain(), len(numbers)) for node in topology]
     owning = [domain for domain, node in zip(domains, topology, strict=True) if node.weight > 0]
@@ -70,7 +71,7 @@ def numbered_domains(topology: Topology) -> tuple[list[int], int, int]:
 
 
 def check_options(count: int, level: int | None, spread: Spread) -> None:
-    """Raise `InvalidInput` for what cannot be asked for, on whatever nodes."""
+    """Raise `InvalidInput` for options that no topology could satisfy."""
     if type(count) is not int or count < 1:
         raise InvalidInput("count of nodes", count, "an int of at least 1", "Ask for the owner alone with 1.")
     if level is not None and (type(level) is not int or not 0 <= level < MAX_ZONE_LEVELS):

@@ -1,6 +1,6 @@
-"""What a plan asks of a placement's table, answered by the native twin without making the table.
+"""Twin table: the answers that a plan needs from a placement's table, from the native twin without the table.
 
-Promises: what the table itself answers. Refuses: lists of more than one owner; these need the table.
+Promises: the answers of the table itself. Refuses: lists of more than one owner; these need the table.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from apportion.placement.shapes.tabular import Tabular
 
 @dataclass(frozen=True, slots=True)
 class LaidTable:
-    """The table of single owners of a placement that is in use anyway."""
+    """The table of single owners of a placement that is in use in any case."""
 
     placement: Tabular
 
@@ -33,7 +33,7 @@ class LaidTable:
 
     @property
     def slots(self) -> int | None:
-        """How many slots the table is made of, if it is."""
+        """The number of slots of the table, None if it is not made of slots."""
         return self.placement.slot_count
 
     @property
@@ -45,7 +45,7 @@ class LaidTable:
 
     @property
     def is_measurable(self) -> bool:
-        """Whether positions are tokens: they always are."""
+        """Whether positions are tokens: always true."""
         return True
 
     def widths(self) -> dict[str, int]:
@@ -53,7 +53,7 @@ class LaidTable:
         return dict(zip(self.topology.ids, native.extension.widths(self.placement), strict=True))
 
     def diff(self, new: "LaidTable") -> tuple[Change, ...]:
-        """Return exactly the ranges whose owner differs in `new`. O(stretches of both)."""
+        """Return exactly the ranges with another owner in `new`. O(stretches of both)."""
         return tuple(
             Change(KeyRange(start, end), (self.topology.ids[was],), (new.topology.ids[now],))
             for start, end, was, now in native.extension.changes(self.placement, new.placement)
@@ -61,7 +61,7 @@ class LaidTable:
 
 
 def both_laid(old: object, new: object) -> tuple[LaidTable, LaidTable] | None:
-    """Return the tables of two placements of one hash, if the native twin has laid them."""
+    """Return the tables of two placements with one hash, if the native twin has laid out both."""
     if native.IN_USE and isinstance(old, Tabular) and isinstance(new, Tabular) and old.hasher.label == new.hasher.label:
         return LaidTable(old), LaidTable(new)
     return None

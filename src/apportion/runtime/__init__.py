@@ -1,1 +1,1 @@
-"""How a process runs: its clock, its I/O thread, what it opens and closes, signals, and calls of handlers."""
+"""The run of a process: its clock, its I/O thread, the resources that it opens, signals, and calls of handlers."""

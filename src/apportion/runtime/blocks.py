@@ -1,8 +1,8 @@
-"""Misuse: what a block says to a program that uses it in another way than it is meant.
+"""Misuse: the errors of a block for a program that uses it in a wrong way.
 
-`async with` where `with` is meant, and the other way round, `await`, and an attribute of what is not open yet: each is
-an error that names the call to write, before anything is opened. Type checkers do not see this file's refusals, so that
-they refuse the same programs themselves.
+There are four wrong ways: `async with` where `with` is meant, `with` where `async with` is meant, `await`, and an
+attribute before anything is open. Each is an error that names the call to write, before anything is opened. Type
+checkers do not see this file's refusals, so they refuse the same programs themselves.
 """
 
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -15,14 +15,14 @@ Shown = TypeVar("Shown")
 
 
 class _Block:
-    """A block; `_call` is how it is written, without its first word."""
+    """A block; `_call` is the call that the user writes, without its first word."""
 
     _call = ""
     _word = ""
     _is_entered = False
 
     def _enter_once(self) -> None:
-        """Note that it is entered; `InvalidInput` for the second time, where each block needs a call of its own."""
+        """Note that the block is entered; `InvalidInput` the second time, as each block needs a call of its own."""
         if self._is_entered:
             hint = f"Write for each: {self._word} {self._call} as opened:"
             raise InvalidInput(f"block of {self._call}", "a second one", "one for each call", hint)

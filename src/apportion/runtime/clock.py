@@ -1,8 +1,8 @@
-"""Clock: how much time has passed, for whatever waits or holds a lease.
+"""Clock: the elapsed time, for code that waits or holds a lease.
 
-No wall clock decides who owns: those step, and differ from host to host. What counts is elapsed time of one machine:
-CLOCK_BOOTTIME where there is one. It runs on while the machine sleeps, or a laptop that wakes would believe in leases
-that ended hours ago.
+No wall clock decides ownership: wall clocks step, and differ from host to host. Ownership depends on the elapsed time
+of one machine: CLOCK_BOOTTIME where there is one. That clock runs on while the machine sleeps. Otherwise a laptop
+that wakes would believe in leases that ended hours ago.
 """
 
 import time
@@ -15,7 +15,7 @@ class Clock(Protocol):
     """Elapsed time of one machine."""
 
     def elapsed(self) -> float:
-        """Return seconds since some start; never less than before, and running on through suspend."""
+        """Return seconds since a fixed start; they never decrease, and run on through suspend."""
         ...
 
 
@@ -23,5 +23,5 @@ class SystemClock:
     """Elapsed seconds of this machine, since it was started."""
 
     def elapsed(self) -> float:
-        """Return seconds; a step of the wall clock does not show, a suspended hour does."""
+        """Return seconds; they count a suspended hour, and no step of the wall clock."""
         return time.clock_gettime(_CLOCK)

@@ -1,10 +1,10 @@
-"""Endings: work that goes on to its end although nobody waits for it: to leave, to close, to take back.
+"""Endings: work that goes on to its end even if no caller waits for it: to leave, to close, to take back.
 
-A caller may be cancelled while it closes something, or while it opens something. It is told at once, and the ending
-goes on where it was begun: on the I/O thread, or on the loop of a simulated process.
+A caller may be cancelled while it closes or opens something. The caller learns of the cancellation at once. The
+ending goes on where it was begun: on the I/O thread, or on the loop of a simulated process.
 
-Promises: an ending is cancelled by nobody; a process that ends waits for those under way, for a bounded time. An ending
-that raises while nobody waits for it is reported by its event loop.
+Promises: no caller cancels an ending. A process that ends waits for the endings under way, for a bounded time. The
+event loop reports an ending that raises while no caller waits for it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 async def to_its_end(work: Coroutine[object, object, None]) -> None:
-    """Run work that goes on when the caller is cancelled; the caller hears of the cancellation at once."""
+    """Run work that goes on when the caller is cancelled; the caller learns of the cancellation at once."""
     await asyncio.shield(begun(work))
 
 
@@ -35,10 +35,10 @@ def begun(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
     """Begin an ending in the running loop; return its task."""
     try:
         ending = asyncio.get_running_loop().create_task(work)
-    except RuntimeError:  # the loop is gone, and with it all that could go on
+    except RuntimeError:  # the loop is gone, and the ending cannot go on without it
         work.close()
         raise
-    if simulated() is None:  # what a simulated process leaves behind ends with its world
+    if simulated() is None:  # the endings of a simulated process end with its world
         _under_way.add(ending)
         ending.add_done_callback(_under_way.discard)
     return ending

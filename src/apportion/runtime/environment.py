@@ -1,4 +1,4 @@
-"""Environment: who a member is, where its caller does not say: as Kubernetes' downward API passes it on.
+"""Environment: a member's identity, where its caller gives none, as Kubernetes' downward API passes it on.
 
 APPORTION_MEMBER_ID   metadata.name; the ordinal name of a StatefulSet's pod makes a good static member
 APPORTION_ZONE        eu/rack1: the fault domain, outermost first
@@ -14,17 +14,17 @@ from apportion.errors import InvalidInput
 
 
 def member_id(environ: Mapping[str, str]) -> str:
-    """Return the id of this process: the one it was given, or one that no other process has."""
+    """Return the id of this process: the given one, or one that no other process has."""
     return environ.get("APPORTION_MEMBER_ID") or f"{socket.gethostname()}-{uuid4().hex[:8]}"
 
 
 def zone(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the zone of this process, () where it was given none."""
+    """Return the zone of this process, () without a given one."""
     return tuple(filter(None, environ.get("APPORTION_ZONE", "").split("/")))
 
 
 def weight(environ: Mapping[str, str]) -> float:
-    """Return the weight of this process, 1.0 where it was given none; `InvalidInput` for what is no number."""
+    """Return the weight of this process, 1.0 without a given one; `InvalidInput` for a value that is no number."""
     said = environ.get("APPORTION_WEIGHT") or "1"
     try:
         return float(said)
@@ -33,7 +33,7 @@ def weight(environ: Mapping[str, str]) -> float:
 
 
 def labels(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of this process; `InvalidInput` for what is not written name=value,name=value."""
+    """Return the labels of this process; `InvalidInput` for a text other than name=value,name=value."""
     said = environ.get("APPORTION_LABELS", "")
     pairs = [pair.partition("=") for pair in filter(None, said.split(","))]
     if not all(name and mark for name, mark, _ in pairs):

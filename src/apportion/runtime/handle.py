@@ -1,6 +1,6 @@
-"""Handles: objects that live by the threads and connections of one process, and mean nothing in another.
+"""Handles: objects that depend on the threads and connections of one process, and mean nothing in another.
 
-Refuses: to be pickled or copied, with what to do instead. Plain values beside them, as tokens, travel.
+Refuses: to be pickled or copied; the error names the alternative. Plain values beside them, as tokens, can be sent.
 """
 
 from typing import NoReturn
@@ -9,7 +9,7 @@ from apportion.errors import InvalidInput
 
 
 class Handle:
-    """What belongs to one process. `InvalidInput` when it is pickled or copied."""
+    """An object that belongs to one process. `InvalidInput` when it is pickled or copied."""
 
     def __reduce__(self) -> NoReturn:
         hint = "Send the URL and the names, and open another there; tokens and numbers of partitions may be sent."

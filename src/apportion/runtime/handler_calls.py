@@ -1,9 +1,10 @@
-"""Calls: how a handler of the user's own is called: awaited on an event loop, or in a thread beside it.
+"""Calls: the ways to call a user's handler: awaited on an event loop, or in a thread beside it.
 
-Promises: whatever a handler raises, by the call itself or later, is the outcome of the call. A call in a thread is over
-when the thread has ended: nobody can cancel it, and nobody goes on as if it were.
-Refuses: a plain function where one is awaited, an async one where none is, and one that cannot take a partition and its
-token; at once where that can be known before the first call, else as `NoHandler`, the outcome of the first.
+Promises: any error of a handler, raised by the call itself or later, is the outcome of the call. A call in a thread
+is over when the thread has ended: no caller can cancel it, and no caller goes on before it is over.
+Refuses: a plain function for an awaited call, an async one for a plain call, and a handler that cannot take a
+partition and its token. The refusal comes at once where it can be known before the first call. Otherwise it is
+`NoHandler`, the outcome of the first call.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ _PLAIN_HINT = "Write `def`, or open the group with apportion.open_group."
 
 
 class NoHandler(InvalidInput):
-    """What was passed as a handler is none, as its first call has shown: to call it again would not help."""
+    """The first call showed that the passed object is no handler: to call it again would not help."""
 
 
 def awaited(name: str, handler: Handler | None) -> Call | None:
@@ -49,7 +50,7 @@ def awaited(name: str, handler: Handler | None) -> Call | None:
 def threaded(name: str, handler: PlainHandler | None) -> Call | None:
     """Return the call of a plain handler in a thread of its own, None for none; `InvalidInput` for an async function.
 
-    The call returns what the handler raised, None if it did not: SystemExit must not reach the loop that waits.
+    The call returns the error of the handler, None if there is none: SystemExit must not reach the loop that waits.
     """
     if handler is None:
         return None
@@ -76,7 +77,7 @@ def threaded(name: str, handler: PlainHandler | None) -> Call | None:
 
 
 class _Ending:
-    """How a call in a thread ended, for the loop that made this and waits for it."""
+    """The outcome of a call in a thread, for the loop that made this object and waits for it."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
@@ -96,10 +97,10 @@ class _Ending:
 
 
 def _require_two(name: str, handler: Callable[..., object], written: str) -> None:
-    """Refuse what cannot be called with a partition and its token, where Python can tell."""
+    """Refuse a handler that cannot be called with a partition and its token, where Python can tell."""
     try:
         signature = inspect.signature(handler)
-    except (TypeError, ValueError):  # of a function in C
+    except (TypeError, ValueError):  # for a function in C
         return
     try:
         signature.bind(0, None)
@@ -113,7 +114,7 @@ def _is_async(handler: Callable[..., object]) -> bool:
 
 
 def _is_plain(handler: Callable[..., object]) -> bool:
-    """Whether it is a `def` that awaits nothing. One expression, and what wraps an async function, may hand one on."""
+    """Whether it is a `def` that awaits nothing; lambdas and wrappers of async functions may return an awaitable."""
     function = handler
     while isinstance(function, functools.partial):
         function = function.func

@@ -1,11 +1,12 @@
-"""The I/O thread: one a process, whose event loop runs stores, renewals and whatever must go on in time.
+"""The I/O thread: one per process; its event loop runs stores, renewals and all other work that must go on in time.
 
-The loop of a user may be blocked by user code, and a sync program has none. So both hand their calls to this thread and
-wait; nothing is run inside the caller's thread. It is started when it is first needed and ends with the process.
+User code may block the loop of a user, and a sync program has no loop. So both hand their calls to this thread and
+wait; nothing runs inside the caller's thread. The thread is started when it is first needed and ends with the
+process.
 
-Promises: a caller that is cancelled or interrupted cancels its call, and what the call has opened is undone, whenever
-that was. No lock is taken: a finalizer may call in wherever it runs. A forked child gets a thread of its own, and never
-touches, closes or frees what the loop of its parent holds.
+Promises: a caller that is cancelled or interrupted cancels its call. If the call has opened something, that is
+undone, at whatever moment the cancellation came. No lock is taken: a finalizer may call in wherever it runs. A forked
+child gets a thread of its own. The child never touches, closes or frees objects of its parent's loop.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from apportion.runtime.simulated import Runner, Undo, simulated
 from apportion.runtime.thread_call import Call
 
 Result = TypeVar("Result")
-_SILENT_SECONDS = 1.0  # for calls and endings that are under way when the interpreter ends; longer ones are announced
+_SILENT_SECONDS = 1.0  # for calls and endings under way when the interpreter ends; longer ones are announced
 _ENDINGS_SECONDS = 5.0
 _log = logging.getLogger("apportion.stores")
 
@@ -41,13 +42,13 @@ class IoThread:
 
     @property
     def runs(self) -> bool:
-        """Whether it can be called: not at the end of the interpreter, nor in a child that was forked."""
+        """Whether the thread can be called: not at the end of the interpreter, nor in a child that was forked."""
         return self._process == os.getpid() and not self._ended
 
     async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
         """Run a coroutine on this thread, from any event loop. Costs two wake-ups of threads, about 0.1 ms.
 
-        `undo` gets the result, there, when the caller was cancelled before the result had reached it.
+        `undo` gets the result, on this thread, when the caller was cancelled before it received the result.
         """
         return await self._call(work, undo).heard()
 
@@ -60,7 +61,7 @@ class IoThread:
         return self._call(work, undo).waited()
 
     async def finish(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine on this thread to its end, and wait for it; a caller that is cancelled waits no longer."""
+        """Run a coroutine on this thread to its end, and wait for it; a caller that is cancelled stops waiting."""
         call = self._call(to_its_end(work), None)
         call.begin()
         await asyncio.wrap_future(call.outcome)
@@ -75,14 +76,14 @@ class IoThread:
             call.begin()  # Ctrl-C may have come before the first one
 
     def send(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine on this thread to its end, and do not wait for it. From any thread, and from finalizers."""
+        """Run a coroutine on this thread to its end, without waiting for it. From any thread, and from finalizers."""
         if self.runs:
             self._loop.call_soon_threadsafe(begun, work)
         else:
             work.close()
 
     def stop(self) -> None:
-        """End it, once what is under way has ended, or has taken too long."""
+        """End the thread, once the work under way has ended or has taken too long."""
         if self.runs:
             self._ended = True
             self._loop.call_soon_threadsafe(lambda: begun(self._last()))
@@ -106,7 +107,7 @@ class IoThread:
 
 
 def io_thread() -> Runner:
-    """Return the thread of this process, started if need be; what a simulated process has in its place."""
+    """Return the thread of this process, started if need be; in a simulated process, return its machine."""
     if (machine := simulated()) is not None:
         return machine
     thread = _threads.get(_THIS)
@@ -120,7 +121,7 @@ def io_thread() -> Runner:
 
 _THIS = "process"
 _threads: dict[str, IoThread] = {}
-_inherited: list[IoThread] = []  # the threads of ancestors, kept so that nothing of theirs is freed
+_inherited: list[IoThread] = []  # the threads of ancestors, kept so that none of their objects is freed
 
 
 def _after_fork() -> None:

@@ -1,7 +1,7 @@
-"""Resource: something that is opened on the I/O thread for the time of a block, from any event loop or from none.
+"""Resource: an object that is open on the I/O thread for the time of a block, from any event loop or from none.
 
 Promises: wherever the caller is cancelled or interrupted, the resource is closed: on the I/O thread, and to its end.
-The caller hears of the cancellation at once. To enter it twice at once is `InvalidInput`, before anything is opened.
+The caller learns of the cancellation at once. To enter it twice at once is `InvalidInput`, before anything is opened.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -19,7 +19,7 @@ Shown = TypeVar("Shown")
 
 
 class _Resource(Generic[Opened, Shown]):
-    """How something is opened and closed, what a block gets of it, and what is `around` the block in its own thread."""
+    """The ways to open and close, the value that a block gets, and the context `around` the block in its own thread."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class _Resource(Generic[Opened, Shown]):
         return self._shown(opened, thread)
 
     async def _close(self) -> None:
-        """Close it, once: there, so that it is open until its closing has begun."""
+        """Close it, once, on the I/O thread; so it is open until its closing has begun."""
         inside, self._inside = self._inside, None
         if inside is not None:
             self._is_used = False
             await self._end(inside[0])
 
     def _abandon(self) -> None:
-        """Close what is open still, where a block was interrupted before it began, or before its end did."""
+        """Close a resource that is still open, where a block was interrupted before it began, or before its end did."""
         self._is_used = False
         if (inside := self._inside) is not None:
             inside[2].close()
@@ -82,7 +82,7 @@ class AsyncResource(_Resource[Opened, Shown], OnlyAsync):
         if (inside := self._inside) is not None:
             _, thread, stack = inside
             stack.close()
-            if thread.runs:  # a forked child that ends within the block leaves what its parent has opened alone
+            if thread.runs:  # a forked child that ends within the block does not touch its parent's resources
                 with _noted(error):
                     await thread.finish(self._close())
 
@@ -93,7 +93,7 @@ class SyncResource(_Resource[Opened, Shown], OnlySync):
     def __enter__(self) -> Shown:
         thread, stack, is_entered = self._use(), ExitStack(), False
         try:
-            # Kept at once: CPython looks for Ctrl-C where a function begins, and not where one of Python's returns.
+            # Kept at once: CPython checks for Ctrl-C where a function begins, and not where a Python function returns.
             opened = thread.wait(self._begin(), undo=self._end)
             self._inside = inside = opened, thread, stack
             shown = self._entered(*inside)

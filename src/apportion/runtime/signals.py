@@ -1,10 +1,9 @@
 """Signals: SIGTERM, which every platform sends first, is a graceful leave: partitions are handed over.
 
-Promises: one handler per process, by which all of its groups leave. Signals within a second of that are the same
-request, also when all blocks have ended by then; a later one does what it did before there was a handler. A forked
-child is as if there had never been one: it ends by its first SIGTERM, however early that comes, until it opens a group
-itself.
-A simulated process hears of it by its world alone.
+Promises: one handler per process, by which all of its groups leave. Signals within a second of the first are the same
+request, also when all blocks have ended by then. A later signal does the same as before there was a handler. A forked
+child behaves as if there had never been a handler. It ends by its first SIGTERM, however early that comes, until it
+opens a group itself. A simulated process gets the signal from its world alone.
 Refuses: to replace a handler that the program has installed; such a program calls `group.leave()` itself.
 """
 
@@ -36,14 +35,14 @@ def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        leaving.pop(block, None)  # it is gone from a child that was forked within
+        leaving.pop(block, None)  # absent in a child that was forked within the block
         _asked.unheard.discard(block)
         if leaving is _leaving and not _leaving and _is_main() and _is_ours() and not _is_heard(time.monotonic()):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _leave_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-    """Leave what was not asked to leave yet; where there is nothing such, a later signal does what it always does."""
+    """Leave groups that were not asked yet; where there are none, a later signal has its usual effect."""
     now, unheard = time.monotonic(), [leave for block, leave in _leaving.items() if block in _asked.unheard]
     _asked.unheard.clear()
     for leave in unheard:
@@ -56,7 +55,7 @@ def _leave_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
 
 
 def _is_heard(now: float) -> bool:
-    """Whether a signal that comes now is one with that before, which was heard; also after the last block."""
+    """Whether a signal that comes now belongs to the one before, which was handled; also after the last block."""
     return now < _asked.at + ONE_SIGNAL_SECONDS
 
 
@@ -69,7 +68,7 @@ def _is_ours() -> bool:
 
 
 def _before_fork() -> None:
-    """Let a SIGTERM wait: Python forgets those that reach a child before it has begun."""
+    """Let a SIGTERM wait: Python forgets signals that reach a child before it has begun."""
     _forking.blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if _is_ours() else None
 
 
@@ -79,7 +78,7 @@ def _after_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Forget the groups of the parent; then let come what has waited."""
+    """Forget the groups of the parent; then let the waiting signals come."""
     _leaving.clear()
     _asked.unheard.clear()
     if _is_ours():
@@ -88,7 +87,7 @@ def _after_fork_in_child() -> None:
 
 
 class _Asked:
-    """When groups were asked to leave, and the blocks that were not asked yet."""
+    """The time when groups were asked to leave, and the blocks that were not asked yet."""
 
     at = float("-inf")
     unheard: "set[object]" = set()  # noqa: RUF012 - one per process

@@ -1,7 +1,7 @@
 """The hook for simulation: a simulated process takes its clock and its loop from here instead of the operating system.
 
-A simulated process names its machine in `MACHINE`. Everywhere else `simulated()` is None, and all is real. Stores have
-a hook of their own: `stores.catalog.CONNECT_HERE`.
+A simulated process names its machine in `MACHINE`. Everywhere else `simulated()` is None, and all is real. Stores
+have a hook of their own: `stores.catalog.CONNECT_HERE`.
 """
 
 from collections.abc import Callable, Coroutine
@@ -16,7 +16,7 @@ Undo = Callable[[Result], Coroutine[object, object, None]]
 
 
 class Runner(Protocol):
-    """Where stores, renewals and whatever must go on in time are run."""
+    """The place that runs stores, renewals and all other work that must go on in time."""
 
     @property
     def runs(self) -> bool:
@@ -32,7 +32,7 @@ class Runner(Protocol):
         ...
 
     async def finish(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine there to its end, and wait for it; a caller that is cancelled waits no longer."""
+        """Run a coroutine there to its end, and wait for it; a caller that is cancelled stops waiting."""
         ...
 
     def wait_finished(self, work: Coroutine[object, object, None]) -> None:
@@ -40,26 +40,26 @@ class Runner(Protocol):
         ...
 
     def send(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine there to its end, and do not wait for it."""
+        """Run a coroutine there to its end, without waiting for it."""
         ...
 
 
 class Observer(Protocol):
-    """Who is told when work on what is held begins and ends, in order and by the thread that does it."""
+    """The receiver of the begin and the end of work on held partitions, in order and by the thread that works."""
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:
-        """Hear that work has begun on what was granted at `since` of the clock."""
+        """Note that work has begun on a grant of `since`, a time of the clock."""
         ...
 
     def left(self, work: object) -> None:
-        """Hear that it has ended."""
+        """Note that work has ended."""
         ...
 
 
 class Machine(Runner, Observer, Protocol):
-    """A simulated machine, of one life of one process.
+    """A simulated machine, for one life of one process.
 
-    `shared` is what its groups have in common, `leaving` what a SIGTERM calls, by whatever tells them apart.
+    `shared` is the common state of its groups. `leaving` holds the calls of a SIGTERM, under any distinct keys.
     """
 
     shared: dict[object, Any]
@@ -80,6 +80,6 @@ def simulated() -> Machine | None:
 
 
 def clock_here() -> Clock:
-    """Return the clock of the machine that this process runs on, be it a simulated one."""
+    """Return the clock of the machine that this process runs on, real or simulated."""
     machine = simulated()
     return SystemClock() if machine is None else machine.clock

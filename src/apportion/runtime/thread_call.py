@@ -1,8 +1,8 @@
 """Call: a coroutine that runs on the loop of another thread, and a caller that may go away before it has the result.
 
-Promises: all that is decided about a call is decided on the loop that runs it, in the order in which it was asked for.
-So a caller that goes away either had the result, or the call is cancelled, or `undo` gets the result; nothing is lost
-between the threads. Neither `begin` nor `abandon` waits or takes a lock.
+Promises: the loop that runs a call makes all decisions about it, in the order of the requests. So a caller that goes
+away had the result, or the call is cancelled, or `undo` gets the result. Nothing is lost between the threads. Neither
+`begin` nor `abandon` waits or takes a lock.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ class Call(Generic[Result]):
         undo: Undo[Result] | None,
     ) -> None:
         self.outcome: Future[Result] = Future()
-        self.outcome.set_running_or_notify_cancel()  # nobody but the loop ends it
+        self.outcome.set_running_or_notify_cancel()  # the loop alone ends it
         self._loop, self._work, self._undo = loop, work, undo
         self._task: asyncio.Task[Result] | None = None
         self._is_abandoned = False
 
     async def heard(self) -> Result:
-        """Begin it, and wait for the result on any event loop."""
+        """Begin the call, and wait for the result on any event loop."""
         has_result = False
         try:
             self.begin()
@@ -45,7 +45,7 @@ class Call(Generic[Result]):
                 self.abandon()
 
     def waited(self) -> Result:
-        """Begin it, and wait for the result in a thread without an event loop."""
+        """Begin the call, and wait for the result in a thread without an event loop."""
         has_result = False
         try:
             self.begin()
@@ -57,11 +57,11 @@ class Call(Generic[Result]):
                 self.abandon()
 
     def begin(self) -> None:
-        """Start it, once; to say so again does nothing."""
+        """Start the call, once; a second request does nothing."""
         self._loop.call_soon_threadsafe(self._begin)
 
     def abandon(self) -> None:
-        """Say that nobody takes the result any more; of a call that has raised, nothing is left to undo."""
+        """Note that no caller takes the result any more; a call that has raised leaves nothing to undo."""
         with suppress(RuntimeError):  # the loop has ended with the interpreter
             self._loop.call_soon_threadsafe(self._abandon)
 

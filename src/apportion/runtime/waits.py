@@ -1,10 +1,10 @@
-"""Waits: a start or an exit that takes long says so, and what it waits for.
+"""Waits: a start or an exit that takes long logs a line that names the awaited thing.
 
     with said(lambda: "a of mailers waits for the store"):
         await ...
 
-Promises: a wait of more than a second is one line at WARNING of the logger `apportion.group`, which Python prints where
-no logging is set up. Another line follows every five seconds and says how long the wait lasts.
+Promises: a wait of more than a second is one line at WARNING of the logger `apportion.group`. Python prints the line
+where no logging is set up. Another line follows every five seconds and says how long the wait lasts.
 Refuses: to start a task. A wait leaves nothing behind, however it is cancelled.
 """
 
@@ -19,7 +19,7 @@ AGAIN_SECONDS = 5.0
 
 
 class Saying:
-    """A line that is said again and again until `stop`, on the running loop."""
+    """A line that is logged again and again until `stop`, on the running loop."""
 
     def __init__(self, what: Callable[[], str], *, first_seconds: float = FIRST_SECONDS) -> None:
         self._what, self._loop = what, asyncio.get_running_loop()
@@ -27,7 +27,7 @@ class Saying:
         self._next = self._loop.call_later(first_seconds, self._say)
 
     def stop(self) -> None:
-        """Say it no more."""
+        """Log the line no more."""
         self._next.cancel()
 
     def _say(self) -> None:
@@ -37,7 +37,7 @@ class Saying:
 
 @contextmanager
 def said(what: Callable[[], str]) -> Iterator[None]:
-    """Within the block somebody waits: say for what, if that lasts."""
+    """Log the reason of a wait while the block runs, if it lasts."""
     saying = Saying(what)
     try:
         yield

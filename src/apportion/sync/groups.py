@@ -17,9 +17,9 @@ from types import TracebackType
 from apportion.groups.group import Group, leaving
 from apportion.groups.holdings import GroupChange
 from apportion.groups.holds import held
-from apportion.groups.intake import LiveMember
 from apportion.groups.opening import Opening
 from apportion.groups.participation import Participation
+from apportion.groups.view.intake import LiveMember
 from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import OnlySync, SyncBlock
 from apportion.runtime.handler_calls import PlainHandler, threaded

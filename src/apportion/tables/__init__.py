@@ -2,6 +2,7 @@
 
 from apportion.tables.facade import AsyncFollower
 from apportion.tables.followed import FollowedTable
-from apportion.tables.publisher import Published
+from apportion.tables.follower import Follower, following
+from apportion.tables.publisher import Published, Publisher
 
-__all__ = ["AsyncFollower", "FollowedTable", "Published"]
+__all__ = ["AsyncFollower", "FollowedTable", "Follower", "Published", "Publisher", "following"]

@@ -13,8 +13,8 @@ Refuses: to read a head that a later release wrote.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import count, pairwise, takewhile
 
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.assignment import Assignment
@@ -106,7 +106,11 @@ class TableKeys:
 
     def parts(self, link: VersionLink) -> list[str]:
         """Return the keys of a link's chunks, in their order."""
-        return [f"{self.prefix}{link.version}.{link.nonce}/{part}" for part in range(link.parts)]
+        return [self.part(link, part) for part in range(link.parts)]
+
+    def part(self, link: VersionLink, part: int) -> str:
+        """Return the key of one chunk of a link."""
+        return f"{self.prefix}{link.version}.{link.nonce}/{part}"
 
 
 def routed(value: Routing) -> Routing:
@@ -165,6 +169,16 @@ def resolved(
     if value.epoch != head.epoch:
         raise BadSnapshot(f"epoch of table {keys.name}", str(value.epoch), f"{head.epoch}, as announced", _AGAIN)
     return value
+
+
+def recounted(head: Head, keys: TableKeys, chunks: Mapping[str, bytes]) -> Head:
+    """Return a head whose links name as many parts and bytes as are there. Its epoch still says what it leads to."""
+    links = []
+    for link in head.links:
+        names = (keys.part(link, part) for part in count())
+        sizes = [len(chunks[name]) for name in takewhile(chunks.__contains__, names)]
+        links.append(replace(link, parts=len(sizes), size_bytes=sum(sizes)))
+    return replace(head, links=tuple(links))
 
 
 def kind_of(value: Routing) -> str:
@@ -229,9 +243,12 @@ def _link(form: list[object]) -> VersionLink:
 
 
 def _payload(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
-    """Return the chunks of a link as one; their keys are looked for only if there can be so many."""
+    """Return the chunks of a link as one: each part is there. Keys are looked for only if there can be so many."""
     names = keys.parts(link) if link.parts <= len(chunks) else []
-    payload = b"".join(chunks.get(name, b"") for name in names)
+    found = [chunks[name] for name in names if name in chunks]
+    if len(found) != link.parts:
+        raise BadSnapshot(f"chunks of version {link.version}", len(found), f"{link.parts} chunks", _AGAIN)
+    payload = b"".join(found)
     if len(payload) != link.size_bytes:
         raise BadSnapshot(f"chunks of version {link.version}", len(payload), f"{link.size_bytes} bytes", _AGAIN)
     return payload

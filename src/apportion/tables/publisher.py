@@ -10,6 +10,7 @@ Refuses: to overwrite what another published meanwhile, and a table where an ass
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from uuid import uuid4
@@ -40,6 +41,7 @@ from apportion.tables.layout import (
     follow_up,
     is_of_later_release,
     kind_of,
+    recounted,
     resolved,
     routed,
 )
@@ -64,7 +66,8 @@ class _Known:
     """What a publisher knows of its name: the head and its value, and which revision wrote each key.
 
     `number` is that of the last version. Where what is there is damaged, there is no head, and the number is one that
-    was never given: each was at most the revision that wrote it, so the revision of the store is above all.
+    was never given: each was at most the revision that wrote it, so the revision of the store is above all. `saved` is
+    the value of a damaged head that miscounts its chunks: all of them are there, and its epoch says so.
     """
 
     incarnation: int
@@ -73,6 +76,7 @@ class _Known:
     revisions: dict[str, int]
     number: int
     is_damaged: bool = False
+    saved: Routing | None = None
 
 
 class Publisher:
@@ -130,12 +134,13 @@ class Publisher:
         """
         self._known = None
         known = await self._read(unsure=False)
-        if known.value is None:
+        value = known.saved if known.value is None else known.value
+        if value is None:
             found = "damaged" if known.is_damaged else "nothing"
             hint = "Publish it: that mends what is damaged. Until then followers go on by what they have."
             raise BadSnapshot(f"table {self._keys.name}", found, "a version that can be read", hint)
         self._known = _anew(known)
-        return await self.publish(known.value)
+        return await self.publish(value)
 
     async def is_intact(self) -> bool:
         """Whether all that the newest version is made of is as this publisher left it; one scan."""
@@ -144,7 +149,7 @@ class Publisher:
             return True
         found = {item.key: item.revision for item in (await self._store.scan(self._keys.prefix)).items}
         needed = [self._keys.head, *(key for link in known.head.links for key in self._keys.parts(link))]
-        return all(found.get(key) == known.revisions[key] for key in needed)
+        return all(key in found and found[key] == known.revisions.get(key) for key in needed)
 
     async def _read(self, *, unsure: bool) -> _Known:
         """Return what is known, once; it is learnt again after anything but a success."""
@@ -178,7 +183,14 @@ class Publisher:
             revisions={item.key: item.revision for item in scan.items},
             number=number,
             is_damaged=is_damaged,
+            saved=None if head is None or not is_damaged else self._saved(head, chunks),
         )
+
+    def _saved(self, head: Head, chunks: dict[str, bytes]) -> Routing | None:
+        """Return the value of a head that miscounts its chunks, None where no such value is there."""
+        with suppress(InvalidInput):
+            return resolved(recounted(head, self._keys, chunks), self._keys, chunks)
+        return None
 
     def _newest(self, chunks: dict[str, bytes]) -> tuple[Head | None, Routing | None]:
         """Return the head and its value, each None where it is damaged; `BadSnapshot` for that of a later release."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from apportion.groups.admin.history import Story, listed
-from apportion.groups.records import OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.records import OwnershipRecord, Target, encoded, encoded_target
 from apportion.stores.api import Event, StoreChange
 from tests.console.grouping import _record, found
 

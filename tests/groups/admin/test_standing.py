@@ -3,7 +3,7 @@
 import pytest
 
 from apportion.groups.admin.standing import remarks, standing, state_of
-from apportion.groups.records import Target
+from apportion.groups.view.records import Target
 from tests.console.grouping import found
 
 A, B, LIGHT = ("a", 10, 1), ("b", 11, 1), ("b", 11, 0)

@@ -57,7 +57,7 @@ _ON_HAND_OVER = (
     ),
     Bug(
         "a process that lives on counts as dead",
-        "groups/intake.py",
+        "groups/view/intake.py",
         "            _keep(self.lived, {} if there is None else dict.fromkeys(there.record.former))\n",
         "",
         seeds=400,
@@ -115,14 +115,14 @@ _ON_SHARE = (
 _ON_VIEW = (
     Bug(
         "what another life of the store held is kept (it was there)",
-        "groups/intake.py",
+        "groups/view/intake.py",
         "        if scan.incarnation != self.incarnation:",
         "        if scan.incarnation < self.incarnation:",
         seeds=200,
     ),
     Bug(
         "a scan leaves what is gone",
-        "groups/intake.py",
+        "groups/view/intake.py",
         "                self._take(gone, None, scan.revision, now, touched)",
         "                gone.strip()",
         seeds=400,
@@ -132,7 +132,7 @@ _ON_VIEW = (
 _ON_CONTROLLER = (
     Bug(
         "a target is written without a look at the term",
-        "groups/controller.py",
+        "groups/controller/controller.py",
         "        when = (Unchanged(key=keys.controller, revision=term), self._view.as_seen(keys.target))",
         "        when = (self._view.as_seen(keys.target),)",
         seeds=200,
@@ -146,20 +146,20 @@ _ON_CONTROLLER = (
     ),
     Bug(
         "who is drained is not passed over",
-        "groups/controller.py",
+        "groups/controller/controller.py",
         "there.record.node(each, drains=each in view.drains)",
         "there.record.node(each)",
     ),
     Bug(
         "after a pause the same owners are no news (it was there)",
-        "groups/controller.py",
+        "groups/controller/controller.py",
         "        return None if tuple(step) == before.owners != owners else tuple(step)",
         "        return None if tuple(step) == before.owners else tuple(step)",
         seeds=200,
     ),
     Bug(
         "a candidate waits for his place for ever so long",
-        "groups/controller.py",
+        "groups/controller/controller.py",
         "        turn += TURN_SECONDS *",
         "        turn += 26 + TURN_SECONDS *",
     ),

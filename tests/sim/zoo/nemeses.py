@@ -30,7 +30,7 @@ _ON_GROUPS = (
 _ON_DAMAGE = (
     Bug(
         "a damaged record counts as one that nobody wrote",
-        "groups/intake.py",
+        "groups/view/intake.py",
         "            ownership = OwnershipRecord(epoch=good.epoch)\n"
         "            self._note(key, revision, error, touched, is_deleted=item is None, good=good)\n",
         "            ownership = OwnershipRecord(epoch=good.epoch * (error.problem == ''))\n",

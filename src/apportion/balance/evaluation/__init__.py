@@ -1,4 +1,4 @@
-"""Balancers side by side: clusters, what happens to them, and measures of what balancers make of it.
+"""Evaluation: balancers side by side on the same clusters and events, with measures of their results.
 
 After the published evaluation of CrushED. `apportion evaluate` adds a clock, files and programs of others.
 """

@@ -1,11 +1,12 @@
-"""Clusters to evaluate on: nodes in zones, and resources of so many partitions with so many replicas.
+"""Clusters to evaluate on: nodes in zones, and resources with numbers of partitions and replicas.
 
-The preset makes eight that look like those in production: 20 to 200 nodes in 3 to 10 zones, 10 to 60 resources of 8 to
-1024 partitions (as many between 8 and 16 as between 512 and 1024), of 2 or 3 replicas. In one zones differ in size, in
-one nodes differ in weight. A seed draws the names, the resources, the sizes of zones and the weights.
+The preset makes eight clusters that resemble production. They have 20 to 200 nodes in 3 to 10 zones. They have 10 to
+60 resources of 2 or 3 replicas and 8 to 1024 partitions; as many lie between 8 and 16 as between 512 and 1024. In one
+cluster zones differ in size, in another nodes differ in weight. A seed draws the names, the resources, the sizes of
+zones and the weights.
 
-Promises: a seed always makes the same clusters. Source: the published evaluation of CrushED names the ranges; its
-clusters are not published, so that these are drawn.
+Promises: a seed always makes the same clusters.
+Source: the published evaluation of CrushED names the ranges. Its clusters are not published, so these are drawn.
 """
 
 from bisect import bisect_right
@@ -31,7 +32,7 @@ _SIZES_UP_TO = list(accumulate(2**40 // size for size in range(LEAST_PARTITIONS,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Nodes, and by name the resources that they hold; partition n of a resource r is called `r_n`.
+    """Nodes, and the resources that they hold, by name; partition n of a resource r is called `r_n`.
 
     >>> cluster = Cluster(name="shop", topology=Topology(["a", "b"]), resources={"orders": Resource(3, 2)})
     >>> cluster.partitions("orders")
@@ -68,14 +69,14 @@ class Cluster:
         return tuple(f"{resource}_{number}" for number in range(self.count(resource)))
 
     def count(self, resource: str) -> int:
-        """Return how many partitions a resource has."""
+        """Return the number of partitions of a resource."""
         partitions = self.resources[resource].partitions
         return partitions if isinstance(partitions, int) else len(list(partitions))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a cluster of the preset is, and what is odd about it."""
+    """The size of a cluster of the preset, and its irregularity."""
 
     nodes: int
     zones: int
@@ -116,7 +117,7 @@ def production_like(shape: Shape, *, seed: int) -> Cluster:
 
 
 def _zones(shape: Shape, draws: Draws) -> list[int]:
-    """Return the zone of each node: in turn, but of lopsided clusters one node in three is in a zone that is drawn."""
+    """Return the zone of each node, in turn; in lopsided clusters one node in three gets a zone that is drawn."""
     zones = [number % shape.zones for number in range(shape.nodes)]
     return [draws.below(shape.zones) if shape.is_lopsided and not draws.below(3) else zone for zone in zones]
 

@@ -1,6 +1,6 @@
-"""Numbers as if drawn, from a seed and a name: the same on every machine and in every version.
+"""Draws: numbers as if drawn, from a seed and a name; the same on every machine and in every version.
 
-Promises: integers only, of a hash that is fixed for ever. Refuses: secrecy; who knows the name knows the numbers.
+Promises: integers only, from a hash that is fixed for ever. Refuses: secrecy; the name alone reveals the numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 
 class Draws:
-    """A sequence of numbers; another seed or another name is another sequence.
+    """A sequence of numbers; another seed or another name gives another sequence.
 
     >>> Draws(1, "example").below(100), Draws(1, "example").below(100), Draws(2, "example").below(100)
     (29, 29, 86)

@@ -1,9 +1,10 @@
-"""Entrants: balancers of the catalog as an evaluation asks them, all resources of a cluster at a time.
+"""Entrants: balancers of the catalog in an evaluation, each asked for all resources of a cluster at a time.
 
-Each is a function from a cluster, its state and what was placed before to what is placed now. `optimal` is asked for
-all resources together, as `balance.optimal_resources` does it, and knows what was before. Balancers of Helix are asked
-for one resource after the other, and are shown the current mapping. Those of Kafka are asked for all topics at once,
-with what members own; they place one replica, so that a cluster with more has no answer.
+An entrant is a function from a cluster, its state and the previous placement to the current placement. `optimal` is
+asked for all resources together, as in `balance.optimal_resources`, and knows the previous placement. Balancers of
+Helix are asked for one resource after the other, with the current mapping. Balancers of Kafka are asked for all
+topics at once, with the partitions that members own. They place one replica, so a cluster with more replicas has no
+answer.
 
 Refuses: to judge; `measures` does. Programs of others are entrants too, which the console adds.
 """
@@ -24,13 +25,13 @@ from apportion.balance.resources import Resource, optimal_resources
 from apportion.errors import CannotPlace
 from apportion.model.assignment import Assignment, PreferenceList, Rule
 
-# Which states there are decides nothing, as long as one of them leads.
+# The choice of states does not matter, as long as one of them leads.
 WITH_LEADERS: Literal["LeaderStandby"] = "LeaderStandby"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """Every resource by name; `memory` is what an entrant needs besides to go on from here."""
+    """Every resource by name; `memory` holds anything else that an entrant needs to go on from here."""
 
     resources: Mapping[str, Assignment]
     memory: object = field(default=None, compare=False, repr=False)
@@ -41,14 +42,14 @@ Place = Callable[[Cluster, State, Placed | None], Placed]
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A balancer by its name, and how it is asked; it raises `CannotPlace` where it has no answer."""
+    """A balancer by its name, with its placing function; it raises `CannotPlace` where it has no answer."""
 
     name: str
     place: Place
 
 
 def entrant(name: str) -> Entrant:
-    """Return a balancer of the catalog as an entrant; `UnknownOption` names the nearest.
+    """Return a balancer of the catalog as an entrant; `UnknownOption` names the nearest known name.
 
     >>> from apportion.model.topology import Topology
     >>> cluster = Cluster(name="two", topology=Topology(["a", "b"]), resources={"t": Resource(4, 1)})
@@ -98,7 +99,7 @@ def _by_resource(spec: BalancerSpec, cluster: Cluster, state: State, before: Pla
 
 
 def _states(before: Assignment) -> dict[str, dict[str, str]]:
-    """Return the state of each replica, as Helix's current mapping has it."""
+    """Return the state of each replica, as in Helix's current mapping."""
     model = model_of(WITH_LEADERS)
     return {
         partition: {node_id: model.state_at(place) for place, node_id in enumerate(owners)}
@@ -109,7 +110,7 @@ def _states(before: Assignment) -> dict[str, dict[str, str]]:
 def _by_subscriptions(
     spec: BalancerSpec, cluster: Cluster, state: State, before: Placed | None
 ) -> dict[str, Assignment]:
-    """Return what a group of the nodes that are up gets; all want all topics, and say what they own."""
+    """Return the answer for a group of the nodes that are up; all want all topics, and report their partitions."""
     topics = {name: cluster.count(name) for name in cluster.resources}
     for name, resource in cluster.resources.items():
         if resource.replicas != 1:
@@ -120,7 +121,7 @@ def _by_subscriptions(
         for node_id in state.weights
     ]
     answer = spec(topics=topics, members=members)
-    # What a cooperative one withholds is handed on in the next round.
+    # Partitions that a cooperative assignor withholds are handed on in the next round.
     owners = answer.by_partition | {partition: taker for partition, (_, taker) in answer.withheld.items()}
     lists: dict[str, dict[str, PreferenceList]] = {name: {} for name in topics}
     for (topic, number), owner in owners.items():
@@ -129,7 +130,7 @@ def _by_subscriptions(
 
 
 def _owned(before: Placed | None) -> dict[str, list[Partition]]:
-    """Return what each node owns, as topics and numbers."""
+    """Return the partitions of each node, as topics and numbers."""
     owned: dict[str, list[Partition]] = {}
     for name, assignment in ({} if before is None else before.resources).items():
         for number, row in enumerate(assignment.rows):

@@ -1,11 +1,11 @@
-"""What is measured of a balancer on a cluster: how even all resources are, together and each, and what changes move.
+"""Measures of a balancer on a cluster: evenness of all resources, together and each, and the movement of changes.
 
-A replica that moved is *extra* if no change of nodes explains it. A replica that a node gains is explained if the node
-came, came up or gained weight, or if it replaces, in the same partition, one on a node that went, went down or lost
-weight. So for nodes that fail the expected moves are the replicas on them, for nodes that are added those that they
-get, and for nodes that did not change there are none. Leaders likewise.
+A moved replica is *extra* if no change of nodes explains it. A replica that a node gains is explained in two cases.
+The node came, came up or gained weight; or the replica replaces one of the same partition on a node that went, went
+down or lost weight. So for nodes that fail, the expected moves are the replicas on them. For nodes that are added,
+they are the replicas that these nodes get. For nodes that did not change there are none. The same holds for leaders.
 
-Promises: they count, and judge nothing; every deviation and gap is from exact shares by weight.
+Promises: measures count and judge nothing; every deviation and gap is from exact shares by weight.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,9 +23,9 @@ Lists = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """How even: all resources together, the mean deviation of them one by one, and the largest gap of any.
+    """The evenness: of all resources together, the mean deviation of each resource, and the largest gap of any.
 
-    `lacking` are the partitions that have fewer replicas, or fewer zones, than the nodes that are up allow.
+    `lacking` is the number of partitions with fewer replicas, or fewer zones, than the nodes that are up allow.
     """
 
     partitions: LoadScore
@@ -38,7 +38,7 @@ class Measures:
 
 
 def measured(placed: Placed, state: State) -> Measures:
-    """Return how even the resources of a cluster are. O(replicas + resources · nodes²) at worst."""
+    """Return the evenness of the resources of a cluster. O(replicas + resources · nodes²) at worst."""
     whole = evenness(_together(placed, state))
     each = [evenness(assignment) for assignment in placed.resources.values()]
     return Measures(
@@ -53,7 +53,7 @@ def measured(placed: Placed, state: State) -> Measures:
 
 
 def gain(deviation: float, of_crush: float) -> float | None:
-    """Return by which part a deviation is smaller than CRUSH's; None where CRUSH's is 0.
+    """Return the part by which a deviation is smaller than CRUSH's; None where CRUSH's is 0.
 
     >>> gain(1.0, 8.0)
     0.875
@@ -63,8 +63,10 @@ def gain(deviation: float, of_crush: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
-    """What changes moved, of `replicas` and `partitions`: all, beyond what explains them, and the least between the
-    loads before and after.
+    """The movement of changes, of `replicas` and `partitions`.
+
+    `moved` counts all moves, `extra` the moves beyond the explained ones. `bound` is the least number of moves
+    between the loads before and after.
     """
 
     replicas: int = 0
@@ -77,27 +79,27 @@ class Movement:
 
     @property
     def moved_ratio(self) -> float:
-        """Replicas moved, of all."""
+        """Moved replicas as a part of all replicas."""
         return self.moved / self.replicas if self.replicas else 0.0
 
     @property
     def extra_ratio(self) -> float:
-        """Replicas moved that nothing explains, of all."""
+        """Moved replicas without an explanation, as a part of all replicas."""
         return self.extra / self.replicas if self.replicas else 0.0
 
     @property
     def bound_ratio(self) -> float:
-        """The least that moves between these loads, of all replicas."""
+        """The least number of moves between these loads, as a part of all replicas."""
         return self.bound / self.replicas if self.replicas else 0.0
 
     @property
     def leader_ratio(self) -> float:
-        """Partitions that have another leader, of all."""
+        """Partitions with another leader, as a part of all partitions."""
         return self.leader_changes / self.partitions if self.partitions else 0.0
 
     @property
     def extra_leader_ratio(self) -> float:
-        """Partitions that have another leader though nothing explains it, of all."""
+        """Partitions with another leader without an explanation, as a part of all partitions."""
         return self.extra_leader_changes / self.partitions if self.partitions else 0.0
 
     def __add__(self, other: "Movement") -> "Movement":
@@ -113,7 +115,7 @@ class Movement:
 
 
 def movement(before: tuple[Placed, State], after: tuple[Placed, State]) -> Movement:
-    """Return what a change moved. O(replicas)."""
+    """Return the movement of a change. O(replicas)."""
     (placed, state), (placed_after, state_after) = before, after
     old, new = state.weights, state_after.weights
     came = {node_id for node_id, weight in new.items() if weight > old.get(node_id, 0)}
@@ -158,7 +160,7 @@ def _together(placed: Placed, state: State) -> Assignment:
 
 
 def _lacking(assignment: Assignment, state: State) -> int:
-    """Return how many partitions have fewer replicas or zones than they could."""
+    """Return the number of partitions with fewer replicas or zones than possible."""
     if assignment.rule is None:
         return 0
     replicas = assignment.rule.replicas

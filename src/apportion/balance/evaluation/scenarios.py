@@ -1,8 +1,9 @@
-"""What happens to a cluster: the states that it goes through, and between which of them moves are counted.
+"""Scenarios: events on a cluster, as the states that it goes through and the pairs of states between which moves count.
 
-A node that is *disabled*, or whose zone is *lost*, is down and stays in the topology; one that is *removed* leaves it.
+A node that is *disabled*, or in a zone that is *lost*, is down and stays in the topology; a *removed* node leaves it.
 `rolling-upgrade` takes nodes down one after the other and counts from one to the next. `outage-and-return` and
-`remove-and-return` count between the first state and the last, which are equal: what has moved then has drifted.
+`remove-and-return` count between the first state and the last. These states are equal: replicas that moved between
+them have drifted.
 
 Promises: a seed always chooses the same nodes. Source: the published evaluation of CrushED.
 """
@@ -23,7 +24,7 @@ ROLLED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The nodes there are, and which of them are down."""
+    """The current nodes, and the nodes of them that are down."""
 
     topology: Topology
     down: frozenset[str] = frozenset()
@@ -35,7 +36,7 @@ class State:
 
     @property
     def weights(self) -> dict[str, int]:
-        """What each node that may hold something counts, in millionths."""
+        """The weight of each node that may hold something, in millionths."""
         return {node.id: node.millionths for node in self.topology if node.weight and node.id not in self.down}
 
 
@@ -43,7 +44,7 @@ class State:
 class Scenario:
     """The states in their order; `steps` are the pairs, by place, between which moves are counted.
 
-    How even it is, is measured in the last state.
+    Evenness is measured in the last state.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Scenario:
 
 
 def make_scenario(name: str, topology: Topology, *, seed: int) -> Scenario:
-    """Return what a scenario makes of these nodes; `CannotPlace` if they are too few for it, `UnknownOption`.
+    """Return a scenario on these nodes; raise `CannotPlace` if they are too few, `UnknownOption` for other names.
 
     >>> print(make_scenario("disable-1%", Topology(["a", "b", "c"]), seed=1).states[1].down)
     frozenset({'a'})
@@ -103,7 +104,7 @@ def _roll(name: str, topology: Topology, draws: Draws) -> Scenario:
 
 
 def _reweigh(name: str, topology: Topology, draws: Draws) -> Scenario:
-    """Double the weight of one node in twenty, of those that have one."""
+    """Double the weight of one node in twenty, among the nodes with a weight."""
     after, holding = topology, _holding(topology)
     for node_id in draws.some_of(holding, min(_part(topology, 5), len(holding))):
         after = after.reweight(node_id, topology[node_id].weight * 2)
@@ -132,12 +133,12 @@ def _remove_and_return(name: str, topology: Topology, draws: Draws) -> Scenario:
 
 
 def _part(topology: Topology, percent: int) -> int:
-    """Return so many per cent of the nodes, rounded to the nearest, one at the least."""
+    """Return this percentage of the nodes, rounded to the nearest number, at least one."""
     return max(1, (len(topology) * percent + 50) // 100)
 
 
 def _some(name: str, topology: Topology, number: int, draws: Draws) -> list[str]:
-    """Return some nodes that hold something, and leave another one."""
+    """Return some nodes that hold something, and leave at least one other such node."""
     holding = _holding(topology)
     if len(holding) <= number:
         raise CannotPlace(

@@ -1,8 +1,8 @@
-"""Apache Helix's strategies, to the bit: what a cluster under Helix holds, and what a change would move in it.
+"""Apache Helix's strategies, to the bit: the lists of a cluster under Helix, and the moves of a change in it.
 
-`crush`, `crushed`, `multiround` and `auto` answer with preference lists; `states` says who has which state by them,
-`delayed` how they are kept while nodes are down for a while, `admitted` what may change at once. The words of Helix,
-such as MASTER, live in this room alone.
+`crush`, `crushed`, `multiround` and `auto` return preference lists. `states` derives the state of each replica from
+them. `delayed` keeps lists while nodes are down for a while. `admitted` limits the changes that may begin at once.
+The words of Helix, such as MASTER, live in this room alone.
 """
 
 from apportion.balance.helix.auto import auto

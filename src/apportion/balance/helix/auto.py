@@ -1,7 +1,7 @@
 """`helix.auto`: Apache Helix's AutoRebalanceStrategy, to the bit.
 
-Every node gets its part of the replicas, in seats; what is somewhere already stays while there are seats for it.
-Promises: the lists of Helix, whatever its defects; loads within one of each other for a first placement.
+Every node gets its part of the replicas, in seats. Replicas that exist already stay while there are seats for them.
+Promises: the lists of Helix, including its defects; loads within one of each other for a first placement.
 Refuses: zones and weights, which Helix does not look at here: leave a node that drains out of `live`.
 Source: `AutoRebalanceStrategy` of Apache Helix 2.0.
 """
@@ -35,11 +35,11 @@ def auto(
     model: ModelName = "MasterSlave",
     most_per_node: int | None = None,
 ) -> ResourceLists:
-    """Return Helix's preference lists, which keep most of what is there.
+    """Return Helix's preference lists, which keep most of the current replicas.
 
     `partitions` is a count (ids "0", "1", …) or the ids; `live` are the nodes that are up, all by default. `previous`
-    is the current mapping, as `{"orders_0": {"a": "MASTER"}}`; what it says of partitions not asked for and of nodes
-    that are not live is left out, for they have no current state. `most_per_node` is Helix's maxPartitionsPerInstance.
+    is the current mapping, as `{"orders_0": {"a": "MASTER"}}`. Entries for partitions not asked for and for nodes
+    that are not live are left out: they have no current state. `most_per_node` is Helix's maxPartitionsPerInstance.
     O(partitions · replicas · nodes). Raises `InvalidInput`, `UnknownOption`, `UnknownNode`, `BadWeight`, `NoNodes`.
 
     >>> auto("orders", 2, 2, Topology(["a", "b", "c"])).preference_lists["0"]
@@ -67,7 +67,7 @@ def _most(most_per_node: int | None) -> int:
 
 
 def _current(request: HelixRequest, previous: Current | None, states: StateModel) -> dict[str, list[str]]:
-    """Return the live nodes of each partition, both in the order of Java's maps of them."""
+    """Return the live nodes of each partition; both are in the order of Java's maps."""
     if previous is None:
         return {}
     if not isinstance(previous, Mapping) or not all(isinstance(nodes, Mapping) for nodes in previous.values()):
@@ -85,7 +85,7 @@ def _current(request: HelixRequest, previous: Current | None, states: StateModel
 def _seating(request: HelixRequest, current: Mapping[str, Sequence[str]], most: int) -> Seating:
     hosts = {node: Host(node, is_live=node in request.live) for node in request.nodes}
     counts = Counter(node for nodes in current.values() for node in nodes)
-    # Those that hold most come first, and so get the extra seats.
+    # The nodes that hold most come first, and so get the extra seats.
     live = sorted((host for host in hosts.values() if host.is_live), key=lambda host: -counts[host.id])
     replicas = min(request.replicas, len(hosts))
     seats, extra = divmod(replicas * len(request.partitions), len(live))
@@ -110,7 +110,7 @@ def _preferred(request: HelixRequest, hosts: Sequence[Host], replicas: int) -> d
 
 
 def _ranked(seating: Seating, request: HelixRequest, states: StateModel) -> Lists:
-    """Return the lists: who was there before whoever is new, and of each the node with the fewest of a state first."""
+    """Return the lists: earlier owners before new ones, and within both the node with the fewest of a state first."""
     counts: Counter[tuple[str, str]] = Counter()
     lists: dict[str, list[str]] = {partition: [] for partition in sorted(request.partitions, key=string_order)}
     for found in (seating.lists(of_new=False), seating.lists(of_new=True)):

@@ -1,7 +1,7 @@
-"""Card dealing: nodes give what exceeds their share back, and it is dealt to those that have room.
+"""Card dealing: nodes give back the partitions beyond their share, and nodes with room get them.
 
-Promises: the hands that Helix deals, with its order of players, its seeds and its floats of 32 bits. It fails, and says
-so, when more replicas than zones are wanted or when a card is left that no node may take.
+Promises: the hands that Helix deals, with its order of players, its seeds and its floats of 32 bits. It reports
+failure when there are more replicas than zones, or when a card is left that no node may take.
 Source: `CardDealingAdjustmentAlgorithmV2` of Helix, in the mode that minimizes movement.
 """
 
@@ -22,7 +22,7 @@ MOST_BEYOND = 2
 
 
 def deal(zones: Sequence[FaultZone], held: Held, *, replicas: int, seed: int) -> bool:
-    """Even out what is held, in place; return whether it worked out. O(replicas · log) but for cards hard to place."""
+    """Even out the held partitions, in place; return success. O(replicas · log), except for cards hard to place."""
     total = sum(map(len, held.values()))
     if not total or replicas > len(zones):
         return False
@@ -35,7 +35,7 @@ def deal(zones: Sequence[FaultZone], held: Held, *, replicas: int, seed: int) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardTable:
-    """Who plays: every node with its zone and its target, a float; and what each zone has of every partition."""
+    """The players: every node with its zone and its target, a float; and the partitions that each zone has."""
 
     zones: Sequence[FaultZone]
     zone_of: Mapping[str, str]
@@ -55,7 +55,7 @@ class CardTable:
         )
 
     def cut(self, held: Held, total: int) -> list[str]:
-        """Let each node keep its floor, and some their ceiling; return what was cut off."""
+        """Let each node keep its floor, and some their ceiling; return the partitions that were cut off."""
         spikes = total % len(self.zone_of)
         quotas = _spikes_of_zones(self.zones, spikes)
         players = in_order(self.zone_of)
@@ -68,7 +68,7 @@ class CardTable:
             if len(held[node]) > keep:
                 if quotas[zone] > 0 and spikes > 0:
                     keep, quotas[zone], spikes = _ceiling(self.targets[node]), quotas[zone] - 1, spikes - 1
-                # Shuffled even when nothing is cut off: the order of what is held decides later on.
+                # Shuffled even when nothing is cut off: the order of the held partitions decides later on.
                 shuffle(held[node], signed(string_hash(node) * 31 + self.seed))
                 cut += held[node][keep:]
                 del held[node][keep:]
@@ -76,7 +76,7 @@ class CardTable:
         return cut
 
     def deal_out(self, pending: "Pending", held: Held, beyond: int) -> None:
-        """Deal to the least loaded first, until each is `beyond` its floor, or there is nothing that it may take."""
+        """Deal to the least loaded first, until each is `beyond` its floor or there is no card that it may take."""
         words = {node: string_hash(f"{node}{self.seed}") for node in self.zone_of}
         queue = Heap(in_order(self.zone_of), lambda node: (len(held.get(node, ())), words[node]))
         while pending.counts and len(queue):
@@ -93,7 +93,7 @@ class CardTable:
 
 @dataclass(slots=True)
 class Pending:
-    """Cards to be dealt, in order of their names; some are there several times."""
+    """Cards to be dealt, in order of their names; a card can be there several times."""
 
     counts: Counter[str]
     _sorted: list[str] = field(init=False)
@@ -103,7 +103,7 @@ class Pending:
         self._sorted = sorted(self.counts, key=string_order)
 
     def first_not_in(self, present: set[str]) -> str | None:
-        """Return the first card that a zone has not, None if it has all."""
+        """Return the first card that a zone lacks, None if it has all."""
         return next((card for card in self._sorted if card not in present), None)
 
     def take(self, card: str) -> None:
@@ -119,7 +119,7 @@ def _targets(zones: Sequence[FaultZone], replicas: int, total: int) -> dict[str,
     targets = {}
     for zone in zones:
         own = float32(zone.weight)
-        # As many replicas as zones: each zone gets one of every partition, whatever it weighs.
+        # With as many replicas as zones, each zone gets one of every partition, whatever its weight.
         share = float32(float32(total) / len(zones))
         if replicas != len(zones):
             share = float32(float32(float32(total) * own) / weight)

@@ -1,8 +1,8 @@
-"""The circle on which CrushED looks for nodes in place of those that are not live. It has an end.
+"""The circle of CrushED: it finds nodes in place of those that are not live. It has an end.
 
-Promises: the nodes that Helix finds. **It does not wrap around**: a replica that looks beyond the last token finds
-nobody, and then the whole resource goes back to plain CRUSH; small clusters see that now and then. Loads are not looked
-at, so that evenness is lost with the first node that is down.
+Promises: the nodes that Helix finds. **It does not wrap around**: a replica that looks beyond the last token finds no
+node. Then the whole resource goes back to plain CRUSH; small clusters see that now and then. Loads are not looked at,
+so evenness is lost with the first node that is down.
 Source: `ConsistentHashingAdjustmentAlgorithm` of Helix.
 """
 
@@ -23,7 +23,7 @@ TOKENS_PER_NODE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCircle:
-    """Tokens, sorted, and the node of each as an index of `nodes`."""
+    """Sorted tokens, and the node of each as an index into `nodes`."""
 
     nodes: Sequence[str]
     tokens: Sequence[int]
@@ -31,7 +31,7 @@ class TokenCircle:
 
     @classmethod
     def of(cls, nodes: Collection[str]) -> "TokenCircle":
-        """Return the circle of some nodes: 1000 tokens each. A token that two nodes share belongs to the later one."""
+        """Return the circle of some nodes: 1000 tokens per node. A token of two nodes belongs to the later one."""
         listed = in_order(nodes)
         words = [string_hash(node) for node in listed]
         if not native.IN_USE:
@@ -46,7 +46,7 @@ class TokenCircle:
 
 
 def reference_tokens(words: Sequence[int], each: int) -> "tuple[array[int], array[int]]":
-    """Return the tokens of nodes by the hashes of their names, sorted, and the node of each, by the reference."""
+    """Return the sorted tokens of nodes, from the hashes of their names, and each token's node; the reference."""
     owners = {hash2(word, number): node for node, word in enumerate(words) for number in range(each)}
     tokens = sorted(owners)
     return array("I", tokens), array("I", map(owners.__getitem__, tokens))
@@ -59,10 +59,10 @@ def _numbers(data: bytes) -> "array[int]":
 
 
 def move_from_dead(zones: Sequence[FaultZone], held: Held, live: Collection[str], seed: int) -> bool:
-    """Move what nodes hold that are not live, in place; return whether a node was found for all."""
+    """Move the partitions of nodes that are not live, in place; return whether a node was found for all of them."""
     zone_of = {node: zone.name for zone in zones for node in zone.nodes}
     dead = [node for node in in_order(held) if node not in live]
-    # Of each partition, how many replicas are lost; in the order in which Java meets them.
+    # The number of lost replicas of each partition, in the order in which Java meets them.
     lost: dict[str, int] = {}
     for node in dead:
         for partition in held.pop(node):

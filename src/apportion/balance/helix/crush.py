@@ -1,8 +1,8 @@
 """`helix.crush`: Apache Helix's CrushRebalanceStrategy, to the bit.
 
-Each partition draws zones by straws, then one node in each of them. What a node's loss moves is little, and nothing is
-remembered.
-Promises: the lists of Helix, whatever its defects; no two nodes of a list in one zone.
+Each partition draws zones by straws, then one node in each of these zones. The loss of a node moves little, and no
+earlier placement is remembered.
+Promises: the lists of Helix, including its defects; no two nodes of a list in one zone.
 Refuses: evenness (loads of 50 nodes differ by tens), and shares by weight: see `straws`.
 Source: `CrushRebalanceStrategy` of Apache Helix 2.0, after Weil et al. 2006.
 """
@@ -26,7 +26,7 @@ MOST_TRIES = 10
 def crush(
     resource: str, partitions: Partitions, replicas: int, topology: Topology, *, live: Iterable[str] | None = None
 ) -> ResourceLists:
-    """Return Helix's preference lists, which are `short` where it found too few zones.
+    """Return Helix's preference lists, which are `short` where Helix found too few zones.
 
     `partitions` is a count (ids "0", "1", …) or the ids; Helix itself mostly names them `resource_0`. `live` are the
     nodes that are up, all by default. O(partitions · replicas · (zones + nodes of a zone)). Raises `InvalidInput`,
@@ -50,13 +50,13 @@ def crushed_on(request: HelixRequest, nodes: Sequence[str], live: Iterable[str])
 
 
 def reference_lists(tree: Tree, partitions: Sequence[str], replicas: int) -> Lists:
-    """Return the list of each partition, by the reference."""
+    """Return the list of each partition, by the reference version."""
     return {partition: _placed(tree, reference_hash(partition), replicas) for partition in partitions}
 
 
 def _placed(tree: Tree, data: int, replicas: int) -> PreferenceList:
     nodes: list[str] = []
-    # A zone of which no node was drawn stays taken.
+    # A zone stays taken even if no node of it was drawn.
     taken: set[int] = set()
     for _ in range(MOST_TRIES):
         for place in reference_draw(tree.straws, data, replicas - len(nodes), taken):

@@ -1,9 +1,9 @@
 """`helix.crushed`: Apache Helix's CrushEdRebalanceStrategy, CRUSH with an even distribution, to the bit.
 
-CRUSH over all nodes, live or not; cards are dealt until loads are even; leaders are spread; what nodes hold that are
-not live is moved along a circle. When a step fails, the whole resource gets plain CRUSH.
-Promises: the lists of Helix, whatever its defects; no two nodes of a list in one zone; loads within one or two of the
-shares by weight while all nodes are live.
+CRUSH places over all nodes, live or not. Cards are dealt until loads are even, and leaders are spread. The partitions
+of nodes that are not live move along a circle. When a step fails, the whole resource gets plain CRUSH.
+Promises: the lists of Helix, including its defects; no two nodes of a list in one zone; loads within one or two of
+the shares by weight while all nodes are live.
 Refuses: evenness when a node is down, few moves when nodes are added: see the page on Helix in docs/algorithms.
 Source: `CrushEdRebalanceStrategy` of Apache Helix 2.0.
 """
@@ -27,9 +27,9 @@ def crushed(
 ) -> ResourceLists:
     """Return Helix's preference lists, evenly spread while all nodes are live; `short` where zones are too few.
 
-    The name of the resource seeds it. `partitions` is a count (ids "0", "1", …) or the ids, `live` are the nodes that
-    are up, all by default. O(partitions · replicas · (zones + nodes of a zone)), and 1000 tokens a node when one is not
-    live. Raises `InvalidInput`, `UnknownNode`, `BadWeight`, `NoNodes`.
+    The name of the resource is the seed. `partitions` is a count (ids "0", "1", …) or the ids, `live` are the nodes
+    that are up, all by default. O(partitions · replicas · (zones + nodes of a zone)), and 1000 tokens per node when a
+    node is not live. Raises `InvalidInput`, `UnknownNode`, `BadWeight`, `NoNodes`.
 
     >>> from collections import Counter
     >>> topology = Topology(["a", "b", "c", "d"])
@@ -38,7 +38,7 @@ def crushed(
     [('a', 21), ('b', 20), ('c', 19), ('d', 20)]
     """
     request = HelixRequest.checked(resource, partitions, replicas, topology, live)
-    # What weighs nothing is left out altogether, where CRUSH leaves it in as out.
+    # Nodes of weight 0 are left out altogether; CRUSH keeps them, as nodes that are out.
     nodes = [node for node in request.nodes if request.weights[node]]
     base = crushed_on(request, nodes, nodes)
     are_all_live = request.live.issuperset(nodes)
@@ -80,7 +80,7 @@ def _by_partition(held: Held, most: int = 0) -> dict[str, list[str]]:
 
 
 def _ranked(held: Held, replicas: int) -> dict[str, list[str]]:
-    """Return the nodes of each partition, first the one that is to lead: it then waits for the others to have led."""
+    """Return the nodes of each partition, the leader first; a node that leads then waits until others have led."""
     scores = {node: len(partitions) for node, partitions in held.items()}
     lists = _by_partition(held)
     for partition in in_order(lists):

@@ -1,10 +1,10 @@
-"""Delayed rebalance: a node that is down for a short while keeps what is listed on it, as long as enough others serve.
+"""Delayed rebalance: a node that is down for a short while keeps its lists, as long as enough other nodes serve.
 
-Two sets of lists are made by one strategy: those on the nodes that are live, and those on all that count as active,
-down ones among them; Helix asks it for no more replicas than nodes are active. A partition keeps its active list while
-that has enough live nodes, and is filled up otherwise.
-Promises: with `least` nodes in the live list, at least so many live nodes in what is kept. Times are numbers of seconds
-of one clock, whichever: Helix, whose times are milliseconds since 1970, takes one of 0 or less for unknown.
+One strategy makes two sets of lists: on the live nodes, and on all nodes that count as active, down ones among them.
+Helix asks the strategy for at most as many replicas as nodes are active. A partition keeps its active list while that
+list has enough live nodes; otherwise the list is filled up.
+Promises: if the live list has `least` nodes, the kept list has at least `least` live nodes. Times are seconds of any
+one clock. Helix's times are milliseconds since 1970; there a time of 0 or less means unknown.
 Refuses: to read a clock, or to ask a strategy.
 Source: `DelayedRebalanceUtil` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 """
@@ -21,9 +21,9 @@ from apportion.model.throttle import check_seconds
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """For how many seconds a node that is down counts as active, but for those that are `exempt`.
+    """The number of seconds for which a node that is down counts as active, except for `exempt` nodes.
 
-    `ended_at` is the time at which somebody asked for a rebalance at once: what went down before it is inactive.
+    `ended_at` is the time of a request to rebalance at once: nodes that went down before it are inactive.
 
     >>> delay = Delay(60.0)
     >>> sorted(delay.active(live=["a"], down_since={"b": 100.0, "c": 30.0}, now=120.0))
@@ -47,9 +47,10 @@ class Delay:
             check_seconds("ended_at of the delay", self.ended_at)
 
     def active(self, *, live: Iterable[str], down_since: Mapping[str, float], now: float) -> frozenset[str]:
-        """Return who is live or counts as if. `down_since` says since when each node is down or disabled, if known.
+        """Return the nodes that are live or count as live. `down_since` has the time since a node is down or disabled.
 
-        Of a node that is both, take the earlier time; one that is disabled is not among those that are `live`.
+        Times may be missing where they are unknown. For a node that is both down and disabled, pass the earlier time.
+        Leave disabled nodes out of `live`.
         """
         check_seconds("now", now)
         check_ids("live", live)
@@ -57,7 +58,7 @@ class Delay:
         return frozenset(live).union(waited_for)
 
     def next_at(self, down_since: Mapping[str, float], now: float) -> float | None:
-        """Return when the next node that is waited for becomes inactive, None if there is none."""
+        """Return the time at which the next awaited node becomes inactive, None if there is none."""
         check_seconds("now", now)
         ends = (self._ends(node, since) for node, since in down_since.items())
         return min((end for end in ends if end > now), default=None)
@@ -79,8 +80,8 @@ def delayed(
 ) -> dict[str, PreferenceList]:
     """Return the list of each partition: the active one while `least` of its nodes are live, else filled up to that.
 
-    With `least` at `replicas` or more nothing is waited for. O(size). Raises `InvalidInput`, also for partitions that
-    only one of both has.
+    With `least` at `replicas` or more, no node is waited for. O(size). Raises `InvalidInput`, also for partitions
+    that only one of the two sets has.
 
     >>> delayed({"0": ("a", "c")}, {"0": ("a", "b")}, live={"a", "c"}, replicas=2, least=1)
     {'0': ('a', 'b')}

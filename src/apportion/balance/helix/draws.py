@@ -1,7 +1,8 @@
-"""Drawing several children of one parent, with Helix's rules for those that cannot be taken.
+"""Draws: drawing several children of one parent, with Helix's rules for children that cannot be taken.
 
-Promises: at most `count` children, none twice, none that is taken. It ends: after 50 times that every child had been
-refused, or that one was drawn that is out, the pick is given up, so that fewer may come back.
+Promises: at most `count` children, none twice, none that is taken. Every pick ends. A try fails when every child has
+been refused, or when the drawn child is out. After 50 failed tries the pick is given up, so fewer children may come
+back.
 Source: `CRUSHPlacementAlgorithm.select` of Helix, after Weil et al. 2006.
 """
 
@@ -14,7 +15,7 @@ MOST_RETURNS = 50
 
 
 def draw(straws: Straws, data: int, count: int, taken: Sequence[int] = ()) -> list[int]:
-    """Return which children are drawn for a partition's data, in their order, as places among those given.
+    """Return the children drawn for a partition's data, in their order, as places among the given children.
 
     >>> draw(Straws.of(["rack0", "rack1", "rack2"], [1000, 1000, 1000]), -1082655647, 2)
     [0, 1]
@@ -25,10 +26,10 @@ def draw(straws: Straws, data: int, count: int, taken: Sequence[int] = ()) -> li
 
 
 def reference_draw(straws: Straws, data: int, count: int, taken: Collection[int] = ()) -> list[int]:
-    """Return which children are drawn, by the reference."""
+    """Return the children that are drawn, by the reference version."""
     drawn: list[int] = []
     for pick in range(1, count + 1):
-        # Helix tries on where nothing is left, in vain.
+        # Helix goes on trying in vain where no child is left.
         if _is_exhausted(straws, taken, drawn):
             break
         found = _one(straws, data, pick, taken, drawn)
@@ -38,7 +39,7 @@ def reference_draw(straws: Straws, data: int, count: int, taken: Collection[int]
 
 
 def _one(straws: Straws, data: int, pick: int, taken: Collection[int], drawn: list[int]) -> int | None:
-    """Return the child of one pick, None when it is given up. Each failure shifts the attempt by one."""
+    """Return the child of one pick, None when the pick is given up. Each failure shifts the attempt by one."""
     attempt, returns, refused = pick, 0, set[int]()
     while True:
         place = straws.longest(data, attempt)

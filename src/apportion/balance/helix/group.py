@@ -1,7 +1,7 @@
-"""What a strategy of Helix is asked when a group of this library asks: members whose weights and zones it can take.
+"""Groups on Helix's strategies: members with weights and zones that Helix can take.
 
-Promises: whatever weights and zones members have, they are answered; a group owes Helix's answers to nobody. Weights
-are cut to what Helix can count, zones get names that are as different as their paths.
+Promises: members with any weights and zones get an answer; a group need not match Helix's own answers. Weights are
+cut to the range that Helix can count. Zones get names that differ where their paths differ.
 """
 
 from apportion.balance.api import Owners
@@ -13,7 +13,7 @@ _LEAST, _MOST = 0.001, MAX_INT // 1000
 
 
 def taken(topology: Topology) -> Topology:
-    """Return the same nodes as Helix can take them.
+    """Return the same nodes, with weights and zones that Helix can take.
 
     >>> [(node.zone, node.weight) for node in taken(Topology([Node("a", zone=("x/y",), weight=1e-6)]))]
     [(('x~1y',), 0.001)]

@@ -1,6 +1,6 @@
-"""Java's `PriorityQueue`: a binary heap, whose order among equals is what its sifting makes it.
+"""Java's `PriorityQueue`: a binary heap, where the sifting determines the order of equal items.
 
-Two nodes can be equal in all that Helix ranks them by, so the sifting decides; that of `heapq` is another.
+Two nodes can be equal in every rank of Helix, so the sifting decides; the sifting of `heapq` is different.
 Source: `java.util.PriorityQueue`.
 """
 

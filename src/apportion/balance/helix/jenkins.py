@@ -1,4 +1,4 @@
-"""Robert Jenkins' hash of one, two or three 32-bit words, as Ceph and Helix have it.
+"""Robert Jenkins' hash of one, two or three 32-bit words, as in Ceph and Helix.
 
 Promises: the same numbers as `JenkinsHash` of Helix; negative words mean their 32 bits.
 Source: B. Jenkins 1997; `rjenkins1` of Ceph.

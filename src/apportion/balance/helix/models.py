@@ -1,6 +1,6 @@
-"""The state models of Helix: which states replicas of a partition have, how many of each, and the way between them.
+"""The state models of Helix: the states of a partition's replicas, the number of each, and the way between them.
 
-Three of those that Helix builds in: MasterSlave, LeaderStandby and OnlineOffline. In the first two one replica leads.
+Three of Helix's built-in models: MasterSlave, LeaderStandby and OnlineOffline. In the first two one replica leads.
 Source: `MasterSlaveSMD`, `LeaderStandbySMD`, `OnlineOfflineSMD` and `StateModelDefinition` of Apache Helix 2.0.
 """
 
@@ -18,7 +18,7 @@ ERROR = "ERROR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateModel:
-    """The state of a list's first node and of its others, which is one state where nobody leads.
+    """The state of a list's first node and of its other nodes; both are the same where no node leads.
 
     A replica goes from OFFLINE over `rest` to `top`, and back the same way to be DROPPED.
 
@@ -51,7 +51,7 @@ class StateModel:
         return self.rest if self.has_leader else OFFLINE
 
     def counts(self, replicas: int) -> dict[str, int]:
-        """Return how many of so many replicas have each state, by priority; states that none has are left out."""
+        """Return how many of `replicas` have each state, by priority; states without a replica are left out."""
         leading = min(replicas, 1) if self.has_leader else 0
         counts = {self.top: leading, self.rest: replicas - leading}
         return {state: count for state, count in counts.items() if count > 0}
@@ -61,9 +61,9 @@ class StateModel:
         return self.rest if place else self.top
 
     def step(self, state: str, target: str) -> str:
-        """Return the next state on the way to a target, the same state where no way leads on.
+        """Return the next state on the way to a target; return the same state where no way leads on.
 
-        None leads to ERROR or from DROPPED; from ERROR to OFFLINE and DROPPED alone.
+        No way leads to ERROR or from DROPPED. From ERROR, ways lead to OFFLINE and DROPPED alone.
 
         >>> MODELS["MasterSlave"].step("MASTER", "DROPPED"), MODELS["MasterSlave"].step("ERROR", "OFFLINE")
         ('SLAVE', 'OFFLINE')
@@ -79,7 +79,7 @@ class StateModel:
         return way[here + 1] if way.index(target) > here else way[here - 1]
 
     def check(self, state: object) -> None:
-        """Raise `UnknownOption` for what is no state of this model."""
+        """Raise `UnknownOption` for a value that is no state of this model."""
         if state not in self.states:
             raise UnknownOption(f"state of {self.name}", state, self.states)
 
@@ -92,7 +92,7 @@ MODELS: dict[str, StateModel] = {
 
 
 def model_of(name: ModelName) -> StateModel:
-    """Return a model by name; `UnknownOption` names the nearest."""
+    """Return a model by name; `UnknownOption` names the nearest known name."""
     if not isinstance(name, str):
         raise InvalidInput("model", name, "one of " + ", ".join(MODELS), "Write model='MasterSlave'.")
     if name not in MODELS:

@@ -1,8 +1,8 @@
 """`helix.multiround`: Apache Helix's MultiRoundCrushRebalanceStrategy, to the bit.
 
-Zones are drawn for all partitions; then in each zone, for each state apart, nodes are drawn one placement at a time,
-weighted by how much they lack; what is too much somewhere is drawn again, in three rounds.
-Promises: the lists of Helix, whatever its defects; no two nodes of a list in one zone.
+Zones are drawn for all partitions. Then nodes are drawn one placement at a time, in each zone and for each state
+apart, weighted by how much the nodes lack. The surplus of a node is drawn again, in three rounds.
+Promises: the lists of Helix, including its defects; no two nodes of a list in one zone.
 Refuses: short lists: with fewer live zones than replicas it raises, as Helix does. Helix also raises for a cluster
 without zones; here every node is then a zone.
 Source: `MultiRoundCrushRebalanceStrategy` of Apache Helix 2.0.
@@ -40,9 +40,9 @@ def multiround(
 ) -> ResourceLists:
     """Return Helix's preference lists.
 
-    `partitions` is a count (ids "0", "1", …) or the ids; `live` are the nodes that are up, all by default; `model` says
-    which states are evened out apart. O(partitions · replicas · (zones + nodes of a zone)). Raises `InvalidInput`,
-    `UnknownNode`, `BadWeight`, `NoNodes`, `NotEnoughNodes`.
+    `partitions` is a count (ids "0", "1", …) or the ids; `live` are the nodes that are up, all by default. `model`
+    determines the states, each of which is evened out apart. O(partitions · replicas · (zones + nodes of a zone)).
+    Raises `InvalidInput`, `UnknownNode`, `BadWeight`, `NoNodes`, `NotEnoughNodes`.
 
     >>> multiround("orders", ["orders_0", "orders_1"], 2, Topology(["a", "b", "c"])).preference_lists["orders_0"]
     ('c', 'a')
@@ -67,7 +67,7 @@ def _placed(request: HelixRequest, tree: Tree, states: StateModel) -> Lists:
 
 
 def _zones_of(partition: str, replicas: int, tree: Tree) -> list[int]:
-    """Return the zones drawn for a partition; more than asked for when the last draw gave more."""
+    """Return the zones drawn for a partition; more than `replicas` when the last draw gave more."""
     zones: list[int] = []
     data = string_hash(partition)
     there = [zone.name for zone in tree.zones if zone.weight]
@@ -80,7 +80,7 @@ def _zones_of(partition: str, replicas: int, tree: Tree) -> list[int]:
 
 
 def _by_state(place: int, drawn: Mapping[str, list[int]], replicas: int, states: StateModel) -> dict[str, list[str]]:
-    """Return the partitions that have a replica in a zone, by its state, in the order in which Java meets them."""
+    """Return the partitions with a replica in a zone, by its state, in the order in which Java meets them."""
     found: dict[str, list[str]] = {state: [] for state in states.counts(replicas)}
     for partition in in_order(drawn):
         zones = drawn[partition][:replicas]
@@ -96,7 +96,7 @@ def _in_one_zone(zone: FaultZone, partitions: list[str]) -> dict[str, str]:
     straws, pending = zone.straws, list(partitions)
     for _ in range(MOST_ROUNDS):
         for node in in_order(surplus):
-            # What was surplus in an earlier round stays so, and is drawn for again: Helix never forgets it.
+            # The surplus of an earlier round stays surplus, and is drawn for again: Helix never forgets it.
             held[node] = [partition for partition in held[node] if partition not in surplus[node]]
             pending += surplus[node]
         for partition in pending:
@@ -115,7 +115,7 @@ def _node_of(partition: str, straws: Straws) -> int:
 
 
 def _by_what_lacks(zone: FaultZone, held: Held, surplus: Held, partitions: int) -> Straws:
-    """Return straws by what nodes lack, the zone's own when none lacks anything; note what is too much."""
+    """Return straws by the lack of each node, or the zone's own when no node lacks anything; note the surplus."""
     total, lacks = zone.weight, []
     for node, weight in zip(zone.nodes, zone.weights, strict=True):
         target = int(weight / total * partitions)

@@ -1,7 +1,8 @@
-"""What is asked of Helix's strategies and what they answer, in this library's words.
+"""Requests to Helix's strategies and their answers, in this library's words.
 
 Helix calls a node an INSTANCE, its weight INSTANCE_WEIGHT (1000 unless set, which is our weight 1), its zone ZONE_ID.
-Promises: what Helix would take for one thing is one thing here, or is refused; an answer tells which lists are short.
+Promises: two things that Helix would take for one are refused, or are one thing here. An answer tells which lists are
+short.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ class ResourceLists:
 
     @property
     def short(self) -> tuple[str, ...]:
-        """The partitions that got fewer nodes than asked for: Helix says so in its log and goes on."""
+        """The partitions with fewer nodes than asked for: Helix logs them and goes on."""
         return tuple(name for name, nodes in self.preference_lists.items() if len(nodes) < self.replicas)
 
 
@@ -48,7 +49,7 @@ class HelixRequest:
     def checked(
         cls, resource: str, partitions: Partitions, replicas: int, topology: Topology, live: Iterable[str] | None
     ) -> "HelixRequest":
-        """Return the request if it can be one; raise `InvalidInput` or one of its kind for the first thing wrong."""
+        """Return the request if it is valid; raise `InvalidInput` or one of its kind for the first error."""
         if not isinstance(topology, Topology):
             raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
         check_name("resource", resource)
@@ -69,7 +70,7 @@ class HelixRequest:
         )
 
     def answer(self, lists: Mapping[str, PreferenceList]) -> ResourceLists:
-        """Return lists as the answer, in the order asked for; a partition without a list has an empty one."""
+        """Return lists as the answer, in the order asked for; a partition without a list gets an empty one."""
         listed = {name: lists.get(name, ()) for name in self.partitions}
         return ResourceLists(resource=self.resource, replicas=self.replicas, preference_lists=MappingProxyType(listed))
 
@@ -90,7 +91,7 @@ def _names(partitions: Partitions) -> tuple[str, ...]:
 
 
 def partition_ids(given: Iterable[object]) -> tuple[str, ...]:
-    """Return the ids of partitions, each once, of which an int n means str(n); raise `InvalidInput` otherwise."""
+    """Return the ids of partitions, each once; an int n means str(n). Raise `InvalidInput` otherwise."""
     listed = check_names("partition id", [each if type(each) is str else _id_of(each) for each in given])
     if len(set(listed)) < len(listed):
         check_each_once(listed)
@@ -98,7 +99,7 @@ def partition_ids(given: Iterable[object]) -> tuple[str, ...]:
 
 
 def check_ids(what: str, ids: Iterable[str]) -> None:
-    """Raise `InvalidInput` for a single id where several are asked for: its letters are none."""
+    """Raise `InvalidInput` for a single id instead of several: its letters are no ids."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise InvalidInput(what, ids, "an iterable of node ids", "Put a single id in a list.")
 
@@ -115,7 +116,7 @@ def _live(topology: Topology, live: Iterable[str] | None) -> frozenset[str]:
 
 
 def _zones(topology: Topology) -> dict[str, str]:
-    """Return the zone of each node, by its path joined; a node without one is a zone by itself, of its own name."""
+    """Return the zone of each node, by its joined path; a node without one is a zone of its own name."""
     paths: dict[str, tuple[str, ...]] = {}
     for node in topology:
         path = node.zone or (node.id, "")

@@ -1,8 +1,8 @@
-"""Seats for replicas: how many each live node has, who sits where already, and where the rest goes.
+"""Seats for replicas: the seats of each live node, the replicas that sit there already, and places for the rest.
 
-A node has its part of all replicas, rounded down, and the first ones one seat more. Every replica has a preferred node,
-by its number alone. Orphans go to the preferred node, to any with a free seat, or to one that borrows a seat; guests of
-a node that is too full move on.
+A node has its part of all replicas, rounded down; the first nodes have one seat more. The numbers of the partition
+and of the replica alone determine each replica's preferred node. An orphan goes to its preferred node, to any node
+with a free seat, or to a node that borrows a seat. Guests of a node that is too full move on.
 Promises: the seats of Helix and its order of events. Refuses: zones and weights, which Helix does not look at here.
 Source: `AutoRebalanceStrategy` of Apache Helix 2.0.
 """
@@ -23,13 +23,13 @@ class Replica:
 
     @property
     def text(self) -> str:
-        """What it is hashed and ordered by."""
+        """The text that determines the hash and the order of the replica."""
         return f"{self.partition}|{self.number}"
 
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """A node: its seats, how many are taken, and by whom: those that prefer it, and guests; and who of them is new."""
+    """A node: its seats, the number taken, and its replicas: those that prefer it, guests, and the new ones of both."""
 
     id: str
     is_live: bool = False
@@ -47,15 +47,15 @@ class Host:
         return self.taken < self.seats
 
     def may_hold(self, replica: Replica) -> bool:
-        """Whether it is live and holds no other replica of the partition."""
+        """Whether the node is live and holds no other replica of the partition."""
         return self.is_live and replica.partition not in self.partitions
 
     def can_take(self, replica: Replica) -> bool:
-        """Whether it may hold it and has a seat for it."""
+        """Whether the node may hold the replica and has a seat for it."""
         return self.has_room and self.may_hold(replica)
 
     def settle(self, replica: Replica, *, as_guest: bool) -> None:
-        """Note who sits here; the seat is counted already."""
+        """Note a replica that sits here; its seat is counted already."""
         (self.guests if as_guest else self.own).append(replica)
         self.partitions.add(replica.partition)
 
@@ -75,7 +75,7 @@ class Host:
 
 @dataclass(slots=True, kw_only=True)
 class Seating:
-    """All nodes; those that are live in the order of their seats; the preferred node of each replica."""
+    """All nodes; the live ones in the order of their seats; the preferred node of each replica."""
 
     hosts: Mapping[str, Host]
     live: Sequence[Host]
@@ -84,7 +84,7 @@ class Seating:
     seated: dict[Replica, Host] = field(default_factory=dict)
 
     def take_in(self, current: Mapping[str, Sequence[str]]) -> None:
-        """Seat what is somewhere already: first who sits where it belongs, then guests."""
+        """Seat the current replicas: first those on their preferred nodes, then guests."""
         for partition, host in self._current(current):
             host.taken += 1
             self._sit(partition, host, as_guest=False)
@@ -103,7 +103,7 @@ class Seating:
                 return
 
     def place_orphans(self) -> list[Replica]:
-        """Seat what is nowhere; return what found no seat."""
+        """Seat replicas that are on no node; return those without a seat."""
         orphans = sorted(self.preferred.keys() - self.seated.keys(), key=_order)
         return [replica for replica in orphans if not (self._found_seat(replica) or self._borrowed_seat(replica))]
 
@@ -115,7 +115,7 @@ class Seating:
         return host is not None
 
     def _borrowed_seat(self, replica: Replica) -> bool:
-        """Give one more seat to a node that may hold the replica, from one that has one too many and may not."""
+        """Move a seat from a node with an extra one that may not hold the replica to a node that may hold it."""
         lenders = (host for host in self._from(replica) if host.has_extra and host.has_room)
         takers = (host for host in self._from(replica) if not host.has_extra and host.taken == host.seats)
         lender = next((host for host in lenders if not host.may_hold(replica)), None)
@@ -128,7 +128,7 @@ class Seating:
         return True
 
     def bring_home(self) -> None:
-        """Let guests of a node that is too full go to the node that they prefer, if it has a seat for them."""
+        """Let guests of a node that is too full go to their preferred node, if it has a seat for them."""
         for replica in sorted(self.seated, key=_order):
             donor, preferred = self.seated[replica], self.preferred[replica]
             if donor is not preferred and donor.taken > donor.seats and preferred.can_take(replica):
@@ -136,7 +136,7 @@ class Seating:
                 preferred.take(replica, as_guest=False)
 
     def thin_out(self) -> None:
-        """Let guests of a node that is too full go to any that has a seat for them. They do not count as new."""
+        """Let guests of a node that is too full go to any node with a seat for them. They do not count as new."""
         for donor in self.live:
             if donor.taken <= donor.seats:
                 continue
@@ -151,11 +151,11 @@ class Seating:
                     break
 
     def force(self, orphans: Sequence[Replica], most: int) -> None:
-        """Seat what is left beyond the seats there are, up to a limit of each node."""
+        """Seat the remaining replicas beyond the existing seats, up to a limit per node."""
         for replica in orphans:
             chosen, least = None, None
             for host in self.live:
-                # Helix compares seats with an excess: what it means to find is the least overloaded.
+                # Helix compares seats with an excess; its intention is to find the least overloaded node.
                 if (least is None or host.seats < least) and host.taken < most and host.may_hold(replica):
                     excess = host.taken - host.seats
                     chosen, least = host, excess if least is None else min(excess, least)

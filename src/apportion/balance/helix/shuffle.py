@@ -1,6 +1,6 @@
 """Java's seeded random numbers, and the shuffle that Helix draws with them.
 
-Promises: the numbers of `java.util.Random` and the order of `Collections.shuffle`, whose documentation fixes both.
+Promises: the numbers of `java.util.Random` and the order of `Collections.shuffle`; their documentation fixes both.
 """
 
 from collections.abc import MutableSequence

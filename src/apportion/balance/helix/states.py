@@ -1,11 +1,13 @@
-"""States of one partition: which node is to be what, by the preference list and by what is there now.
+"""States of one partition: the state that each node is to have, by the preference list and the current states.
 
-What is listed comes before what is not is dropped: a node beyond the list keeps its replica until those listed that are
-under way are up, one more replica than listed at a time, so that a partition that moves never has fewer than before.
-The top state goes to a node that is one step from it, while there is one: no leader waits for a copy to be made.
-Promises: Helix's states, for what is live. A replica in ERROR stays so, and its place is given to no other.
-Refuses: what is not by lists: a resource that is switched off or taken away, WAGED's capacities, resolvers of abnormal
-states, and a limit of 0 of Helix's scope PARTITION, with which it adds no replica beyond those listed.
+Listed replicas come up before others are dropped. A node beyond the list keeps its replica until the listed replicas
+under way are up. At most one replica beyond the listed number is added at a time. So a partition that moves never has
+fewer replicas than before. The top state goes to a node that is one step from it, while there is one: no leader waits
+for a copy to be made.
+Promises: Helix's states, for live nodes. A replica in ERROR stays so, and its place is given to no other.
+Refuses: cases that do not follow from lists: a resource that is switched off or taken away, WAGED's capacities, and
+resolvers of abnormal states. It also leaves out a limit of 0 of Helix's scope PARTITION, with which Helix adds no
+replica beyond the listed ones.
 Source: `AbstractRebalancer` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 """
 
@@ -30,13 +32,13 @@ def states(
     model: ModelName = "MasterSlave",
     zones: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the state that each node is to have now; one that is not named has no replica and needs none.
+    """Return the state that each node is to have now; a node without a state has no replica and needs none.
 
-    `disabled` are the nodes that are switched off, for this partition or altogether: they go OFFLINE. `current` is the
-    state of each live node that has a replica; who is `coming` has none yet, and its first step under way. `zones` says
-    which of those to be dropped goes first: one of the zone that has most. Of several that are coming and listed no
-    more, the first by name stays longest, where Helix asks a hash table. O(nodes²) of one partition. Raises
-    `UnknownOption`, `InvalidInput`.
+    `disabled` are the nodes that are switched off, for this partition or altogether: they go OFFLINE. `current` is
+    the state of each live node that has a replica. A node in `coming` has no replica yet, and its first step is under
+    way. `zones` decides which replica is dropped first: one in the zone with the most replicas. Several nodes can be
+    coming and no longer listed. Then the first by name stays longest, where Helix asks a hash table. O(nodes²) for
+    one partition. Raises `UnknownOption`, `InvalidInput`.
 
     >>> states(["a", "b"], live=["a", "b", "c"])
     {'a': 'MASTER', 'b': 'SLAVE'}
@@ -69,7 +71,7 @@ def states(
 def _with_those_there(
     listed: Sequence[str], now: Mapping[str, str], kind: StateModel, zones: Mapping[str, str]
 ) -> list[str]:
-    """Return the nodes that have a replica or are to get one now: those listed in their order, then the last to go."""
+    """Return the nodes with a replica now or next: listed ones in their order, then the others, last to go first."""
     room = len(listed) + MORE_AT_ONCE - len(now) if len(now) <= len(listed) else 0
     coming = [node for node in listed if node not in now][:room]
     crowds = Counter(zones.get(node) for node in now)
@@ -79,7 +81,7 @@ def _with_those_there(
 
 
 def _assigned(nodes: Sequence[str], live: Collection[str], now: Mapping[str, str], kind: StateModel) -> dict[str, str]:
-    """Give the states out by priority, to the nodes in their order, but for a top state that would have to wait."""
+    """Give the states out by priority, to the nodes in their order, except for a top state that would have to wait."""
     waiting = deque(node for node in nodes if node in live)
     nearest = iter(sorted(waiting, key=lambda node: _nearness(now.get(node), kind)))
     candidates, found = len(waiting), dict[str, str]()

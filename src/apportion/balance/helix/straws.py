@@ -1,7 +1,7 @@
-"""The straws of one parent: how long a child's is by weight, and who draws the longest for a partition.
+"""The straws of one parent: the length of each child's straw by weight, and the longest one for a partition.
 
-Promises: Helix's lengths and ties. Its children are sorted from heavy to light, where the algorithm wants light to
-heavy, so that shares are **not** proportional: beside nine nodes of weight 1, one of weight 2 gets 0.75 of its share.
+Promises: Helix's lengths and ties. Helix sorts children from heavy to light, but the algorithm needs light to heavy.
+So shares are **not** proportional: beside nine nodes of weight 1, one of weight 2 gets 0.75 of its share.
 Source: the straw bucket of Weil et al. 2006; `CRUSHPlacementAlgorithm` of Helix.
 """
 
@@ -16,10 +16,9 @@ from apportion.balance.java.values import float32, string_hash
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Straws:
-    """The children of one parent: their words in the hash and their bins in Java's map, and how long their straws are.
+    """The children of one parent: their words in the hash, their bins in Java's map, and the lengths of their straws.
 
-    They draw in `order`, where the first of equals wins. A length of 0 is a child that is out: without weight, or not
-    live.
+    They draw in `order`, where the first of equals wins. A child of length 0 is out: without weight, or not live.
     """
 
     words: tuple[int, ...]
@@ -29,7 +28,7 @@ class Straws:
 
     @classmethod
     def of(cls, names: Sequence[str], weights: Sequence[int]) -> "Straws":
-        """Return the straws of named children; weight 0 for those that are out. O(children log children)."""
+        """Return the straws of named children; weight 0 for children that are out. O(children log children)."""
         bins = bins_for(len(names))
         words = tuple(map(node_word, names))
         return cls._of(words, tuple(bin_of(string_hash(name), bins) for name in names), weights)
@@ -46,12 +45,12 @@ class Straws:
             words=words,
             bins=bins,
             lengths=tuple(lengths[place] for place in range(len(words))),
-            # As Java walks a map into which the heavy ones came first.
+            # The order in which Java walks a map that got the heavy children first.
             order=tuple(sorted(by_weight, key=bins.__getitem__)),
         )
 
     def longest(self, data: int, attempt: int) -> int:
-        """Return which child draws the longest straw. O(children)."""
+        """Return the child that draws the longest straw. O(children)."""
         best, winner = -1, 0
         for place in self.order:
             drawn = (hash3(data, self.words[place], attempt) & 0xFFFF) * self.lengths[place]
@@ -70,10 +69,10 @@ def node_word(name: str) -> int:
 
 
 def straw_lengths(weights: Sequence[int]) -> Iterator[int]:
-    """Yield the length of each straw, 65536 the longest, of weights from heavy to light.
+    """Yield the length of each straw, 65536 the longest, for weights from heavy to light.
 
-    Floats of 32 bits but for the power, whose last of 53 bits may differ between C libraries: what is left of it, 24
-    bits, differs for one in 2^28.
+    Floats have 32 bits, except for the power: the last of its 53 bits may differ between C libraries. Of the power 24
+    bits are kept; they differ for one in 2^28.
 
     >>> list(straw_lengths([2000, 1000, 1000, 0]))
     [65536, 56755, 56755, 0]

@@ -1,15 +1,15 @@
 """Throttling: which changes of state may begin now, by limits of the cluster, of each resource and of each node.
 
-A change is a *recovery* when states that a partition needs are missing and it brings one, and *load* otherwise. It
-needs room in the cluster, in its resource and on its node, for its kind and for any kind. What is under way takes room
-first; partitions without a leader come first, then those that lack most.
-Promises: no limit is exceeded by what is admitted and what is under way together, but on nodes that are switched off,
-which Helix lets go; no second top state is admitted while there is one.
-Differs from Helix in this: what is under way is charged for all resources before anything is admitted, where Helix does
-so resource by resource, and can exceed a limit of the cluster or of a node. And where Helix walks a hash table, nodes
-come by name: for what has no list, and where lists and names, by which Helix orders changes, go in a circle.
-Refuses: to call back what is under way, to hand a top state over by a relay, and Helix's limits of scope PARTITION; a
-partition that is in no list has an empty one, where Helix reckons what it needs by all nodes.
+A change is a *recovery* when the partition lacks states that it needs and the change brings one; otherwise it is
+*load*. A change needs room in the cluster, in its resource and on its node, for its kind and for any kind. Changes
+under way take room first. Partitions without a leader come next, then those that lack most.
+Promises: admitted changes and changes under way together exceed no limit. Nodes that are switched off are exempt, as
+in Helix. No second top state is admitted while there is one.
+Differs from Helix: changes under way are charged for all resources before any change is admitted. Helix charges
+resource by resource, and can exceed a limit of the cluster or of a node. Where Helix walks a hash table, nodes here
+come by name. That concerns partitions without a list, and circles in Helix's order of changes by lists and names.
+Refuses: to call back changes under way, to hand a top state over by a relay, and Helix's limits of scope PARTITION. A
+partition without a list has an empty list here; Helix derives its needs from all nodes.
 Source: `MessageGenerationPhase`, `MessageSelectionStage`, `IntermediateStateCalcStage` and
 `StateTransitionThrottleController` of Apache Helix 2.0.
 """
@@ -63,11 +63,11 @@ class StateTransition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a resource has and is to have: current states, target states, lists, and the steps that are under way.
+    """The present and the target of a resource: current states, target states, lists, and the steps under way.
 
     `least` is the number of live replicas that a partition needs; None means all of its list. A step under way takes
-    room while its node is in the state that it starts from. `disabled` are the nodes that are switched off for a
-    partition, by partition.
+    room while its node is in the step's source state. `disabled` are the nodes that are switched off for a partition,
+    by partition.
     """
 
     resource: str
@@ -91,9 +91,9 @@ def admitted(
     """Return the changes that may begin now, resources in the order given.
 
     Where more than `most_errors` partitions of a resource have a replica in ERROR, load changes only go down.
-    `disabled` are the nodes that are switched off altogether. On a node that is switched off, so or for a partition, a
-    change asks no room of the node, and takes none once it is under way. A replica without a target is dropped.
-    O(changes log changes). Raises `InvalidInput`, `UnknownOption`.
+    `disabled` are the nodes that are switched off altogether. A node can be switched off altogether or for one
+    partition. Then a change on it asks no room of the node, and takes none once it is under way. A replica without a
+    target is dropped. O(changes log changes). Raises `InvalidInput`, `UnknownOption`.
 
     >>> orders = Wanted(
     ...     resource="orders", current={}, lists={"0": ("a", "b"), "1": ("a", "b")},
@@ -133,7 +133,7 @@ def _listed(what: str, given: Iterable[T], kind: type[T]) -> list[T]:
 
 @dataclass(slots=True)
 class _Room:
-    """How many changes may still begin, where that is limited."""
+    """The number of changes that may still begin, where that is limited."""
 
     limits: Mapping[tuple[str, str], int]
     used: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -173,7 +173,7 @@ class _Resource:
 
     @classmethod
     def of(cls, wanted: Wanted, live: Collection[str], disabled: Collection[str]) -> "_Resource":
-        """Return what is wanted, checked."""
+        """Return the checked input of a resource."""
         model, under_way = model_of(wanted.model), wanted.under_way
         under_way = _listed(f"under_way of {wanted.resource!r}", under_way, StateTransition)
         for change in under_way:
@@ -194,7 +194,7 @@ class _Resource:
                 raise InvalidInput(
                     "target states", partition, f"one {model.top} a partition", "Ask states(...) for them."
                 )
-        # What is not live has no current state.
+        # Nodes that are not live have no current state.
         current = {
             partition: {node: state for node, state in states.items() if node in live}
             for partition, states in wanted.current.items()
@@ -202,14 +202,14 @@ class _Resource:
         return cls(replace(wanted, under_way=under_way), model, live, disabled, current)
 
     def taking_room(self) -> Iterator[StateTransition]:
-        """Yield what is under way from the state that the node is in, on nodes that are not switched off."""
+        """Yield the changes under way that start from their node's state, on nodes that are not switched off."""
         for change in self.wanted.under_way:
             now = self.current.get(change.partition, {}).get(change.node, OFFLINE)
             if change.source == now != change.target and not self._is_off(change):
                 yield change
 
     def admitted(self, room: _Room, most_errors: int) -> Iterator[StateTransition]:
-        """Yield what may begin, taking its room."""
+        """Yield the changes that may begin, taking their room."""
         only_down = sum(ERROR in states.values() for states in self.current.values()) > most_errors
         for partition in sorted(self.wanted.target, key=self._urgency):
             now = dict(self.current.get(partition, {}))
@@ -223,7 +223,7 @@ class _Resource:
                     yield change
 
     def kind_of(self, change: StateTransition, now: Mapping[str, str]) -> Kind:
-        """Whether a change brings a state that the partition lacks; a leader it needs even with a `least` of 0."""
+        """Return whether a change brings a state that the partition lacks; it needs a leader even if `least` is 0."""
         listed = self.wanted.lists.get(change.partition, ())
         wanted = len(listed) if self.wanted.least is None else max(self.wanted.least, self.model.has_leader)
         able = sum(node in self.live and node not in self.disabled for node in listed)
@@ -231,7 +231,7 @@ class _Resource:
         return "recovery" if Counter(now.values())[change.target] < needed else "load"
 
     def _changes(self, partition: str) -> list[StateTransition]:
-        """Return the next step of each replica, in the order of what is most wanted; no second top state."""
+        """Return the next step of each replica, the most wanted first; no second top state."""
         current, target = self.current.get(partition, {}), self.wanted.target[partition]
         busy = {change.node: change for change in self.wanted.under_way if change.partition == partition}
         if target or busy:
@@ -249,12 +249,12 @@ class _Resource:
         return [self._change(partition, node, current.get(node, OFFLINE), steps[node]) for node in order]
 
     def _in_order(self, steps: Mapping[str, str], listed: Sequence[str]) -> list[str]:
-        """Order nodes by the states that they go to, then by their places, but by name where one has no place."""
+        """Order nodes by their target states, then by their places; by name where a node has no place."""
         places = {node: place for place, node in enumerate(listed)}
         ranks = {node: self.model.states.index(state) for node, state in steps.items()}
 
         def compared(one: str, other: str) -> int:
-            """Return less than 0 where the one comes first."""
+            """Return less than 0 where `one` comes first."""
             if ranks[one] != ranks[other]:
                 return ranks[one] - ranks[other]
             if one in places and other in places:
@@ -275,7 +275,7 @@ class _Resource:
         return self.model.states.index(change.source) < self.model.states.index(change.target)
 
     def _urgency(self, partition: str) -> tuple[bool, int, int, bytes]:
-        """Order partitions: first those without a leader, then those that lack most of what they are to have."""
+        """Order partitions: first those without a leader, then those that lack most of their target."""
         now, target = self.current.get(partition, {}), self.wanted.target[partition]
         there = (Counter(now.values()) & Counter(target.values())).total()
         matched = sum(now.get(node) == state for node, state in target.items())

@@ -1,8 +1,8 @@
 """The tree that Helix draws in: the zones of a cluster, and in each its nodes.
 
-Promises: zones in the order of their first node, nodes in the order given, as Helix inserts them. A cluster without
-zones is one in which every node is a zone: Helix's own tree for that lacks a level, and every draw in it is the same.
-Source: `Topology` of Helix, with levels other than fault zone and end node left out, as its CRUSH family does.
+Promises: zones are in the order of their first node, nodes in the given order, as Helix inserts them. In a cluster
+without zones every node is a zone. Helix's own tree for that case lacks a level, and every draw in it is the same.
+Source: `Topology` of Helix. Levels other than fault zone and end node are left out, as in Helix's CRUSH family.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from apportion.balance.helix.straws import Straws
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultZone:
-    """A fault zone: its nodes, and their weights, 0 for those that are not live."""
+    """A fault zone: its nodes and their weights; nodes that are not live have weight 0."""
 
     name: str
     nodes: tuple[str, ...]
@@ -23,7 +23,7 @@ class FaultZone:
 
     @property
     def weight(self) -> int:
-        """The sum of what is live."""
+        """The sum of the weights of live nodes."""
         return sum(self.weights)
 
 

@@ -1,1 +1,1 @@
-"""What Java computes, where the answers of programs written in it follow from that: Helix's, Kafka's."""
+"""Java's values and collections, for answers of Java programs (Helix, Kafka) that depend on them."""

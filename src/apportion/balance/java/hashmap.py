@@ -1,10 +1,10 @@
-"""The order in which Java's `HashMap` and `HashSet` are walked, which decides answers of Helix and of Kafka.
+"""Hash order: the order in which Java walks a `HashMap` or `HashSet`. Answers of Helix and Kafka depend on it.
 
-A table of a power of two of bins grows when more than three quarters full and never shrinks; a key stands in the bin of
-its hash, and within a bin keys keep the order in which they came.
+A table has a power of two of bins. It grows when more than three quarters full and never shrinks. A key stands in the
+bin of its hash; within a bin, keys keep the order in which they came.
 
-Refuses: bins of more than eight keys, which Java turns into trees or spreads early. It takes nine names that agree in
-the low bits of their hashes, most often because they were made to; then the order may be another than Java's.
+Refuses: bins of more than eight keys, which Java turns into trees or spreads early. Nine names would have to agree in
+the low bits of their hashes, most often because they were made to; then the order may differ from Java's.
 Source: `java.util.HashMap` of JDK 8 and later.
 """
 
@@ -16,7 +16,7 @@ _LEAST = 16
 
 
 def in_order(keys: Collection[str], *, most: int = 0) -> list[str]:
-    """Return keys, given in the order in which they came, as a map is walked that once held `most` of them.
+    """Return keys in the order of a map that once held `most` of them, given in the order in which they came.
 
     >>> in_order(["b", "Aa", "BB", "a"])
     ['Aa', 'BB', 'a', 'b']
@@ -25,7 +25,7 @@ def in_order(keys: Collection[str], *, most: int = 0) -> list[str]:
 
 
 def in_order_of_copy(keys: Collection[str]) -> list[str]:
-    """Return the order of a set that was made of a collection at once, which grows earlier: 12 keys take 32 bins.
+    """Return the order of a set that was copied from a collection at once; it grows earlier: 12 keys take 32 bins.
 
     >>> in_order(list("opqrstuvwxyz")) == in_order_of_copy(list("opqrstuvwxyz"))
     False
@@ -40,7 +40,7 @@ def bin_of(key_hash: int, bins: int) -> int:
 
 
 def bins_for(most: int) -> int:
-    """Return how many bins a map has that once held so many keys."""
+    """Return the number of bins of a map that once held this many keys."""
     return _grown(most)
 
 

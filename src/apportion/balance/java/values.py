@@ -1,7 +1,7 @@
-"""What Java computes: signed 32 bits, 32-bit floats, strings as UTF-16 units with their hash and their order.
+"""Java values: signed 32-bit integers, 32-bit floats, and strings as UTF-16 units with their hash and their order.
 
-Promises: the numbers of a Java virtual machine on every platform, whatever the characters, also beyond 16 bits.
-Source: the Java language specification; `java.lang.String`, whose documentation fixes its hash and order.
+Promises: the numbers of a Java virtual machine on every platform, for all characters, also beyond 16 bits.
+Source: the Java language specification; the documentation of `java.lang.String`, which fixes its hash and order.
 """
 
 from struct import Struct, iter_unpack
@@ -15,7 +15,7 @@ _BITS = 0xFFFFFFFF
 
 
 def signed(number: int) -> int:
-    """Return the low 32 bits of a number as a signed one.
+    """Return the low 32 bits of a number as a signed integer.
 
     >>> signed(2**31), signed(-1), signed(2**32 + 7)
     (-2147483648, -1, 7)
@@ -24,7 +24,7 @@ def signed(number: int) -> int:
 
 
 def float32(number: float) -> float:
-    """Return the nearest number of 32 bits. Sums, products and quotients of two such, rounded so, are Java's own.
+    """Return the nearest 32-bit float. Sums, products and quotients of two of them, rounded so, are Java's own.
 
     >>> float32(0.1)
     0.10000000149011612
@@ -43,7 +43,7 @@ def string_hash(text: str) -> int:
 
 
 def reference_hash(text: str) -> int:
-    """Return a string's hash by the reference."""
+    """Return a string's hash by the reference version."""
     found = 0
     for unit in _units(text):
         found = (31 * found + unit) & _BITS
@@ -51,7 +51,7 @@ def reference_hash(text: str) -> int:
 
 
 def string_order(text: str) -> bytes:
-    """Return what orders strings as Java does: unit by unit, so that the astral ones come before U+E000.
+    """Return the sort key of a string in Java's order: unit by unit, so astral characters come before U+E000.
 
     >>> sorted(["\\ue000", "😀"], key=string_order) == ["😀", "\\ue000"]
     True

@@ -1,4 +1,4 @@
-"""Kafka's client assignors: who of a consumer group gets which partition of its topics, as the Java clients decide.
+"""Kafka's client assignors: the partitions of each member of a consumer group, as the Java clients decide.
 
 By name from the catalog: `balance.get("kafka.sticky")(topics={"t": 12}, members=[Subscription("c1", topics=["t"])])`.
 """

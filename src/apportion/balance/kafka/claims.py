@@ -1,8 +1,8 @@
-"""Who owned what before, of what members claim: the newest generation is right, and two of one generation never are.
+"""Claims: the earlier owner of each partition. The newest claim is right; two claims of one generation never are.
 
-Promises: the answer for a partition is that of Java's sticky assignors, whose members are heard in the order in which
-they are walked. A claim of a partition that is not there is passed over, be it the topic or the number that nobody
-knows: Java does so for topics; with a number out of range it throws, or gives a partition out twice.
+Promises: the answer for a partition is that of Java's sticky assignors, with members in the order in which they are
+walked. A claim of a partition with an unknown topic or number is passed over. Java does so for topics; with a number
+out of range it throws, or gives a partition out twice.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What was found: `owned[place]` are the indexes, ascending, that each member rightly claims.
+    """The verdict on all claims: `owned[place]` are the indexes that each member rightly claims, ascending.
 
-    `contested` are the partitions that two claimed in one generation, whoever may own them by a newer one.
+    `contested` are the partitions that two members claimed in one generation, even if a newer claim decides the
+    owner.
     """
 
     owned: tuple[list[int], ...]
@@ -25,7 +26,7 @@ class Claims:
 
 
 def claims_of(group: CheckedGroup) -> Claims:
-    """Return who owned what. O(claims + partitions), and the claims sorted."""
+    """Return the earlier owners. O(claims + partitions), and the claims sorted."""
     claimed = [_claimed(group, place) for place in range(len(group.members))]
     if len(set(chain.from_iterable(claimed))) == sum(map(len, claimed)):
         return Claims(owned=tuple(map(sorted, claimed)), contested=frozenset())
@@ -53,7 +54,7 @@ def claims_of(group: CheckedGroup) -> Claims:
 
 
 def claimants(group: CheckedGroup) -> dict[int, list[int]]:
-    """Return who claims each partition, by right or not: index -> places. O(claims)."""
+    """Return the members that claim each partition, by right or not: index -> places. O(claims)."""
     found: dict[int, list[int]] = {}
     for place in range(len(group.members)):
         for index in _claimed(group, place):
@@ -62,7 +63,7 @@ def claimants(group: CheckedGroup) -> dict[int, list[int]]:
 
 
 def older_claims(group: CheckedGroup) -> dict[int, int]:
-    """Return who owned partitions in an older generation than the group's newest: index -> place. O(claims)."""
+    """Return the owners in generations older than the group's newest: index -> place. O(claims)."""
     newest = max(member.generation for member in group.members)
     found: dict[int, int] = {}
     for place, member in enumerate(group.members):
@@ -74,7 +75,7 @@ def older_claims(group: CheckedGroup) -> dict[int, int]:
 
 
 def _claimed(group: CheckedGroup, place: int) -> list[int]:
-    """Return the indexes of the partitions that a member claims and that there are."""
+    """Return the indexes of the existing partitions that a member claims."""
     starts, counts = group.layout.starts, group.layout.counts
     owned = group.members[place].owned
     return [starts[topic] + number for topic, number in owned if number < counts.get(topic, 0)]

@@ -1,11 +1,11 @@
-"""The sticky algorithm for members that want the same topics: all keep what fits, the rest is dealt out in turns.
+"""The sticky algorithm for members that want the same topics: all keep their part, the rest is dealt out in turns.
 
-Each member is to have the floor or the ceiling of the fair share, and so many the ceiling. Members keep what they own
-up to that: who owns more than the floor keeps the ceiling, as long as there are such places. Then what is left goes
-around, by topic and number, to those below the floor, and at last to those at it.
+Each member gets the floor or the ceiling of the fair share; the number of ceilings is given. Members keep their
+partitions up to that share. A member that owns more than the floor keeps the ceiling, while ceilings are left. Then
+the remaining partitions go around, by topic and number: first to members below the floor, at last to members at it.
 
-With racks, a member lets go at once what lies in another rack, and what is left first goes around within its racks,
-partitions first that few members could read nearby.
+With racks, a member at once releases partitions in other racks. The remaining partitions first go around among
+members in their racks; partitions with few nearby readers come first.
 
 Promises: Java's result; loads differ by one at most; without racks no other such result moves fewer partitions.
 O(partitions), and with racks O(partitions · members) at worst.
@@ -23,7 +23,7 @@ from apportion.balance.kafka.nearby import Nearby
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dealt:
-    """What each member gets, and which partitions are not where they were: index -> who is to get it."""
+    """The partitions of each member, and index -> place of the new owner (`transfers`) and the old one (`let_go`)."""
 
     rows: tuple[list[int], ...]
     transfers: dict[int, int]
@@ -31,7 +31,7 @@ class Dealt:
 
 
 def deal(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> Dealt:
-    """Return who gets what in a group whose members all want the same topics."""
+    """Return the partitions of each member in a group where all members want the same topics."""
     dealing = _Dealing(group, claims, nearby)
     dealing.keep()
     left = dealing.left()
@@ -42,7 +42,7 @@ def deal(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> Dealt:
 
 
 class _Dealing:
-    """The state of one such assignment. `below` are members under the floor, `at` those at it that may get one more."""
+    """The state of such an assignment. `below` are members under the floor, `at` those at it that may get one more."""
 
     def __init__(self, group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> None:
         self.group, self.claims, self.nearby = group, claims, nearby
@@ -55,7 +55,7 @@ class _Dealing:
         self.transfers: dict[int, int] = {}
 
     def keep(self) -> None:
-        """Have every member keep what it may."""
+        """Let every member keep the partitions that it may keep."""
         preference: list[int] | None = None
         for place, owned in enumerate(self.claims.owned):
             mine = self._kept(place, owned)
@@ -85,7 +85,7 @@ class _Dealing:
         return [index for index in owned if index not in contested] if contested else list(owned)
 
     def _preference(self) -> list[int]:
-        """Return for each partition a key by which those with low numbers are kept, then those of the first topics."""
+        """Return a key per partition: low numbers are kept first, then partitions of the first topics."""
         counts = self.group.layout.counts.values()
         width = len(counts)
         return [number * width + topic for topic, count in enumerate(counts) for number in range(count)]
@@ -96,7 +96,7 @@ class _Dealing:
             self.at.clear()
 
     def left(self) -> list[int]:
-        """Return what nobody kept, ascending."""
+        """Return the partitions that no member kept, ascending."""
         is_left = bytearray(b"\x01") * self.group.layout.total
         for row in self.rows:
             for index in row:
@@ -104,7 +104,7 @@ class _Dealing:
         return list(compress(range(len(is_left)), is_left))
 
     def deal_nearby(self, left: Iterable[int], nearby: Nearby) -> list[int]:
-        """Deal out what can go to members in its racks; return the rest, partitions that few can read nearby first."""
+        """Deal partitions to members in their racks, those with few nearby readers first; return the rest."""
         rest, turn = [], 0
         for index in sorted(left, key=nearby.readers):
             found = nearby.next_near(index, self.below, turn)
@@ -121,7 +121,7 @@ class _Dealing:
         return rest
 
     def _fill_below(self, place: int, found: int) -> int:
-        """Count one more for a member below the floor; return whose turn is next."""
+        """Count one more for a member below the floor; return the next turn."""
         following = found + 1
         if len(self.rows[place]) + 1 >= self.floor:
             del self.below[found]
@@ -131,7 +131,7 @@ class _Dealing:
         return following % len(self.below) if self.below else 0
 
     def deal(self, left: Sequence[int]) -> None:
-        """Deal out what is left in turns. All who are still below get one each turn, so turns are taken together."""
+        """Deal out the rest in turns. All members still below get one per turn, so several turns are taken together."""
         start, below = 0, self.below
         while below:
             turns = min(self.floor - len(self.rows[place]) for place in below)

@@ -1,12 +1,12 @@
-"""`kafka.cooperative`: as `kafka.sticky`, but what a live member still owns is not given to another in the same round.
+"""`kafka.cooperative`: as `kafka.sticky`, but no member gets in the same round a partition that another still owns.
 
-In the first round its owner learns that it has to let go, and nobody has the partition; it rejoins, and in the next
-round the partition is given out. All others go on reading meanwhile.
+In the first round the owner learns that it has to release a partition, and no member has the partition. The owner
+rejoins, and in the next round the partition is given out. All other members go on reading meanwhile.
 
-Promises: the results of Kafka's Java client, of the round that is asked for, with the departures that `sticky` names.
-`withheld` says what waits, from whom and for whom. One that two members claimed in one generation waits too, even if it
-stays with one of them. Java loses sight of older claims where all want the same topics, and looks at every claim where
-they do not, and so does this.
+Promises: the results of Kafka's Java client for the round that is asked for, with the departures that `sticky` names.
+`withheld` lists the waiting partitions, each with its giver and its taker. A partition that two members claimed in
+one generation waits too, even if it stays with one of them. Where all members want the same topics, older claims are
+lost, as in Java; elsewhere every claim counts, as in Java.
 Source: `CooperativeStickyAssignor` of Kafka 4.1 (KIP-429).
 """
 
@@ -23,7 +23,7 @@ from apportion.balance.kafka.subscription import Assigned, Subscription
 
 
 def cooperative(topics: Mapping[str, int], members: Iterable[Subscription], *, racks: Racks | None = None) -> Assigned:
-    """Return who gets what in this round, and what is withheld. Takes and raises what `sticky` does.
+    """Return the partitions of this round and the withheld ones. Takes and raises the same as `sticky`.
 
     >>> before = [Subscription("a", topics=["t"], owned=[("t", 0), ("t", 1)], generation=1)]
     >>> first = cooperative({"t": 2}, [*before, Subscription("b", topics=["t"])])
@@ -42,7 +42,7 @@ def cooperative(topics: Mapping[str, int], members: Iterable[Subscription], *, r
 
 
 def _transfers(group: CheckedGroup, rows: tuple[list[int], ...]) -> dict[int, int]:
-    """Return what members get that they did not claim, and that another claimed that does not get it."""
+    """Return the partitions that go to a member without a claim on them, while another member claims them."""
     owners = [NOBODY] * group.layout.total
     for place, row in enumerate(rows):
         for index in row:
@@ -56,7 +56,7 @@ def _transfers(group: CheckedGroup, rows: tuple[list[int], ...]) -> dict[int, in
 
 
 def _named(group: CheckedGroup, transfers: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return from whom to whom each goes: of those that claim it, another one if there is, of the newest generation."""
+    """Return giver and taker of each: the giver is another claimant if there is one, of the newest generation."""
     claimed = claimants(group) if transfers else {}
     found = {}
     for index in sorted(transfers):

@@ -1,14 +1,15 @@
-"""The evenest loads that members can have who want different topics: the least sum of squares.
+"""The evenest loads of members that want different topics: the least sum of squares.
 
-Any sharing of partitions is improved along chains: one that holds two more than another gives to somebody who gives to
-somebody who gives to the other. Where no chain is left, the sum is the least there is.
+Any sharing of partitions is improved along chains. A member with two more than another passes one partition on, its
+taker passes one on, and so on to the other. Where no chain is left, the sum is the least possible.
 
-Then who can be reached from those that hold most holds as much, or one less, and nobody else wants what these hold: in
-every evenest sharing they have as much together, and each of them one of these two loads. So it goes on for the rest.
+Then take the members with the largest load, and all members that chains reach from them. Each of these holds that
+load or one less, and no other member wants their partitions. So in every evenest sharing they have the same total,
+and each has one of these two loads. The same argument then applies to the remaining members.
 
-Promises: the bounds and pools returned are fulfilled by all the evenest sharings, and by no others.
-Source: the shortest augmenting chains of separable convex flows; the partition is that of decreasing minimality (Frank
-and Murota 2018).
+Promises: the returned bounds and pools are fulfilled by all the evenest sharings, and by no others.
+Source: the shortest augmenting chains of separable convex flows; the partition is that of decreasing minimality
+(Frank and Murota 2018).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from apportion.balance.solver.quotas import LoadBounds
 
 
 def evenest_loads(wanting: Sequence[Sequence[int]], counts: Sequence[int], members: int) -> LoadBounds:
-    """Return which loads are evenest, where `wanting[t]` may have the `counts[t]` partitions of topic t.
+    """Return the bounds of the evenest loads; the members `wanting[t]` may have the `counts[t]` partitions of topic t.
 
     O(partitions · log members), then O(topics · members) for each chain, of which there are few.
     """
@@ -29,7 +30,7 @@ def evenest_loads(wanting: Sequence[Sequence[int]], counts: Sequence[int], membe
 
 
 class _Sharing:
-    """How many partitions of each topic each member has."""
+    """The number of partitions of each topic that each member has."""
 
     def __init__(self, wanting: Sequence[Sequence[int]], counts: Sequence[int], members: int) -> None:
         self._wanting = [frozenset(each) for each in wanting]
@@ -54,7 +55,7 @@ class _Sharing:
         self.loads[member] -= 1
 
     def improve(self, member: int) -> bool:
-        """Pass one partition along a chain from a member to one that has two fewer; return whether there is any."""
+        """Pass one partition along a chain to a member that has two fewer; return whether there is such a chain."""
         chains = self._chains([member])
         taker = next((each for each in chains if self.loads[each] < self.loads[member] - 1), None)
         while taker is not None and taker != member:
@@ -65,7 +66,7 @@ class _Sharing:
         return taker is not None
 
     def _chains(self, starts: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """Return who can be reached, nearest first, each with the last giver of a chain and the topic that it gives."""
+        """Return the reachable members, nearest first, each with a chain's last giver and the topic that it gives."""
         chains = {start: (start, 0) for start in starts}
         frontier, open_topics = list(starts), set(range(len(self._wanting)))
         while frontier:
@@ -80,7 +81,7 @@ class _Sharing:
         return chains
 
     def bounds(self) -> LoadBounds:
-        """Return the loads of all sharings that are as even as this one, of which none is evener."""
+        """Return the loads of all sharings that are as even as this one, which is the evenest."""
         pools, highest, totals = [-1] * len(self.loads), list[int](), list[int]()
         for load in sorted(set(self.loads), reverse=True):
             starts = [member for member, own in enumerate(self.loads) if own == load and pools[member] < 0]

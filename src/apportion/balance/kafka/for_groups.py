@@ -1,4 +1,4 @@
-"""What an assignor answers when a group of this library asks: one topic, whose members own what was theirs before."""
+"""Assignors for groups of this library: a group is one topic, and its members own their previous partitions."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ _GENERATION = 1
 
 
 def owners_by(assign: Callable[[dict[str, int], list[Subscription]], Assigned]) -> Callable[[GroupView], Owners]:
-    """Return what answers a group by an assignor. What is withheld counts: the group has its own way to hand over."""
+    """Return the `owners` function of an assignor. Withheld partitions count: the group hands over in its own way."""
 
     def owners(view: GroupView) -> Owners:
         """Return the owner of each partition."""

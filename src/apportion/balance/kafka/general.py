@@ -1,16 +1,18 @@
 """The sticky algorithm for members that want different topics: keep, give out to the least loaded, then even out.
 
-Members keep what they own and still want. What is left goes, from the topics that fewest want, each time to the least
-loaded who wants it. Then partitions are moved, as long as one has a member that holds over one more than another who
-wants it: back to an older owner, else to the least loaded.
+Members keep the partitions that they own and still want. The rest is given out, topics with the fewest takers first,
+each time to the least loaded member that wants the topic. Then a partition moves while its owner holds at least two
+more than another member that wants it. A moved partition goes back to an older owner, else to the least loaded
+member.
 
-Promises: Java's result, but where that cannot be used: Java may move a partition back to an older owner that does not
-want its topic any more, and this does not. No member could be relieved by giving one partition to another directly.
+Promises: Java's result, except where that cannot be used. Java may move a partition back to an older owner that does
+not want its topic any more; this algorithm does not. No member could be relieved by giving one partition to another
+directly.
 Refuses: the optimum, which chains of moves may come nearer to; `kafka.optimal` is that.
 O(partitions · members) at worst for each round of moves, of which there are few.
-Source: `AbstractStickyAssignor` of Kafka 4.1. Two things that it does beyond this are left out: it asks for racks while
-it evens out, which never changes what is moved; and it undoes all moves if nothing became more even, which in thousands
-of random groups never happened.
+Source: `AbstractStickyAssignor` of Kafka 4.1. Two of its steps are left out. It asks for racks while it evens out,
+which never changes the moves. It undoes all moves if nothing became more even, which never happened in thousands of
+random groups.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +25,7 @@ from apportion.balance.kafka.nearby import Nearby
 
 
 def even_out(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> tuple[list[int], ...]:
-    """Return who gets what in a group whose members want different topics."""
+    """Return the partitions of each member in a group where members want different topics."""
     evening = _Evening(group, nearby)
     evening.keep(claims)
     evening.assign()
@@ -35,7 +37,7 @@ def even_out(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> tupl
 
 
 class _Evening:
-    """The state of one such assignment: who owns each partition, and how many each member has."""
+    """The state of such an assignment: the owner of each partition, and the load of each member."""
 
     def __init__(self, group: CheckedGroup, nearby: Nearby | None) -> None:
         layout = group.layout
@@ -43,7 +45,7 @@ class _Evening:
         self.owners = [NOBODY] * layout.total
         self.sizes = [0] * len(group.members)
         wanting = group.takers(group.by_id)
-        # Topics that the same members want are of one kind: of thousands of topics there are often few.
+        # Topics wanted by the same members are of one kind: thousands of topics often have few kinds.
         kinds: dict[tuple[int, ...], int] = {}
         self.kind_of = [kinds.setdefault(takers, len(kinds)) for takers in wanting]
         self.takers = list(kinds)
@@ -56,7 +58,7 @@ class _Evening:
         self.has_revoked = False
 
     def keep(self, claims: Claims) -> None:
-        """Have every member keep what it owns, wants, and has nearby."""
+        """Let every member keep the partitions that it owns, wants, and has nearby."""
         for place, owned in enumerate(claims.owned):
             for index in owned:
                 is_near = self.nearby is None or self.nearby.is_near(place, index)
@@ -72,11 +74,11 @@ class _Evening:
         return place in self._is_taker[self.kind_of[self.topic_of[index]]]
 
     def takers_of(self, index: int) -> tuple[int, ...]:
-        """Return who wants the topic of a partition, sorted by id."""
+        """Return the members that want the topic of a partition, sorted by id."""
         return self.takers[self.kind_of[self.topic_of[index]]]
 
     def assign(self) -> None:
-        """Give every partition that nobody has to the least loaded, of those nearby if there are any."""
+        """Give every partition without an owner to the least loaded member, of those nearby if there are any."""
         if self.nearby is not None:
             self._assign_nearby(self.nearby)
         heaps: dict[int, list[tuple[int, int, int]]] = {}
@@ -104,7 +106,7 @@ class _Evening:
         return loads
 
     def _least_of(self, loads: list[tuple[int, int, int]]) -> int:
-        """Return the least loaded in a heap, whose entries may be out of date: loads have only grown since."""
+        """Return the least loaded member in a heap. Entries may be out of date: loads have only grown since."""
         while loads[0][0] != self.sizes[loads[0][2]]:
             _, rank, place = loads[0]
             heapreplace(loads, (self.sizes[place], rank, place))
@@ -115,7 +117,7 @@ class _Evening:
         return min(places, key=self.sizes.__getitem__)
 
     def move(self) -> None:
-        """Move partitions until none can be given to somebody with two fewer: first those that nobody had."""
+        """Move partitions until none can go to a member with two fewer: first those that had no owner."""
         moving = _Moving(self)
         if not self.has_revoked:
             moving.until_settled(self.unassigned)
@@ -139,7 +141,7 @@ class _Moving:
             pass
 
     def _moved(self, index: int) -> bool:
-        """Move a partition if that helps, or one that stands for it; return whether it does."""
+        """Move a partition if that helps, or another in its place; return whether it helps."""
         evening, sizes = self._evening, self._evening.sizes
         owner = evening.owners[index]
         older = self._older.get(index, NOBODY)

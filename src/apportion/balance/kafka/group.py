@@ -1,8 +1,8 @@
-"""A consumer group as its leader sees it: who wants what, which partitions there are, in which racks they lie.
+"""A consumer group as its leader sees it: the topics that each member wants, the partitions, and their racks.
 
 Promises: members stand in the order in which the Java client walks them, topics in the order in which it sorts them.
-Topics that nobody wants or that have no partitions are left out, and so are wanted ones that nobody knows.
-Refuses: two members of one id, counts and racks that cannot be.
+Topics are left out if no member wants them, if they have no partitions, or if they are unknown.
+Refuses: two members of one id; impossible counts and racks.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,8 +21,8 @@ Racks = Mapping[Partition, Collection[str]]
 class CheckedGroup:
     """Checked input. A member is known by its place in `members`, a partition by its index in `layout`.
 
-    `by_id` are the places of members sorted by id, `ranks[place]` is where each stands among them. `racks[index]` are
-    the racks of a partition; None where no member says that it has one, or nobody knows racks.
+    `by_id` are the places of members sorted by id; `ranks[place]` is a member's position in `by_id`. `racks[index]`
+    are the racks of a partition. `racks` is None where no member reports a rack, or no racks are given.
     """
 
     members: tuple[Subscription, ...]
@@ -39,7 +39,7 @@ class CheckedGroup:
 
     @classmethod
     def checked(cls, topics: Mapping[str, int], members: Iterable[Subscription], racks: Racks | None) -> "CheckedGroup":
-        """Return the group; raise `InvalidInput` for the first thing wrong. O(size)."""
+        """Return the group; raise `InvalidInput` for the first error. O(size)."""
         walked = _walked(members)
         counts = _checked_counts(topics)
         wanted = sorted(set().union(*(member.topics for member in walked)), key=string_order)
@@ -53,17 +53,17 @@ class CheckedGroup:
         return cls(members=walked, layout=layout, racks=located)
 
     def sorted(self) -> "CheckedGroup":
-        """Return the group with its members by their ids, for those who need not walk as Java does."""
+        """Return the group with its members by their ids, for algorithms that need not walk as Java does."""
         return replace(self, members=tuple(self.members[place] for place in self.by_id))
 
     @property
     def has_equal_topics(self) -> bool:
-        """Whether all members want the same topics, counting those that nobody knows."""
+        """Whether all members want the same topics, counting unknown ones."""
         first = set(self.members[0].topics)
         return all(len(member.topics) == len(first) and first.issuperset(member.topics) for member in self.members)
 
     def takers(self, order: Iterable[int]) -> list[tuple[int, ...]]:
-        """Return who wants each topic, of members that stand in this order. O(topics of all members)."""
+        """Return the members that want each topic, with members in this order. O(topics of all members)."""
         found: dict[str, list[int]] = {topic: [] for topic in self.layout.topics}
         for place in order:
             for topic in self.members[place].topics:
@@ -72,7 +72,7 @@ class CheckedGroup:
         return list(map(tuple, found.values()))
 
     def assigned(self, rows: Sequence[list[int]], withheld: Mapping[int, tuple[int, int]] | None = None) -> Assigned:
-        """Return the answer in which each member, by its place, gets a row of indexes, but for what is withheld."""
+        """Return the answer that gives each member, by its place, a row of indexes without the withheld ones."""
         ids = [member.member_id for member in self.members]
         for row in rows:
             row.sort()
@@ -84,7 +84,7 @@ class CheckedGroup:
         return Assigned(layout=self.layout, rows=dict(zip(ids, given, strict=True)), withheld=waiting)
 
     def static_first(self) -> list[int]:
-        """Return the places of the members: static ones by their static ids, then the others by theirs."""
+        """Return the places of the members: static ones by their static ids, then the others by their member ids."""
         return sorted(range(len(self.members)), key=self._static_first)
 
     def _static_first(self, place: int) -> tuple[bool, bytes]:
@@ -94,7 +94,7 @@ class CheckedGroup:
 
 
 def is_rack_aware(wanted: Collection[str], racks: Collection[frozenset[str]]) -> bool:
-    """Whether racks can matter: some members' racks are those of partitions, and not all partitions are in all racks.
+    """Whether racks can matter: a member's rack is that of a partition, and not all partitions are in all racks.
 
     >>> is_rack_aware({"a"}, [frozenset("ab"), frozenset("b")]), is_rack_aware({"a"}, [frozenset("ab")] * 2)
     (True, False)
@@ -131,7 +131,7 @@ def _checked_counts(topics: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _checked_racks(racks: Racks | None) -> dict[Partition, frozenset[str]] | None:
-    """Return racks by partition, of whichever topics; None where nobody knows racks."""
+    """Return racks by partition, for all topics given; None where no racks are given."""
     if racks is None:
         return None
     if not isinstance(racks, Mapping):

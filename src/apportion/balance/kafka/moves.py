@@ -1,7 +1,7 @@
-"""What moved from whom to whom while members were evened out, so that no two swap partitions of one topic.
+"""Moves: a record of the moves that even members out, so that no two members swap partitions of one topic.
 
-Before a partition goes from a to b, it is asked whether another of its topic went from b to a: that one goes back in
-its place. Which one, where there are several, is the first in a hash set of Java's.
+Before a partition goes from a to b, the record may show another partition of its topic that went from b to a. Then
+that partition goes back in its place. Where there are several, it is the first in a hash set of Java's.
 
 Source: KIP-54, and `AbstractStickyAssignor` of Kafka 4.1.
 """
@@ -14,25 +14,25 @@ Pair = tuple[int, int]
 
 
 class _Moved:
-    """The partitions of a topic that moved between two members, walked as a hash set walks that never shrinks."""
+    """The partitions of a topic that moved between two members, in the order of a Java hash set that never shrinks."""
 
     def __init__(self) -> None:
         self.indexes: dict[int, None] = {}
         self._most = 0
 
     def add(self, index: int) -> None:
-        """Put in one that is not there."""
+        """Add a partition that is not there yet."""
         self.indexes[index] = None
         self._most = max(self._most, len(self.indexes))
 
     def first(self, topic_hash: int, start: int) -> int:
-        """Return the one that is walked first. O(partitions moved)."""
+        """Return the first partition in that order. O(partitions moved)."""
         bins = bins_for(self._most)
         return min(self.indexes, key=lambda index: bin_of(partition_hash(topic_hash, index - start), bins))
 
 
 class Moves:
-    """All moves of partitions from where they were first to where they are now."""
+    """All moves of partitions, from their first owners to their current ones."""
 
     def __init__(self, layout: Layout) -> None:
         self._starts = tuple(layout.starts.values())
@@ -41,13 +41,13 @@ class Moves:
         self._by_topic: dict[int, dict[Pair, _Moved]] = {}
 
     def stand_in(self, topic: int, index: int, giver: int, taker: int) -> int:
-        """Return which partition should go to `taker` so that this one need not leave `giver`; else this one."""
+        """Return the partition to send to `taker` so that this one can stay with `giver`; else this one."""
         source = self._pairs[index][0] if index in self._pairs else giver
         back = self._by_topic.get(topic, {}).get((taker, source))
         return index if back is None else back.first(self._hashes[topic], self._starts[topic])
 
     def note(self, topic: int, index: int, giver: int, taker: int) -> None:
-        """Note that a partition went from one member to another; if it is back where it was, that it never moved."""
+        """Note that a partition went from one member to another; if it is back at its first owner, it never moved."""
         source, _ = self._forget(topic, index) if index in self._pairs else (giver, giver)
         if source != taker:
             self._pairs[index] = pair = source, taker

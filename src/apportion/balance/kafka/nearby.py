@@ -1,4 +1,4 @@
-"""Which members read a partition from their own rack."""
+"""Nearby: the members that read a partition from their own rack."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from apportion.balance.kafka.group import CheckedGroup, is_rack_aware
 
 
 class Nearby:
-    """The racks of a group, where they matter. A member without one is near to all it owns, and sought by nobody."""
+    """The racks of a group, where they matter. A member without a rack is near to all it owns; no search finds it."""
 
     def __init__(self, group: CheckedGroup, racks: Sequence[frozenset[str]]) -> None:
         self._member_racks = tuple(member.rack for member in group.members)
@@ -28,11 +28,11 @@ class Nearby:
         return rack is None or rack in self._racks[index]
 
     def readers(self, index: int) -> int:
-        """Return how many members there are in the racks of a partition."""
+        """Return the number of members in the racks of a partition."""
         return sum(self._readers[rack] for rack in self._racks[index])
 
     def next_near(self, index: int, places: Sequence[int], start: int) -> int | None:
-        """Return where in `places`, going around from `start`, the next member stands that is in a rack of a partition.
+        """Return the position in `places` of the next member in a rack of a partition, going around from `start`.
 
         O(members), mostly O(racks).
         """

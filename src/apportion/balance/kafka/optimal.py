@@ -1,10 +1,10 @@
-"""`kafka.optimal`: as even as members' topics allow, moving as few partitions as that allows. Sticky comes near to it.
+"""`kafka.optimal`: as even as members' topics allow, with the fewest moves for that. Sticky comes near to it.
 
-Goals in their order, none given up for a later one: each partition goes to a member that wants its topic; the sum of
-the squares of the loads is the least there is; the fewest partitions leave those who own them.
+The goals have an order, and none is given up for a later one: each partition goes to a member that wants its topic;
+the sum of the squares of the loads is the least possible; the fewest partitions leave their owners.
 
-Promises: both are optimal, also where members want different topics. Who owned what is judged as in `sticky`.
-Refuses: to be what Java does, and racks, which it checks and does not look at.
+Promises: loads and moves are optimal, also where members want different topics. Claims are judged as in `sticky`.
+Refuses: to match Java; to use racks, which are checked and not looked at.
 Source: an integral minimum-cost flow, see `evenest` and `apportion.balance.solver.augment`.
 """
 
@@ -22,9 +22,9 @@ from apportion.balance.solver.quotas import LoadBounds
 
 
 def optimal(topics: Mapping[str, int], members: Iterable[Subscription], *, racks: Racks | None = None) -> Assigned:
-    """Return who gets what: the evenest loads, and of these the fewest moves. Raises `InvalidInput`.
+    """Return the partitions of each member: the evenest loads, and of these the fewest moves. Raises `InvalidInput`.
 
-    O(partitions · members) for each of a few rounds. The order of members, topics and claims says nothing.
+    O(partitions · members) for each of a few rounds. The order of members, topics and claims does not matter.
 
     >>> members = [Subscription("a", topics=["t", "u"]), Subscription("b", topics=["t", "v"])]
     >>> optimal({"t": 2, "u": 2, "v": 4}, members).by_member["a"]
@@ -58,10 +58,10 @@ class _Owners(Augmenting):
         super().__init__(bounds, (0,) * len(held), held)
 
     def swap(self, item: int, giver: int, taker: int) -> None:
-        """Nothing more is noted than who holds what."""
+        """Note nothing more: `held` lists the items of each member."""
 
     def target(self, node: int, item: int, among: Open) -> int:
-        """Return an open member that wants a partition and to which it can go for the same, its old owner first."""
+        """Return an open member that wants a partition at the same cost, its old owner first."""
         old, wants = self._before[item], self._wanting[item]
         value = self.price[node] + (node != old)
         if old in among and old in wants and self.price[old] == value:
@@ -76,7 +76,7 @@ class _Owners(Augmenting):
 def _fill(
     group: CheckedGroup, wanting: Sequence[Sequence[int]], held: Sequence[list[int]], most: Sequence[int]
 ) -> None:
-    """Give what nobody owns, from the topics that fewest want, each time to the member with most room."""
+    """Give out partitions without an owner, topics with the fewest takers first, to the member with most room."""
     is_held = {index for row in held for index in row}
     for number in sorted(range(len(wanting)), key=lambda number: len(wanting[number])):
         heap = [(len(held[place]) - most[place], place) for place in wanting[number]]

@@ -1,11 +1,11 @@
-"""`kafka.range`: each topic is cut into stretches, one for each member that wants it, so that topics fall alike.
+"""`kafka.range`: each topic is cut into stretches, one per member that wants it, so that topics are cut alike.
 
-Members stand by their ids, static ones first, and the first get one more where it does not divide. With racks, members
-first get what lies in theirs, within the same quotas; topics with as many partitions, wanted by the same members, then
-stay together: partition 3 of one goes where partition 3 of the others goes.
+Members stand by their ids, static ones first. The first members get one more where the division leaves a remainder.
+With racks, members first get partitions in their racks, within the same quotas. Topics with the same number of
+partitions and the same members then stay together: partition 3 of one goes to the owner of partition 3 of the others.
 
 Promises: the results of Kafka's Java client; no member gets more than its quota of a topic for the sake of a rack.
-Refuses: to be even over several topics: who is first is first in each.
+Refuses: to be even over several topics: the same members come first in each topic.
 Source: `RangeAssignor` of Kafka 4.1 (KIP-881).
 """
 
@@ -20,9 +20,9 @@ from apportion.balance.kafka.subscription import Assigned, Subscription
 def assign_ranges(
     topics: Mapping[str, int], members: Iterable[Subscription], *, racks: Racks | None = None
 ) -> Assigned:
-    """Return who gets what. O(partitions), with racks O(partitions · members). Raises `InvalidInput`.
+    """Return the partitions of each member. O(partitions), with racks O(partitions · members). Raises `InvalidInput`.
 
-    `racks` are those of the replicas of each partition, (topic, number) -> names.
+    `racks` are the racks of the replicas of each partition, (topic, number) -> names.
 
     >>> members = [Subscription("a", topics=["t", "u"]), Subscription("b", topics=["t", "u"])]
     >>> assign_ranges({"t": 3, "u": 3}, members).by_member
@@ -44,7 +44,7 @@ def assign_ranges(
 
 
 class _Share:
-    """One topic on its way to its members: what nobody has yet, and how many each may still get."""
+    """One topic during assignment: the partitions without an owner, and how many each member may still get."""
 
     def __init__(self, group: CheckedGroup, topic: str, places: tuple[int, ...], rows: Sequence[list[int]]) -> None:
         span = group.layout.span(topic)
@@ -64,7 +64,7 @@ class _Share:
         return rack is None or rack in self._racks[index]
 
     def room(self, place: int) -> int:
-        """Return how many more a member may get now."""
+        """Return the number of partitions that a member may still get now."""
         return max(0, self._quota + (self._extra > 0) - self._got[place])
 
     def give(self, place: int, indexes: Sequence[int]) -> None:
@@ -75,7 +75,7 @@ class _Share:
             self._extra -= 1
 
     def assign(self, may_have: Callable[[int, int], bool]) -> None:
-        """Give every member its next partitions of those that it may have, up to its quota."""
+        """Give every member its next eligible partitions, up to its quota."""
         for place in self.places:
             given, rest, room = list[int](), list[int](), self.room(place)
             for position, index in enumerate(self.left):
@@ -89,7 +89,7 @@ class _Share:
 
 
 def _together(shares: Iterable[_Share]) -> Iterable[list[_Share]]:
-    """Return the topics in groups: as many partitions, wanted by the same members."""
+    """Return the topics in groups with the same number of partitions, wanted by the same members."""
     groups: dict[tuple[int, tuple[int, ...]], list[_Share]] = {}
     for share in shares:
         groups.setdefault((share.count, share.places), []).append(share)

@@ -1,8 +1,8 @@
 """`kafka.roundrobin`: all partitions of all topics go around, as cards are dealt.
 
-Promises: the results of Kafka's Java client. Members go in the order of their ids, static ones first; one that does not
-want a topic is passed over, and that is what makes it uneven where members want different topics.
-Refuses: to look at who owned what, or at racks.
+Promises: the results of Kafka's Java client. Members go in the order of their ids, static ones first. A member that
+does not want a topic is passed over; so loads are uneven where members want different topics.
+Refuses: to look at earlier owners, or at racks.
 Source: `RoundRobinAssignor` of Kafka 4.1.
 """
 
@@ -15,9 +15,9 @@ from apportion.balance.kafka.subscription import Assigned, Subscription
 
 
 def roundrobin(topics: Mapping[str, int], members: Iterable[Subscription], *, racks: Racks | None = None) -> Assigned:
-    """Return who gets what; `racks` are checked and change nothing. Raises `InvalidInput`.
+    """Return the partitions of each member; `racks` are checked and change nothing. Raises `InvalidInput`.
 
-    O(partitions), and O(partitions · members) where few want the same topics.
+    O(partitions), and O(partitions · members) where few members want the same topics.
 
     >>> members = [Subscription("a", topics=["t", "u"]), Subscription("b", topics=["t", "u"])]
     >>> roundrobin({"t": 3, "u": 1}, members).by_member

@@ -1,12 +1,13 @@
-"""`kafka.sticky`: members keep what they own, as far as loads that differ by one at most allow.
+"""`kafka.sticky`: members keep their partitions, as far as loads that differ by one at most allow.
 
-Which of two algorithms it is depends on the group: `constrained` where all members want the same topics, `general`
-where they do not. A member with an older generation than others may have missed an assignment, and its claims give way.
+The group decides between two algorithms: `constrained` where all members want the same topics, `general` elsewhere. A
+member with an older generation than others may have missed an assignment, and its claims give way.
 
-Promises: the results of Kafka's Java client, to the partition, but where they cannot be used. A partition never goes to
-one who does not want its topic (Java gives such to members that want none, and to older owners that do not any more).
-Claims of numbers that a topic does not have are passed over (Java throws, or gives partitions out twice). A generation
-counts as one, however a member sent it (Java takes the other claimant's from its subscription alone).
+Promises: the results of Kafka's Java client, to the partition, with three exceptions where these cannot be used. A
+partition never goes to a member that does not want its topic. Java gives partitions to members that want none, and to
+older owners that no longer want them. Claims of numbers that a topic does not have are passed over; Java throws, or
+gives partitions out twice. Every generation counts, however a member sent it; Java takes the other claimant's from
+its subscription alone.
 Refuses: weights and lags.
 Source: `StickyAssignor` of Kafka 4.1 (KIP-54, KIP-881).
 """
@@ -24,11 +25,12 @@ from apportion.balance.kafka.subscription import Assigned, Subscription
 
 
 def sticky(topics: Mapping[str, int], members: Iterable[Subscription], *, racks: Racks | None = None) -> Assigned:
-    """Return who gets what, moving few partitions from those who own them.
+    """Return the partitions of each member, moving few partitions from their owners.
 
-    `topics` are the numbers of partitions; `racks` are those of the replicas of each partition, (topic, number) ->
-    names. Ties go as in Java, by ids and by the order in which it walks them; the order of `members` says nothing, but
-    where ids share a bucket of Java's hash map. O(partitions) where all want the same topics. Raises `InvalidInput`.
+    `topics` are the numbers of partitions; `racks` are the racks of the replicas of each partition, (topic, number)
+    -> names. Ties go as in Java, by ids and by the order in which Java walks them. The order of `members` matters
+    only where ids share a bucket of Java's hash map. O(partitions) where all members want the same topics. Raises
+    `InvalidInput`.
 
     >>> before = sticky({"t": 5}, [Subscription("a", topics=["t"]), Subscription("b", topics=["t"])]).by_member
     >>> before

@@ -1,9 +1,9 @@
-"""What a member of a Kafka group asks for and owns, and what an assignor answers.
+"""Subscriptions: the topics that a member of a Kafka group wants, its partitions, and an assignor's answer.
 
-Promises: what is wrong in a subscription is refused before anything is assigned; what a member may send although it is
-odd, the original's rules decide: a topic named twice counts once, an empty rack is none, an owned partition may be of a
-topic nobody knows any more. Mappings of a result are made when they are asked for: a million partitions are a while.
-Refuses: to say whether a claim holds. Two may claim one partition; the sticky assignors judge (see `claims`).
+Promises: errors in a subscription are refused before anything is assigned. Odd values that a member may send follow
+the rules of the original. A topic named twice counts once; an empty rack is none; an owned partition may be of a
+topic that is no longer known. Mappings of a result are made on request: a million partitions take a while.
+Refuses: to judge claims. Two members may claim one partition; the sticky assignors judge (see `claims`).
 Source: KIP-429 (owned partitions), KIP-341 and KIP-792 (generation), KIP-345 (static members), KIP-881 (racks).
 """
 
@@ -23,10 +23,11 @@ MAX_NUMBER = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, init=False)
 class Subscription:
-    """One member: the topics it wants, and what it owned in which generation of the group (-1: it does not know).
+    """One member: the topics it wants, its earlier partitions, and their generation of the group (-1 if unknown).
 
     `topics` and `owned` may be any iterables; `owned` holds (topic, number) pairs. `group_instance_id` is the id of a
-    static member; `rack` is where it reads from, None if that is the same to it. Raises `InvalidInput`. O(owned).
+    static member. `rack` is the rack that the member reads from, None if it has no preference. Raises `InvalidInput`.
+    O(owned).
 
     >>> Subscription("c1", topics=["t"], owned=[("t", 0)], generation=7)
     Subscription(member_id='c1', topics=('t',), owned=(('t', 0),), generation=7, group_instance_id=None, rack=None)
@@ -64,9 +65,9 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The partitions that there are, numbered: topics in their order, partitions of each ascending.
+    """The existing partitions, numbered: topics in their order, partitions of each ascending.
 
-    `counts` are how many partitions each topic has, `starts` where they start.
+    `counts` is the number of partitions of each topic, `starts` the index of its first one.
     """
 
     counts: Mapping[str, int]
@@ -94,10 +95,10 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Assigned:
-    """Who gets what: for each member the indexes, ascending, of its partitions in a layout.
+    """The answer: for each member the indexes of its partitions in a layout, ascending.
 
-    `withheld` is what a member will get once the one that has it now lets go: partition -> (from, to). Until then
-    nobody is given it.
+    `withheld` lists partitions that a member will get once the present owner releases them: partition -> (from, to).
+    Until then no member is given them.
     """
 
     layout: Layout
@@ -140,7 +141,7 @@ def _checked_topics(member_id: str, topics: object) -> tuple[str, ...]:
 
 
 def checked_owned(what: str, owned: object) -> tuple[Partition, ...]:
-    """Return what is owned as pairs; raise `InvalidInput` if it cannot be."""
+    """Return the owned partitions as pairs; raise `InvalidInput` if they cannot be read so."""
     if isinstance(owned, (str, bytes)) or not isinstance(owned, Iterable):
         raise InvalidInput(what, owned, "an iterable of pairs", 'Write [("t", 0)].')
     listed = tuple(owned)
@@ -149,7 +150,7 @@ def checked_owned(what: str, owned: object) -> tuple[Partition, ...]:
 
 
 def check_partitions(what: str, partitions: Sequence[Partition]) -> None:
-    """Raise `InvalidInput` for the first that is no partition. O(partitions), soon where all are."""
+    """Raise `InvalidInput` for the first item that is no partition. O(partitions); fast when all items are valid."""
     if not _are_partitions(partitions):
         wrong = next(each for each in partitions if not _are_partitions([each]))
         expected = f"a tuple of a topic and an int in 0 .. {MAX_NUMBER}"
@@ -166,7 +167,7 @@ def _are_partitions(listed: Sequence[Partition]) -> bool:
 
 
 def checked_generation(what: str, generation: object) -> int:
-    """Return a generation, -1 for any below it; raise `InvalidInput` if it cannot be one."""
+    """Return a generation, -1 for any below it; raise `InvalidInput` for a value that cannot be one."""
     if type(generation) is not int or not -(2**31) <= generation <= MAX_NUMBER:
         raise InvalidInput(what, generation, f"an int in -1 .. {MAX_NUMBER}", "-1 says that it is not known.")
     return max(NO_GENERATION, generation)

@@ -1,12 +1,12 @@
-"""What the sticky assignors of Kafka's clients tell the leader of their group besides the subscription: user data.
+"""User data: the bytes that members of Kafka's sticky groups send their leader besides the subscription.
 
-Sticky members send what they own, and since version 1 in which generation; cooperative ones the generation alone, since
-what they own is in the subscription. Numbers are big-endian; a string has its length in 2 bytes before it, an array its
-count in 4.
+Sticky members send their partitions, and since version 1 the generation. Cooperative members send the generation
+alone, since their partitions are in the subscription. Numbers are big-endian. A string has its length in 2 bytes
+before it, an array its count in 4.
 
-Promises: the bytes of the Java client, to read and to write; what stands behind the last field is passed over.
-`recall_sticky` and `recall_generation` say what Java makes of bytes that it cannot read: nothing was owned.
-Refuses: negative partition numbers, which Java would read and then stumble over: such bytes cannot be read.
+Promises: the bytes of the Java client, to read and to write; bytes after the last field are passed over. For bytes
+that Java cannot read, `recall_sticky` and `recall_generation` give Java's result: no partitions were owned.
+Refuses: negative partition numbers: bytes with them cannot be read. Java would read them, and then stumble over them.
 Source: `StickyAssignor` and `CooperativeStickyAssignor` of Kafka 4.1; KIP-341 (generation).
 """
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What a member of a sticky group owned, and in which generation (-1: it does not say). Raises `InvalidInput`."""
+    """The earlier partitions of a member, and their generation (-1 if it did not send one). Raises `InvalidInput`."""
 
     owned: tuple[Partition, ...] = ()
     generation: int = NO_GENERATION
@@ -49,7 +49,7 @@ def encode_sticky(remembered: Remembered, *, version: Literal[0, 1] = 1) -> byte
     for topic, number in remembered.owned:
         by_topic.setdefault(topic, []).append(number)
     parts = [_INT32.pack(len(by_topic))]
-    # Java puts them in with `computeIfAbsent`, which of two in one bucket has the later one first.
+    # Java puts them in with `computeIfAbsent`, which puts the later of two in one bucket first.
     for topic in in_order(list(reversed(by_topic))):
         parts += [_packed_text(topic), _INT32.pack(len(by_topic[topic])), *map(_INT32.pack, by_topic[topic])]
     if version == 1:
@@ -58,7 +58,7 @@ def encode_sticky(remembered: Remembered, *, version: Literal[0, 1] = 1) -> byte
 
 
 def decode_sticky(data: bytes) -> Remembered:
-    """Return what user data of `sticky` says, of version 1 or else 0. O(bytes). Raises `BadSnapshot`.
+    """Return the content of user data of `sticky`, of version 1 or else 0. O(bytes). Raises `BadSnapshot`.
 
     >>> decode_sticky(bytes.fromhex("00000001 000174 00000001 00000003"))
     Remembered(owned=(('t', 3),), generation=-1)
@@ -71,7 +71,7 @@ def decode_sticky(data: bytes) -> Remembered:
 
 
 def recall_sticky(data: bytes | None) -> Remembered:
-    """Return what a member of a sticky group remembers: nothing where it sent no user data, or none that can be read.
+    """Return the memory of a member of a sticky group; it is empty without user data that can be read.
 
     >>> recall_sticky(b"from the future")
     Remembered(owned=(), generation=-1)
@@ -87,7 +87,7 @@ def encode_cooperative(generation: int) -> bytes:
 
 
 def decode_cooperative(data: bytes) -> int:
-    """Return the generation that user data of `cooperative` says, at least -1. Raises `BadSnapshot`.
+    """Return the generation in user data of `cooperative`, at least -1. Raises `BadSnapshot`.
 
     >>> decode_cooperative(encode_cooperative(7))
     7
@@ -96,7 +96,7 @@ def decode_cooperative(data: bytes) -> int:
 
 
 def recall_generation(data: bytes | None) -> int:
-    """Return the generation of a member of a cooperative group: -1 where it sent none, or none that can be read."""
+    """Return the generation of a member of a cooperative group: -1 where it sent none that can be read."""
     return NO_GENERATION if not data else _or_else(NO_GENERATION, decode_cooperative, data)
 
 
@@ -119,7 +119,7 @@ def _read_topic(reader: "_Reader") -> tuple[str, list[int]]:
 
 
 class _Reader:
-    """Bytes, and how far they have been read."""
+    """Bytes, and the position up to which they have been read."""
 
     def __init__(self, data: bytes) -> None:
         if not isinstance(data, (bytes, bytearray, memoryview)):
@@ -129,7 +129,7 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes have not been read."""
+        """The number of bytes that have not been read."""
         return len(self._data) - self._at
 
     def int32(self) -> int:
@@ -141,13 +141,13 @@ class _Reader:
         return self._natural(self.int32(), "a partition number")
 
     def text(self) -> str:
-        """Read a string; what is no UTF-8 in it becomes U+FFFD."""
+        """Read a string; bytes that are not UTF-8 become U+FFFD."""
         size = self._natural(_INT16.unpack(self._take(_INT16.size))[0], "a length")
         return self._take(size).decode(errors="replace")
 
     def array(self, read: Callable[["_Reader"], T]) -> Iterable[T]:
         """Read as many items as the count before them says."""
-        # A count that the bytes left cannot hold is found when they end.
+        # A count that is too large for the remaining bytes is found when they end.
         for _ in range(self._natural(self.int32(), "a count")):
             yield read(self)
 

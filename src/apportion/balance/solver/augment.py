@@ -1,13 +1,13 @@
 """Primal-dual augmentation: pass items from nodes that hold too much to nodes that hold too little, cheapest first.
 
-Each item (a replica of a partition, the lead of one) sits on a node. It costs 0 where it was before and 1 elsewhere,
-and nodes have prices. At any time every item sits where cost plus price is least: that makes the result provably
-cheapest. Items are passed on only between nodes where they cost the same (a *tight* step); when no chain of tight steps
-leads from a node with too much to one with too little, every node that can be reached gets dearer by one.
+Each item (a replica of a partition, or the lead of one) sits on a node. An item costs 0 where it was before and 1
+elsewhere, and nodes have prices. At any time every item sits where cost plus price is least: that makes the result
+provably cheapest. Items are passed on only between nodes where they cost the same (a *tight* step). When no chain of
+tight steps leads from a node with too much to one with too little, every reachable node gets dearer by one.
 
-A node of load between `least` and `most` may take or give one for its pool, whose total is fixed.
+A node with a load between `least` and `most` may take or give one item for its pool; the total of the pool is fixed.
 
-Promises: integers only; the same input gives the same result; what `finish` leaves is optimal for its prices.
+Promises: integers only; the same input gives the same result; the result of `finish` is optimal for its prices.
 Source: the primal-dual method for minimum-cost flows, with the blocking flows of Dinic.
 """
 
@@ -22,7 +22,7 @@ NOTHING = -1
 
 
 class Open:
-    """The nodes that a step may lead to now, found by price and zone, those that were led to least lately first."""
+    """The nodes that a step may lead to now, by price and zone; nodes used least recently come first."""
 
     def __init__(self, nodes: Sequence[int], prices: Sequence[int], zones: Sequence[int]) -> None:
         self._prices, self._zones = prices, zones
@@ -48,7 +48,7 @@ class Open:
             del zones[self._zones[node]]
 
     def defer(self, node: int) -> None:
-        """Have the other nodes of its price and zone led to before this one."""
+        """Put a node behind the other nodes of its price and zone."""
         zone = self._by_price[self._prices[node]][self._zones[node]]
         zone.remove(node)
         zone.append(node)
@@ -57,7 +57,7 @@ class Open:
 class Augmenting(ABC):
     """Items on nodes, brought within bounds on the nodes' loads at the least cost.
 
-    Vertices are the nodes, then the pools. What is held is listed by node.
+    Vertices are the nodes, then the pools. `held` lists the items of each node.
     """
 
     def __init__(self, bounds: LoadBounds, zones: Sequence[int], held: list[list[int]]) -> None:
@@ -83,7 +83,7 @@ class Augmenting(ABC):
         """Note that an item now sits on another node."""
 
     def finish(self) -> None:
-        """Bring all loads within their bounds. O(items) for each round; rounds are few where most items can stay."""
+        """Bring all loads within their bounds. O(items) per round; rounds are few where most items can stay."""
         while sources := self._sources():
             if self._reaches(sources):
                 self._push_all(sources)
@@ -119,7 +119,7 @@ class Augmenting(ABC):
         return found
 
     def _steps(self, vertex: int, unseen: Open) -> Iterator[tuple[int, int]]:
-        """Yield every unseen vertex that one tight step leads to, which is then seen, and the item that is passed."""
+        """Yield every unseen vertex that one tight step leads to, marked as seen, with the item that is passed."""
         if vertex >= self.nodes:
             for node in self.members[vertex - self.nodes]:
                 if node in unseen and self.may_give(node):
@@ -145,7 +145,7 @@ class Augmenting(ABC):
         return is_tight and self.least[node] < self.load[node] <= self.most[node]
 
     def _push_all(self, sources: Sequence[int]) -> None:
-        """Pass on what can be passed along the shortest chains, one unit after the other."""
+        """Pass on as many units as possible along the shortest chains, one after the other."""
         by_level: list[list[int]] = [[] for _ in range(max(self.level) + 1)]
         for node in range(self.nodes):
             if self.level[node] != NOTHING:
@@ -177,7 +177,7 @@ class Augmenting(ABC):
         return False
 
     def _next_step(self, vertex: int) -> tuple[int, int] | None:
-        """Return where the unit goes next and the item that is passed, or None at a dead end."""
+        """Return the next vertex of the unit and the item that is passed, or None at a dead end."""
         if vertex >= self.nodes:
             return self._next_of_pool(vertex)
         pool, onwards = self.nodes + self.pools[vertex], self.level[vertex] + 1
@@ -225,7 +225,7 @@ class Augmenting(ABC):
                 self._pass_on(item, vertex, onwards)
 
     def _pass_on(self, item: int, giver: int, taker: int) -> None:
-        """Move an item, the one that the giver looked at last, and have the next go elsewhere."""
+        """Move the item that the giver looked at last, and let the next item go to another node."""
         self._left[giver] -= 1
         last = self.held[giver].pop()
         if self._left[giver] < len(self.held[giver]):

@@ -1,8 +1,8 @@
-"""The least that a partition can pay for its replicas, when every node has a price: one side of a proof.
+"""Dual bound: the least that a partition can pay for its replicas, when every node has a price. One side of a proof.
 
-A node that held the partition costs its price, any other 1 more. Of each zone a partition must take so many, and may
-take one more; what is dear in one zone is no matter in another. So most of the sum is the same for all partitions, and
-only the zones of those that held this one are looked at anew.
+A node that held the partition costs its price; any other node costs 1 more. From each zone a partition must take a
+fixed number of nodes, and may take one more. A high price in one zone does not affect other zones. So most of the sum
+is the same for all partitions, and only the zones of the partition's own earlier nodes are computed anew.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -10,9 +10,9 @@ from itertools import islice
 
 
 class CheapestLists:
-    """What lists cost at least, for prices of nodes, zones, and how many of a zone a list must and may have.
+    """The least cost of lists, for prices of nodes, zones, and how many nodes of a zone a list must and may have.
 
-    Built in O(nodes log nodes); one partition costs O(what it held · length of a list).
+    Built in O(nodes log nodes); one partition costs O(its earlier nodes · length of a list).
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class CheapestLists:
         self._zones = list(zones)
 
     def least(self, before: Collection[str]) -> int:
-        """Return what a partition that these nodes held pays at least."""
+        """Return the least that a partition pays if these nodes held it before."""
         touched = {self._zone_of[node_id] for node_id in before if node_id in self._zone_of}
         owed, optional = self._all_owed, list[int]()
         for zone in touched:
@@ -47,7 +47,7 @@ class CheapestLists:
         return owed + sum(sorted(optional)[: self._optional_count])
 
     def _costs(self, zone: Hashable, before: Collection[str]) -> list[int]:
-        """Return what the nodes of a zone cost that a list may have, cheapest first."""
+        """Return the costs of the nodes that a list may have from a zone, cheapest first."""
         new = (node_id for node_id in self._by_price[zone] if node_id not in before)
         costs = [self._prices[node_id] + 1 for node_id in islice(new, self._may[zone])]
         costs += [self._prices[node_id] for node_id in before if self._zone_of.get(node_id) == zone]

@@ -1,4 +1,4 @@
-"""Evenness, checked and not sought: are these loads as even as any can be, and which others would be as even?
+"""Evenness, checked instead of sought: are these loads as even as possible, and which other loads are equally even?
 
 Shares no line with `quotas`, which seeks them.
 """
@@ -13,14 +13,14 @@ from apportion.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """All loads that are as even: of each pool, the nodes' least and most loads, and what they hold together."""
+    """All equally even loads: for each pool, the least and most load of its nodes, and their total."""
 
     least: Mapping[str, int]
     most: Mapping[str, int]
     pools: Sequence[tuple[Sequence[str], int]]
 
     def most_earned(self, prices: Mapping[str, int]) -> int:
-        """Return the most that nodes could earn under any of these loads, each replica paying its node's price."""
+        """Return the most that nodes could earn under any of these loads, where each replica pays its node's price."""
         earned = 0
         for members, total in self.pools:
             earned += sum(prices[node_id] * self.least[node_id] for node_id in members)
@@ -32,7 +32,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneLimits:
-    """The nodes of a zone, and how many replicas of all partitions it must and may hold."""
+    """The nodes of a zone, and the number of replicas of all partitions that the zone must and may hold."""
 
     members: Sequence[str]
     must: int
@@ -41,9 +41,9 @@ class ZoneLimits:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a replica adds to the sum of squares: `load - share` for the last, 1 more for the next.
+    """The amount that a replica adds to the sum of squares: `load - share` for the last replica, 1 more for the next.
 
-    (Halved, and less one half, which changes no comparison.)
+    The costs are halved and less one half, which changes no comparison.
     """
 
     loads: Mapping[str, int]
@@ -66,7 +66,7 @@ Span = tuple[Fraction | None, Fraction | None, int]
 def box_of(
     loads: Mapping[str, int], weights: Mapping[str, int], zones: Sequence[ZoneLimits], *, partitions: int
 ) -> Box:
-    """Return all loads that are as even as these; `InvalidInput` if these are not as even as can be."""
+    """Return all loads that are as even as these; `InvalidInput` if these are not as even as possible."""
     shares = fair_shares(weights, partitions=partitions, total=sum(loads.values()))
     floors = {node_id: share.numerator // share.denominator for node_id, share in shares.items()}
     ceilings = {node_id: -(-share.numerator // share.denominator) for node_id, share in shares.items()}
@@ -95,7 +95,7 @@ def fair_shares(weights: Mapping[str, int], *, partitions: int, total: int) -> d
 def _least_squares_box(
     loads: Mapping[str, int], shares: Mapping[str, Fraction], zones: Sequence[ZoneLimits], partitions: int
 ) -> Box:
-    """Return the loads of the same sum of squares, having checked that no single exchange makes it smaller.
+    """Return the loads of the same sum of squares, after the check that no single exchange makes it smaller.
 
     No node may pay more for its last replica than another would for its next, wherever the two can be exchanged.
     """
@@ -124,7 +124,7 @@ def _least_squares_box(
 def _pools(
     loads: Mapping[str, int], zones: Sequence[ZoneLimits], spans: Sequence[Span], level: Fraction | None, costs: Costs
 ) -> Box:
-    """Return which replicas could be exchanged for others of the same cost: within a zone, or at the common level."""
+    """Return the replicas that could be exchanged at the same cost: within a zone, or at the common level."""
     least, most, common = dict(loads), dict(loads), list[str]()
     pools = []
     for zone, (dearest, cheapest, total) in zip(zones, spans, strict=True):

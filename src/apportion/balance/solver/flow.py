@@ -1,7 +1,8 @@
 """The minimum-movement flow: the fewest replicas moved to loads that are as even as zones allow.
 
-Promises: no two replicas of a partition on one node, in no zone more of them than the demand allows, loads within the
-bounds; no other such assignment moves fewer replicas, and the prices returned prove it (see `verify`).
+Promises: no two replicas of a partition are on one node. No zone has more replicas of a partition than the demand
+allows. Loads are within the bounds. No other assignment with these properties moves fewer replicas, and the returned
+prices prove it (see `verify`).
 """
 
 from array import array
@@ -20,11 +21,11 @@ from apportion.model.rows import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowNetwork:
-    """What is asked of the flow: the demand, the loads that are even, and who held each partition before.
+    """The input of the flow: the demand, the even loads, and the owners of each partition before.
 
-    `before[p]` lists node indexes, in the order in which they should be kept if not all can; those whose node cannot
-    hold anything now are no part of it. `elsewhere` is how much each node holds of other things: of the assignments
-    with the fewest moves, one is taken that evens that out.
+    `before[p]` lists node indexes; earlier ones should be kept first, if not all can be. Nodes that cannot hold
+    anything now are left out. `elsewhere` is how much each node holds of other resources. Among the assignments with
+    the fewest moves, one that evens out the sum is taken.
     """
 
     demand: Demand
@@ -35,7 +36,7 @@ class FlowNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The nodes of each partition, first those that held it before, and the price of a place on each node."""
+    """The nodes of each partition, earlier owners first, and the price of a place on each node."""
 
     rows: Rows
     prices: tuple[int, ...]
@@ -50,7 +51,7 @@ def solve(network: FlowNetwork) -> Flow:
 
 
 def reference_solve(network: FlowNetwork) -> Flow:
-    """Return what `solve` does, found in Python."""
+    """Return the result of `solve`, computed in Python."""
     solver = _Replicas(network)
     solver.finish()
     if network.elsewhere is not None:
@@ -65,7 +66,7 @@ def _ordered(row: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
 
 
 class _Replicas(Augmenting):
-    """Replicas of partitions on nodes: an item is a partition of which the node holds a replica."""
+    """Replicas of partitions on nodes: an item is a partition with a replica on the node."""
 
     def __init__(self, network: FlowNetwork) -> None:
         self.demand, self.before = network.demand, tuple(network.before)
@@ -89,7 +90,7 @@ class _Replicas(Augmenting):
         row[row.index(giver)] = taker
 
     def target(self, node: int, item: int, among: Open) -> int:
-        """Return an open node to which a replica can go for the same: first one that held it before."""
+        """Return an open node to which a replica can go at the same cost; nodes that held it before come first."""
         row, before, zones = self.rows[item], self.before[item], self.zones
         in_zone = [zones[holder] for holder in row]
         own = zones[node]
@@ -112,9 +113,10 @@ class _Replicas(Augmenting):
 
 
 def _in_turns(led: list[int], followed: list[int], *, followers: int) -> list[int]:
-    """Return what a node holds, what it is to give first at the end: for each that it leads, so many that it follows.
+    """Return a node's items, the first to give at the end: after each led one, as many followed ones as `followers`.
 
-    Then what it leads shrinks with what it holds, and no leader has to change for having given too much or too little.
+    Then the number that a node leads shrinks with the number that it holds. No leader has to change because its node
+    gave too much or too little.
     """
     given = []
     while led or followed:
@@ -124,7 +126,7 @@ def _in_turns(led: list[int], followed: list[int], *, followers: int) -> list[in
 
 
 def _kept(network: FlowNetwork) -> Iterator[list[int]]:
-    """Yield what each partition keeps while nodes cost nothing: all that its zones and the number of replicas allow."""
+    """Yield the nodes that each partition keeps while nodes cost nothing: all that its zones and the count allow."""
     demand = network.demand
     optional = demand.replicas - sum(demand.zone_least)
     for before in network.before:
@@ -141,7 +143,7 @@ def _kept(network: FlowNetwork) -> Iterator[list[int]]:
 
 
 def _fill(network: FlowNetwork, rows: Sequence[list[int]]) -> None:
-    """Complete every partition, each time on the node with most room of those it may have."""
+    """Complete every partition, each time on the node with most room among the eligible nodes."""
     demand, most = network.demand, network.bounds.most
     room = list(most)
     for row in rows:
@@ -158,7 +160,7 @@ def _fill(network: FlowNetwork, rows: Sequence[list[int]]) -> None:
 
 
 def _may_join(demand: Demand, row: Sequence[int], node: int) -> bool:
-    """Whether a node may take the next replica of a partition, so that every zone still gets what it must have."""
+    """Whether a node may take the next replica of a partition, so that every zone still gets its required number."""
     counts = dict.fromkeys((zone for zone, least in enumerate(demand.zone_least) if least), 0)
     for holder in row:
         counts[demand.zones[holder]] = counts.get(demand.zones[holder], 0) + 1
@@ -171,7 +173,7 @@ def _may_join(demand: Demand, row: Sequence[int], node: int) -> bool:
 
 
 def _roomiest(roomiest: list[tuple[int, int]], room: Sequence[int], may_join: Callable[[int], bool]) -> int:
-    """Take the node with most room that may join out of a heap, in which outdated entries are skipped."""
+    """Take the eligible node with most room out of a heap; outdated entries are skipped."""
     passed = []
     while True:
         if not roomiest:

@@ -1,7 +1,7 @@
-"""Leaders: one replica of each partition leads it, every node as many as its replicas entitle it to.
+"""Leaders: one replica of each partition leads it, and every node leads as many as its replicas entitle it to.
 
-Promises: each node leads the floor or the ceiling of the sum of 1 / (length of the list) over its partitions; among all
-such choices for the lists as they are, none changes fewer leaders, and the prices returned prove it.
+Promises: each node leads the floor or the ceiling of the sum of 1 / (length of the list) over its partitions. Among
+all choices with this property for the lists as they are, none changes fewer leaders. The returned prices prove it.
 """
 
 from array import array
@@ -18,10 +18,11 @@ from apportion.model.rows import Rows
 def choose_leaders(
     rows: Rows, led_before: Sequence[int], nodes: int, elsewhere: Sequence[int] | None = None
 ) -> "tuple[array[int], tuple[int, ...]]":
-    """Return who leads each partition, in 32 bits and -1 for nobody, and the price of leading on each node.
+    """Return the leader of each partition (32 bits, -1 for none) and the price of leading on each node.
 
-    `led_before[p]` is who led partition p, or -1 for nobody that could now. `elsewhere` is how much each node leads of
-    other things: of the choices with the fewest changes, one is taken that evens that out.
+    `led_before[p]` is the earlier leader of partition p, or -1 if no node led it that can lead now. `elsewhere` is
+    how much each node leads of other resources. Among the choices with the fewest changes, one that evens out the sum
+    is taken.
     """
     if not native.IN_USE:
         return reference_choose_leaders(rows, led_before, nodes, elsewhere)
@@ -32,7 +33,7 @@ def choose_leaders(
 def reference_choose_leaders(
     rows: Rows, led_before: Sequence[int], nodes: int, elsewhere: Sequence[int] | None = None
 ) -> "tuple[array[int], tuple[int, ...]]":
-    """Return what `choose_leaders` does, found in Python."""
+    """Return the result of `choose_leaders`, computed in Python."""
     listed = tuple(rows)
     solver = _Leads(listed, led_before, leader_bounds(listed, nodes))
     solver.finish()
@@ -42,7 +43,7 @@ def reference_choose_leaders(
 
 
 def leader_bounds(rows: Sequence[Sequence[int]], nodes: int) -> LoadBounds:
-    """Return how many partitions each node may lead, given who holds them."""
+    """Return how many partitions each node may lead, given the lists of all partitions."""
     held: list[dict[int, int]] = [{} for _ in range(nodes)]
     for row in rows:
         for node in row:
@@ -68,12 +69,12 @@ class _Leads(Augmenting):
                 held[leader].append(partition)
         super().__init__(bounds, (0,) * len(held), held)
 
-    def swap(self, item: int, giver: int, taker: int) -> None:  # noqa: ARG002 - who gave it is known
+    def swap(self, item: int, giver: int, taker: int) -> None:  # noqa: ARG002 - the giver is known
         """Note that a partition is led by another of its holders."""
         self.leaders[item] = taker
 
     def target(self, node: int, item: int, among: Open) -> int:
-        """Return an open holder that could lead for the same."""
+        """Return an open holder that could lead at the same cost."""
         old = self.led_before[item]
         value = self.price[node] + (node != old)
         for other in self.rows[item]:
@@ -83,7 +84,7 @@ class _Leads(Augmenting):
 
 
 def _first_leaders(rows: Sequence[Sequence[int]], led_before: Sequence[int], bounds: LoadBounds) -> list[int]:
-    """Let each leader lead on if it still holds the partition; else the holder with most room, the first of equals."""
+    """Keep each leader that still holds its partition; else choose the holder with most room, the first of equals."""
     leaders = [old if old in row else NOTHING for row, old in zip(rows, led_before, strict=True)]
     room = list(bounds.most)
     for leader in leaders:

@@ -1,12 +1,13 @@
 """Quotas: how many replicas each node should hold, exactly, and which loads are as even as zones allow.
 
-A node's quota is its share of all replicas by weight, but never more than one replica of every partition; what it
-cannot take is shared out among the others, again by weight. Even means: every load is the floor or the ceiling of its
-quota. Where zones forbid that (a zone that is too small for its nodes' quotas, or too large), even means: the least sum
-of squared differences from the quotas.
+A node's quota is its share of all replicas by weight, but never more than one replica of every partition. The part
+beyond that limit is shared out among the other nodes, again by weight. Even means: every load is the floor or the
+ceiling of its quota. A zone can be too small or too large for its nodes' quotas. Then even means: the least sum of
+squared differences from the quotas.
 
-Promises: integers only; every list of loads within the bounds, with the totals of its pools, is as even as any can be,
-and every list that is as even lies within them. Refuses: to say which of them moves least; that is the flow's part.
+Promises: integers only. Every list of loads within the bounds, with the totals of its pools, is as even as possible.
+Every list that is equally even lies within the bounds.
+Refuses: to say which of these lists moves least; that is the part of the flow.
 
 Source: water filling; separable convex allocation under laminar bounds (Federgruen and Groenevelt 1986).
 """
@@ -18,10 +19,10 @@ from functools import partial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What is to be placed where: `replicas` of each of `partitions`, on nodes of some weight, each in a zone.
+    """The replicas to place: `replicas` of each of `partitions`, on nodes with weights, each node in a zone.
 
-    Node i stands in zone `zones[i]` and counts `weights[i]`; 0 takes nothing. Of one partition, zone z holds at least
-    `zone_least[z]` and at most `zone_most[z]` replicas.
+    Node i stands in zone `zones[i]` and has the weight `weights[i]`; with weight 0 it takes nothing. Of one
+    partition, zone z holds at least `zone_least[z]` and at most `zone_most[z]` replicas.
     """
 
     partitions: int
@@ -33,13 +34,13 @@ class Demand:
 
     @property
     def total(self) -> int:
-        """How many replicas there are of all partitions."""
+        """The number of replicas of all partitions."""
         return self.partitions * self.replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadBounds:
-    """Which loads are as even as can be: node i holds `least[i]` or `most[i]`, which differ by one at most.
+    """The loads that are as even as possible: node i holds `least[i]` or `most[i]`, which differ by one at most.
 
     The nodes of pool g, those with `pools[i] == g`, hold `totals[g]` together.
     """
@@ -51,7 +52,7 @@ class LoadBounds:
 
 
 def quotas(demand: Demand) -> tuple[tuple[int, ...], int]:
-    """Return each node's exact quota as a numerator, and the denominator of them all. O(nodes log nodes)."""
+    """Return each node's exact quota as a numerator, and the denominator of all quotas. O(nodes log nodes)."""
     heaviest_first = sorted(range(len(demand.weights)), key=lambda index: -demand.weights[index])
     left, weight = demand.total, sum(demand.weights)
     full = set()
@@ -69,7 +70,7 @@ def quotas(demand: Demand) -> tuple[tuple[int, ...], int]:
 
 
 def load_bounds(demand: Demand) -> LoadBounds:
-    """Return which loads are as even as the zones allow. O(nodes log(replicas · weight))."""
+    """Return the bounds of the loads that are as even as the zones allow. O(nodes log(replicas · weight))."""
     numerators, denominator = quotas(demand)
     floors = tuple(numerator // denominator for numerator in numerators)
     ceilings = tuple(-(-numerator // denominator) for numerator in numerators)
@@ -81,7 +82,7 @@ def load_bounds(demand: Demand) -> LoadBounds:
 
 
 def settled(bounds: LoadBounds, demand: Demand, elsewhere: Sequence[int]) -> LoadBounds:
-    """Return one list of loads within bounds: the higher ones where nodes hold least elsewhere. O(nodes log nodes)."""
+    """Return one list of loads within bounds, higher where nodes hold least elsewhere. O(nodes log nodes)."""
     loads, held = list(bounds.least), _Zones(demand)
     room = [may - total for may, total in zip(held.most, held.sums(loads), strict=True)]
     owed = [must - total for must, total in zip(held.least, held.sums(loads), strict=True)]
@@ -103,7 +104,7 @@ def settled(bounds: LoadBounds, demand: Demand, elsewhere: Sequence[int]) -> Loa
 
 
 class _Zones:
-    """Sums of loads by zone, held against what a zone may and must hold of all partitions."""
+    """Sums of loads by zone, compared with the number of replicas that a zone may and must hold of all partitions."""
 
     def __init__(self, demand: Demand) -> None:
         self.members: list[list[int]] = [[] for _ in demand.zone_most]
@@ -117,15 +118,15 @@ class _Zones:
         return [sum(loads[index] for index in members) for members in self.members]
 
     def least_total(self, loads: Sequence[int]) -> int:
-        """Return how much is held at least, where nodes hold these loads and zones more if they must."""
+        """Return the least total, where nodes hold these loads and a zone holds more if it must."""
         return sum(map(max, self.sums(loads), self.least))
 
     def most_total(self, loads: Sequence[int]) -> int:
-        """Return how much is held at most, where nodes hold these loads and zones less if they must."""
+        """Return the largest total, where nodes hold these loads and a zone holds less if it must."""
         return sum(map(min, self.sums(loads), self.most))
 
     def can_hold(self, least: Sequence[int], most: Sequence[int]) -> bool:
-        """Whether each zone alone has loads between these that it may hold."""
+        """Whether each zone on its own allows some loads between these bounds."""
         at_least, at_most = self.sums(least), self.sums(most)
         return all(
             low <= may and must <= high
@@ -137,22 +138,22 @@ def _least_squares(demand: Demand, held: _Zones, numerators: Sequence[int], deno
     """Return the bounds of all loads with the least sum of squared differences from the quotas.
 
     The k-th replica of a node costs more the further k lies above its quota. At a `level`, every node holds the
-    replicas that cost no more than it. The level is the lowest at which all replicas have a place; a zone that has no
-    room for that much, or must hold more, finds a level of its own and is a pool.
+    replicas that cost at most the level. The level is the lowest at which all replicas have a place. A zone without
+    enough room at that level, or with a larger minimum, finds a level of its own and is a pool.
     """
 
     def at(level: int, index: int) -> int:
-        """Return what a node holds at a level."""
+        """Return the load of a node at a level."""
         if demand.weights[index] == 0:
             return 0
         return min(max((numerators[index] + level) // denominator, 0), demand.partitions)
 
     def zone_at(members: Sequence[int], level: int) -> int:
-        """Return what the nodes of a zone hold at a level."""
+        """Return the load of a zone's nodes at a level."""
         return sum(at(level, index) for index in members)
 
     def held_at(level: int) -> int:
-        """Return what all hold at a level, each zone within what it must and may."""
+        """Return the load of all nodes at a level, with each zone within its bounds."""
         zones = zip(held.members, held.least, held.most, strict=True)
         return sum(min(max(zone_at(members, level), must), may) for members, must, may in zones)
 
@@ -174,7 +175,7 @@ def _least_squares(demand: Demand, held: _Zones, numerators: Sequence[int], deno
 
 
 def _first_level(held_at: Callable[[int], int], wanted: int, span: int) -> int:
-    """Return the lowest level in -span .. span at which at least `wanted` replicas are held, which grow with it."""
+    """Return the lowest level in -span .. span with at least `wanted` replicas held; they grow with the level."""
     low, high = -span, span
     while low < high:
         middle = (low + high) // 2

@@ -1,6 +1,7 @@
-"""One step of the balancer: the smallest repair of given lists, so that they suit the nodes there are now.
+"""One step of the balancer: the smallest repair of given lists, so that they suit the current nodes.
 
-First the replicas move, as few as can; then leaders change, as few as the new lists allow. Each comes with its proof.
+First the replicas move, as few as possible; then leaders change, as few as the new lists allow. Each comes with its
+proof.
 """
 
 from array import array
@@ -21,7 +22,7 @@ from apportion.model.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """What each node holds and leads of other resources, less its fair part of that."""
+    """The replicas and leads of each node from other resources, less the node's fair part of them."""
 
     held: tuple[int, ...]
     led: tuple[int, ...]
@@ -29,14 +30,14 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairStep:
-    """The lists after a step, the leader first, and why none smaller would do."""
+    """The lists after a step, the leader first, and the proof that no smaller step is enough."""
 
     rows: Rows
     proof: Proof
 
 
 def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: Rule) -> Demand:
-    """Return what is to be placed on the nodes that are up and do not drain; refuse what a strict rule cannot place.
+    """Return the demand on the nodes that are up and do not drain; refuse a demand that a strict rule cannot place.
 
     Raises `NoNodes`, `NotEnoughNodes`.
     """
@@ -54,7 +55,7 @@ def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: 
     for node in eligible:
         members[numbers[node.fault_domain(rule.spread_level)]] += 1
     replicas = min(rule.replicas, len(eligible))
-    # Every zone gets as many as it can before any gets two more than another.
+    # Every zone gets as many as it can before any zone gets two more than another.
     fits = (sum(min(each, count) for count in members) <= replicas for each in range(1, replicas + 1))
     everywhere = sum(takewhile(bool, fits))
     return Demand(
@@ -71,10 +72,11 @@ def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """Who held each partition, in the indexes of the topology that there is now.
+    """The owners of each partition before, as indexes of the current topology.
 
-    `lost[p]` is how many more held partition p, which are gone; `leaders[p]` who led it, `NOBODY` if that one is gone
-    or nobody did, as was so for `unled` partitions. `is_first`: nobody held anything, the rows are only a start.
+    `lost[p]` is the number of further owners of partition p that are gone. `leaders[p]` is its leader, or `NOBODY` if
+    the leader is gone or there was none. `unled` is the number of partitions that had no leader. `is_first` means
+    that no node held anything and the rows are only a start.
     """
 
     rows: Rows
@@ -85,19 +87,19 @@ class Before:
 
     @classmethod
     def of(cls, rows: Rows) -> "Before":
-        """Return that these rows hold, and nobody is gone."""
+        """Return these rows as the current lists, with no owner gone."""
         leaders = rows.buffer[:: rows.width]
         return cls(rows=rows, lost=array("I", bytes(4 * len(rows))), leaders=leaders, unled=leaders.count(NOBODY))
 
     @classmethod
     def first(cls, rows: Rows) -> "Before":
-        """Return that nobody holds anything yet, and where to start."""
+        """Return these rows as a start only: no node holds anything yet."""
         nobody = array("I", [NOBODY]) * len(rows)
         return replace(cls.of(rows), leaders=nobody, unled=len(rows), is_first=True)
 
     @classmethod
     def translated(cls, rows: Rows, to: Sequence[int]) -> "Before":
-        """Return rows in which `to[i]` stands for index i, less those for which it is `NOBODY`. O(size)."""
+        """Return rows in which `to[i]` stands for index i, without indexes that map to `NOBODY`. O(size)."""
         was, width = cls.of(rows), rows.width
         new = _mapped(rows.buffer, to)
         leaders = new[::width]
@@ -117,7 +119,7 @@ def _mapped(buffer: "array[int]", to: Sequence[int]) -> "array[int]":
 
 
 def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -> RepairStep:
-    """Return the smallest repair of the lists there were. O(size) for each of a few rounds; see `flow`."""
+    """Return the smallest repair of the earlier lists. O(size) for each of a few rounds; see `flow`."""
     stays = [index if weight else NOBODY for index, weight in enumerate(demand.weights)]
     kept = before.rows if NOBODY not in stays else Before.translated(before.rows, stays).rows
     led_before = _mapped(before.leaders, stays)
@@ -144,7 +146,7 @@ def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -
 
 
 def _moves(before: Before, after: Rows) -> int:
-    """Return how many replicas moved: those that are new, less those by which a list only grew. O(size)."""
+    """Return how many replicas moved: the new ones, less those by which a list only grew. O(size)."""
     moves = 0
     if before.rows.width == after.width:
         laid = (zip(*[iter(rows.buffer)] * after.width, strict=True) for rows in (before.rows, after))
@@ -158,13 +160,13 @@ def _moves(before: Before, after: Rows) -> int:
 
 
 def _leader_changes(before: Before, after: Rows) -> int:
-    """Return how many partitions that somebody held have another leader now. O(partitions)."""
+    """Return how many partitions with an earlier leader have another leader now. O(partitions)."""
     changed: int = sum(map(ne, before.leaders, after.buffer[:: after.width]))
     return changed - before.unled
 
 
 def _led(rows: Rows, leaders: Sequence[int]) -> Rows:
-    """Return rows in which each leader stands first, the others in the order they had."""
+    """Return rows in which each leader stands first; the other nodes keep their order."""
     ordered, width = array("I", rows.buffer), rows.width
     for partition, (first, leader) in enumerate(zip(rows.buffer[::width], leaders, strict=True)):
         if first != leader:

@@ -1,7 +1,7 @@
-"""Evening out: of the results that cost the same, come to one that suits what the nodes hold of other things.
+"""Tie-breaking: among results of equal cost, choose one that also evens out the nodes' load from other resources.
 
-Promises: the cost and the bounds stay; each step makes the sums of here and elsewhere more even, until none can.
-Refuses: to prove that no other result of the cost is more even.
+Promises: the cost and the bounds stay. Each step makes the sums of here and elsewhere more even, until no step can.
+Refuses: to prove that no other result of the same cost is more even.
 """
 
 from collections import deque
@@ -11,13 +11,13 @@ from apportion.balance.solver.augment import NOTHING, Augmenting, Open
 
 
 def even_out(result: Augmenting, elsewhere: Sequence[int]) -> None:
-    """Have nodes that hold much elsewhere hold less here, one item after the other. O(items) for each."""
+    """Move items one by one from nodes that hold much elsewhere. O(items) per item moved."""
     while _evens_out(result, [load + more for load, more in zip(result.load, elsewhere, strict=True)]):
         pass
 
 
 def _evens_out(result: Augmenting, sums: Sequence[int]) -> bool:
-    """Pass on one item from a node of a large sum to one of a sum smaller by two or more, if any can be."""
+    """Pass on one item from a node with a large sum to one with a sum smaller by two or more, if that is possible."""
     nodes = range(result.nodes)
     takers = {node for node in nodes if result.may_take(node)}
     for giver in sorted(filter(result.may_give, nodes), key=lambda node: -sums[node]):
@@ -33,7 +33,7 @@ def _evens_out(result: Augmenting, sums: Sequence[int]) -> bool:
 
 
 def _tree(result: Augmenting, root: int) -> dict[int, tuple[int, int]]:
-    """Return for every node that chains of tight steps lead to from the root: the node before, the item passed."""
+    """Return, for every node that chains of tight steps from the root reach, the node before and the item passed."""
     unseen = Open([node for node in range(result.nodes) if node != root], result.price, result.zones)
     came_from: dict[int, tuple[int, int]] = {}
     queue = deque([root])

@@ -1,8 +1,8 @@
 """Room: how much of a throttle each wave has used up, and the first wave that has room for one more copy.
 
-Every limit has a counter for each wave: of a node's copies, of its bytes, of a zone's copies, of all copies. A copy
-uses several of them, and fits into a wave where it fits into each. Which waves are full is a number whose bit w says so
-of wave w, so that thousands of full waves are passed over at once.
+Every limit has a counter per wave: for a node's copies, for its bytes, for a zone's copies, for all copies. A copy
+uses several limits, and fits into a wave where each of them has room. The full waves of a limit are one number: its
+bit w says whether wave w is full. So thousands of full waves are skipped at once.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -14,7 +14,7 @@ Use = tuple[Hashable, int, int]
 
 
 class Room:
-    """What waves have room for, given the zone of each node."""
+    """The room in each wave, given the zone of each node."""
 
     def __init__(self, throttle: Throttle, zones: Mapping[str, Hashable]) -> None:
         self._throttle = throttle
@@ -23,7 +23,7 @@ class Room:
         self._full: dict[Hashable, int] = {}
 
     def uses(self, nodes: Sequence[str], *, size_bytes: int) -> list[Use]:
-        """Return what a copy in which these nodes take part uses of everything that is limited."""
+        """Return the use of every limit by a copy in which these nodes take part."""
         throttle = self._throttle
         uses: list[Use] = []
         if throttle.per_node is not None:
@@ -37,19 +37,19 @@ class Room:
         return uses
 
     def first_wave(self, uses: Sequence[Use], *, start: int) -> int:
-        """Return the first wave from `start` on that has room for all of these. O(waves)."""
+        """Return the first wave from `start` on that has room for all these uses. O(waves)."""
         full = (1 << start) - 1
         for what, _, _ in uses:
             full |= self._full.get(what, 0)
         wave = _lowest_unset(full)
-        # Of copies any rest is enough, of bytes it may not be.
+        # For copies any rest is enough; for bytes the rest may be too small.
         while any(self._used.get((what, wave), 0) + amount > most for what, amount, most in uses):
             full |= 1 << wave
             wave = _lowest_unset(full)
         return wave
 
     def take(self, uses: Sequence[Use], wave: int) -> None:
-        """Use these up in a wave."""
+        """Use up these amounts in a wave."""
         for what, amount, most in uses:
             self._used[what, wave] = used = self._used.get((what, wave), 0) + amount
             if used >= most:

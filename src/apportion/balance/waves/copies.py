@@ -1,7 +1,7 @@
-"""Copying: who sends each replica that is to be made, and in which wave.
+"""Copies: the source and the wave of each new replica.
 
-Copies that recover a partition are placed first, those of the partitions with the fewest live replicas before others;
-load moves in later waves. Each copy takes the first wave in which its target and a source have room.
+Copies that recover a partition are placed first; among them, partitions with the fewest live replicas come first.
+Load moves in later waves. Each copy takes the first wave in which its target and a source have room.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ from apportion.model.throttle import Throttle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What a partition goes through: who owned it, which of them hold it live, and who is to; the leader first."""
+    """One partition's change: its owners before, the live ones, and its owners after; the leader first."""
 
     partition: str
     owners: tuple[str, ...]
@@ -28,22 +28,22 @@ class Turn:
 
     @property
     def leader(self) -> str | None:
-        """Who leads at the start, None if that one is not live."""
+        """The leader at the start, None if that node is not live."""
         return next((node for node in self.owners[:1] if node in self.held), None)
 
     @property
     def missing(self) -> list[str]:
-        """Who is to hold it and does not."""
+        """The nodes that are to hold the partition and do not."""
         return [node for node in self.wanted if node not in self.held]
 
     @property
     def unwanted(self) -> list[str]:
-        """Who holds it and is not to."""
+        """The nodes that hold the partition and are not to."""
         return [node for node in self.held if node not in self.wanted]
 
 
 class Copying:
-    """Copies by wave. `waves_of` says for each partition in which wave a target gets it."""
+    """Copies by wave. `waves_of` gives per partition the wave in which each target gets its copy."""
 
     def __init__(self, after: Assignment, throttle: Throttle) -> None:
         self.copies: dict[int, list[Copy]] = defaultdict(list)
@@ -66,18 +66,18 @@ class Copying:
                     others.append((bool(turn.held), turn, target))
         for _, turn, target in sorted(recoveries, key=itemgetter(0)):
             self._copy(turn, target, start=0, is_recovery=True)
-        load_start = len(self.copies)  # waves fill up from the first, none stays empty
+        load_start = len(self.copies)  # waves fill up from the first; none stays empty
         for _, turn, target in sorted(others, key=itemgetter(0)):
             self._copy(turn, target, start=load_start, is_recovery=False)
         return load_start
 
     def _targets(self, turn: Turn) -> list[str]:
-        """Return who is to get a partition, in order; those in whose zone no live replica is come first."""
+        """Return the nodes that are to get a partition, in order; nodes in zones without a live replica come first."""
         zones: set[Hashable] = {self._zones[node] for node in turn.held}
         return sorted(turn.missing, key=lambda node: self._zones[node] in zones)
 
     def _copy(self, turn: Turn, target: str, *, start: int, is_recovery: bool) -> None:
-        """Choose the wave of a copy, and who sends it: who can first, of those who has sent least, then by id."""
+        """Choose a copy's wave and source: the source with the earliest wave, then the fewest bytes sent, then id."""
         size = self._checked_size(turn)
         choices = []
         for source in turn.held or (None,):
@@ -92,7 +92,7 @@ class Copying:
         )
 
     def _checked_size(self, turn: Turn) -> int | None:
-        """Return the bytes of a copy: none are sent where a replica is made empty."""
+        """Return the bytes of a copy; no bytes are sent where a replica is made empty."""
         size, most = turn.size_bytes, self._most_bytes
         if not turn.held:
             return None if size is None else 0

@@ -1,23 +1,29 @@
 """`schedule`: the difference of two assignments as waves of steps that are safe to stop at any moment.
 
-Why it is safe: of a partition nothing is dropped before its whole new list is live. So at every moment, however many
-steps of a wave are done, either all replicas are live that were at the start, or all that are to be; and whatever
-fails then, a node or a zone, at least as many replicas survive as in the worse of the two.
+Why it is safe: no replica of a partition is dropped before the partition's whole new list is live. So at every
+moment, however many steps of a wave are done, one of two sets is complete: all replicas that were live at the start,
+or all replicas of the new list. When a node or a zone then fails, at least as many replicas survive as in the worse
+of the two sets.
 
-Promises, of each partition, with the floor f:
-- begun with f + 1 live replicas or more, it never has fewer than f + 1: any one node may die, and f are left;
-- begun with fewer (`below_floor`), it never has fewer than at the start, and is recovered in the first waves, those
-  with the fewest live replicas first; from its (f + 1)th live replica on the line above holds;
-- new, it is made empty, and has what the first line says once its whole list is live;
-- its leader holds a whole replica; one whose leader is gone is led by a live replica from the end of the first wave on;
-- no replica is copied that is there already, none twice, and afterwards live nodes hold what `after` says.
+Promises, for each partition, with the floor f:
+- A partition that starts with f + 1 live replicas or more never has fewer than f + 1: any one node may die, and f are
+  left.
+- A partition that starts with fewer (`below_floor`) never has fewer than at the start. It is recovered in the first
+  waves; partitions with the fewest live replicas come first. From its (f + 1)th live replica on, the line above
+  holds.
+- A new partition is made empty. The first line holds for it once its whole list is live.
+- A leader holds a whole replica. A partition without a live leader is led by a live replica from the end of the first
+  wave on.
+- No replica is copied to a node that has it already, and none is copied twice. Afterwards live nodes hold exactly the
+  replicas that `after` lists.
 
-Of all: no wave exceeds the throttle, and no load moves before the last wave of recovery copies is done.
+Promises, for all partitions: no wave exceeds the throttle; no load moves before the last wave of recovery copies is
+done.
 
-Live is a replica that `before` lists on a node of the new topology that is not down in `after`. What is left on nodes
-that are gone or down counts as nothing: it is no source, and no step drops it.
-Refuses: to look at how the steps are done. A node that dies on the way ends the schedule: make a new one, from an
-assignment that lists what is there by then.
+A replica is live when `before` lists it on a node of the new topology that is not down in `after`. Replicas on nodes
+that are gone or down do not count: they are no source, and no step drops them.
+Refuses: to look at how the steps are done. A node that dies during the schedule ends it. Make a new schedule from an
+assignment that lists the replicas that exist by then.
 
 Source: recovery before load, and limits per node and cluster, as Apache Helix has them; add before remove.
 """
@@ -49,14 +55,15 @@ def schedule(
 ) -> Schedule:
     """Return waves of copies, changes of leader and drops that lead from one assignment to another, safe at any moment.
 
-    `floor` is how many live replicas each partition keeps when any one node dies during the schedule; by default the
-    most there can be, one less than the shortest list of `after`. Without a `throttle`, a node takes part in two copies
-    at once; `Throttle()` sets no limit. `now` (seconds) is needed where the throttle expires. Partitions without any
-    live replica are refused, or with `lost="leave"` left alone and reported. Those that `after` no longer has are
-    dropped in the last wave; new ones are made empty. Changes of leader and drops are not limited: they copy nothing.
+    `floor` is the number of live replicas that each partition keeps when any one node dies during the schedule. Its
+    default is the largest possible: one less than the shortest list of `after`. Without a `throttle`, a node takes
+    part in two copies at once; `Throttle()` sets no limit. `now` (seconds) is needed where the throttle expires.
+    Partitions without a live replica are refused; with `lost="leave"` they are left alone and reported. Partitions
+    that `after` no longer has are dropped in the last wave; new ones are made empty. Changes of leader and drops are
+    not limited: they copy nothing.
 
-    The order is that of urgency, then of partitions; of the sources that allow the earliest wave it takes the one that
-    has sent least, then by id. O(partitions · replicas), and O(waves) at worst for each copy. Raises `InvalidInput`.
+    Order: by urgency, then by partition. Among the sources that allow the earliest wave, the one that has sent least
+    is taken, then by id. O(partitions · replicas), and O(waves) at worst for each copy. Raises `InvalidInput`.
 
     >>> from apportion import Topology
     >>> before = Assignment(topology=Topology(["a", "b", "c"]), rows=((0, 1), (0, 2)))
@@ -89,7 +96,7 @@ def schedule(
 
 
 def _turns(before: Assignment, after: Assignment) -> Iterator[Turn]:
-    """Yield the partitions of `after` for which there is something to do, in order."""
+    """Yield the partitions of `after` that need a step, in order."""
     up = _up(after)
     old_id, new_id = before.topology.ids.__getitem__, after.topology.ids.__getitem__
     lists = zip(after.preference_lists, _rows_before(before, after), after.rows, strict=True)
@@ -107,7 +114,7 @@ def _turns(before: Assignment, after: Assignment) -> Iterator[Turn]:
 
 
 def _rows_before(before: Assignment, after: Assignment) -> Sequence[Row]:
-    """Return who owned each partition of `after`, in its order."""
+    """Return the owners before of each partition of `after`, in its order."""
     if before.names == after.names and len(before.rows) == len(after.rows):
         return before.rows
     places = map(before.preference_lists.place, after.preference_lists)
@@ -135,7 +142,7 @@ def _size(partition: str, before: Assignment) -> int | None:
 
 
 def _waves(turns: Sequence[Turn], removed: Sequence[Drop], after: Assignment, throttle: Throttle) -> tuple[Wave, ...]:
-    """Return every step in its wave: of a partition first the copies, then its leader, and only then the drops."""
+    """Return every step in its wave: for each partition first the copies, then its leader, and only then the drops."""
     copying = Copying(after, throttle)
     load_start = copying.place(turns)
     leads: dict[int, list[Lead]] = defaultdict(list)
@@ -161,7 +168,8 @@ def _waves(turns: Sequence[Turn], removed: Sequence[Drop], after: Assignment, th
 def _leads(turn: Turn, copied_in: Mapping[str, int], load_start: int) -> Iterator[tuple[int, Lead]]:
     """Yield the changes of leader of a partition, each with its wave.
 
-    One that nobody leads gets a live leader at once, if need be until the one it is to have holds it.
+    A partition without a leader gets a live one at once. That leader serves, if need be, until the final one has its
+    copy.
     """
     leader, final = turn.leader, turn.wanted[0]
     if final in copied_in:

@@ -1,8 +1,8 @@
-"""Baselines: what the literature on consistent hashing starts from, and why it goes on from there.
+"""Baselines: the methods with which papers on consistent hashing begin, and why these methods are not enough.
 
-For `compare` to set beside the placements. They are functions and not in the catalog, so that nobody routes by one:
-each takes a topology and keys and returns the owner of every key; called with the topology before a change and with the
-one after it, it says what the change would move. All but `random_node` ignore weights.
+`compare` sets them beside the placements. They are functions outside the catalog, so that no program routes by them.
+Each takes a topology and keys, and returns the owner of every key. Two calls, with the topology before and after a
+change, show the moves of the change. All but `random_node` ignore weights.
 
 Source: the methods that Karger et al. 1997 and Thaler and Ravishankar 1998 argue against.
 """
@@ -23,7 +23,7 @@ Owners: TypeAlias = Callable[[Topology, Sequence[bytes]], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A method by name, how it places keys on a topology, and one line on why that is not enough."""
+    """A method: its name, its owners of keys on a topology, and one line on why the method is not enough."""
 
     name: str
     owners: Owners
@@ -31,7 +31,7 @@ class Baseline:
 
 
 def baselines(random: Random) -> tuple[Baseline, ...]:
-    """Return every baseline, sorted by name; `random` makes the choices of the one that chooses at random."""
+    """Return every baseline, sorted by name; `random` makes the choices of the random one."""
     return (
         Baseline(
             "key ranges",
@@ -57,7 +57,7 @@ def baselines(random: Random) -> tuple[Baseline, ...]:
 
 
 def random_node(random: Random, topology: Topology, keys: Sequence[bytes]) -> list[str]:
-    """Return for each key a node drawn with odds in proportion to weight. The next call draws anew. O(keys log nodes).
+    """Return a random node per key, with odds in proportion to weight; each call draws anew. O(keys log nodes).
 
     >>> topology = Topology(["a", "b"])
     >>> random_node(Random(1), topology, [b"k"] * 4) == random_node(Random(1), topology, [b"k"] * 4)
@@ -78,7 +78,7 @@ def single_node(topology: Topology, keys: Sequence[bytes]) -> list[str]:
 
 
 def key_ranges(topology: Topology, keys: Sequence[bytes]) -> list[str]:
-    """Return for each key the node whose equal part of all 8-byte beginnings the key begins with. O(keys).
+    """Return a node for each key: equal parts of all 8-byte beginnings belong to the nodes. O(keys).
 
     Shorter keys are filled up with zero bytes. Nodes have their parts in the order of their ids.
 
@@ -91,7 +91,7 @@ def key_ranges(topology: Topology, keys: Sequence[bytes]) -> list[str]:
 
 
 def static_modulo(topology: Topology, keys: Sequence[bytes]) -> list[str]:
-    """Return for each key the node whose number is the key's hash modulo the number of nodes, by id. O(keys).
+    """Return a node for each key: the key's hash modulo the number of nodes is the place of the node by id. O(keys).
 
     >>> static_modulo(Topology(["a", "b", "c"]), [b"tenant-42"])
     ['a']

@@ -1,6 +1,6 @@
 """`apportion compare`: every placement of the catalog on your nodes and your keys, side by side.
 
-In columns, as JSON, or as a page with charts. See `comparison` for what is measured, and how.
+It prints columns or JSON, or writes a page with charts. See `comparison` for the measures and methods.
 """
 
 import shlex
@@ -37,7 +37,7 @@ def compare(
     html: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Measure all placements: evenness, what one node more and one node less would move, time, memory.
+    """Measure all placements: evenness, moves for one node more and one node fewer, time, memory.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def compare(
     trial = KeyTrial.of(topology, listed, hasher)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         rows = [measured(name, trial) for name in progress.track(catalog.names(), description="Comparing")]
-    # The choices are to be the same next time, not secret.
+    # The choices must be the same next time; they need not be secret.
     drawn = all_baselines(Random(SEED)) if baselines or html else ()  # noqa: S311
     below = [measured_baseline(baseline, trial) for baseline in drawn]
     if html is not None:
@@ -80,7 +80,7 @@ def compare(
 
 
 def _command(nodes: NodesSource, hashing: Hashing, keys: str | None, column: str | None, html: Path) -> str:
-    """Return the command line that makes the page again."""
+    """Return the command line that makes the same page."""
     options = {
         "--nodes": nodes.nodes,
         "--topology": nodes.topology,

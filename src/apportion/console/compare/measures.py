@@ -1,4 +1,4 @@
-"""What can be counted about any placement, ours or a peer's, from where it puts keys."""
+"""Measures of any placement, ours or a peer's, counted from its owners of keys."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from apportion.model.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyEvenness:
-    """How loads compare with shares proportional to weight: 1.0 is exact, for the mean over nodes by definition."""
+    """Loads divided by shares proportional to weight: 1.0 is exact, and the mean over nodes is 1.0 by definition."""
 
     max_over_mean: float
     variation: float
@@ -18,14 +18,14 @@ class KeyEvenness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyMovement:
-    """Ratios of keys that changed nodes, and that changed nodes without a cause."""
+    """Ratios of keys that changed nodes, and of keys that changed nodes without a cause."""
 
     moved_ratio: float
     stray_ratio: float
 
 
 def evenness(owners: Sequence[str], topology: Topology) -> KeyEvenness:
-    """Return how evenly keys lie on the nodes that should own some, each load over its fair share. O(keys)."""
+    """Return how evenly keys lie on the nodes that should own some: each load divided by its fair share. O(keys)."""
     loads = Counter(owners)
     total = sum(node.weight for node in topology)
     relative = [loads[node.id] * total / (node.weight * len(owners)) for node in topology if node.weight > 0]
@@ -33,7 +33,7 @@ def evenness(owners: Sequence[str], topology: Topology) -> KeyEvenness:
 
 
 def movement(before: Sequence[str], after: Sequence[str], old: Topology, new: Topology) -> KeyMovement:
-    """Return which keys moved between two routings of the same keys. O(keys)."""
+    """Return the ratios of moved keys between two routings of the same keys. O(keys)."""
     moves = Counter(pair for pair in zip(before, after, strict=True) if pair[0] != pair[1])
     stray = sum(
         count
@@ -48,7 +48,7 @@ def movement(before: Sequence[str], after: Sequence[str], old: Topology, new: To
 
 
 def fair_bound(old: Topology, new: Topology) -> float:
-    """Return the least that must move between shares exactly proportional to weight."""
+    """Return the least ratio that must move between shares exactly proportional to weight."""
     old_total, new_total = sum(node.weight for node in old), sum(node.weight for node in new)
     gains = (node.weight / new_total - (old[node.id].weight / old_total if node.id in old else 0) for node in new)
     return sum(max(0.0, gain) for gain in gains)

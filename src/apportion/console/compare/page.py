@@ -1,9 +1,10 @@
-"""The page of `apportion compare --html`: what was measured, as charts and tables, in one file.
+"""The page of `apportion compare --html`: all measurements as charts and tables, in one file.
 
-Promises: nothing is fetched and nothing runs (the page forbids both to the browser itself); names from outside are
-shown as text, whatever is in them; every chart has a name, and its figures in a table; light or dark as the reader has
-it; some 3 000 elements at most, because nodes too many to be drawn one by one are counted by how full they are.
-Refuses: a date, so that two runs of one command differ in time and memory only.
+Promises: the page fetches nothing and runs nothing (it forbids both to the browser). Names from outside are shown as
+text, whatever they contain. Every chart has a name, and its figures in a table. The page is light or dark as the
+reader prefers. It has some 3 000 elements at most: if there are too many nodes to draw one by one, it counts them by
+their load.
+Refuses: a date, so that two runs of one command differ only in time and memory.
 """
 
 from bisect import bisect_right
@@ -25,7 +26,7 @@ from apportion.console.pages.parts import (
 )
 
 MOST_BARS = 300
-"""Bars and marks of single nodes on the page: a node has a bar in each placement, and its fair share."""
+"""The most bars and marks of single nodes on the page: a node has a bar in each placement, and its fair share."""
 
 _LESS = "\N{MINUS SIGN}"
 _EDGES = tuple(tenths / 10 for tenths in range(5, 16))
@@ -41,7 +42,7 @@ _READING = (
 
 
 def page_of(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], *, source: str, command: str) -> bytes:
-    """Return the page, in UTF-8. `source` says where the keys are from, `command` makes the page again."""
+    """Return the page, in UTF-8. `source` names the origin of the keys, `command` makes the page again."""
     measured = [row for row in rows if not row.refused]
     sections = (
         _head(trial, len(measured), source, command),

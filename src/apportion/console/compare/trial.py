@@ -1,7 +1,7 @@
-"""What `compare` measures: of each placement, and of each baseline, on the same nodes and keys.
+"""Trial of `compare`: the measurements of each placement and each baseline, on the same nodes and keys.
 
-Loads and moves are counted over the keys. Time is one thread's, per key, in bulk; it is this machine's, now, and
-varies. Bytes are what building the placement keeps allocated.
+Loads and moves are counted over the keys. Time is the time of one thread, per key, in bulk. It belongs to this
+machine at this moment, and varies. Bytes are the memory that stays allocated after the placement is built.
 """
 
 import gc
@@ -28,9 +28,10 @@ from apportion.placement.hashers import Hasher
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What was measured of one placement, or why nothing was (`refused`).
+    """The measurements of one placement, or the reason why there are none (`refused`).
 
-    `loads` are the keys of each node. `stray` is the larger of the two ratios after it. `why_not` is a baseline's.
+    `loads` are the keys of each node. `stray` is the larger of the two ratios after it. Only a baseline has
+    `why_not`.
     """
 
     placement: str
@@ -51,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyTrial:
-    """What all are measured on: keys, nodes, the nodes with one more, and the nodes with one less."""
+    """The common input of all measurements: keys, nodes, the nodes with one more, and the nodes with one fewer."""
 
     keys: Sequence[bytes]
     hasher: Hasher
@@ -61,7 +62,7 @@ class KeyTrial:
 
     @classmethod
     def of(cls, topology: Topology, keys: Sequence[bytes], hasher: Hasher) -> Self:
-        """Return the trial in which a node of the weight of the first one joins, and in which the last one leaves."""
+        """Return the trial in which a node with the weight of the first one joins, and in which the last one leaves."""
         owning = [node for node in topology if node.weight > 0]
         if len(owning) < 2:
             raise CannotPlace(
@@ -83,12 +84,12 @@ class KeyTrial:
 
     @property
     def add_bound(self) -> float:
-        """The least that must move to the node that joins."""
+        """The least ratio that must move to the node that joins."""
         return fair_bound(self.topology, self.added)
 
     @property
     def remove_bound(self) -> float:
-        """The least that must move from the node that leaves."""
+        """The least ratio that must move from the node that leaves."""
         return fair_bound(self.topology, self.removed)
 
     @property
@@ -99,12 +100,12 @@ class KeyTrial:
 
     @property
     def chance_variation(self) -> float:
-        """The variation that throwing so many keys at exact shares gives by chance alone."""
+        """The variation that chance alone gives when so many keys fall on exact shares."""
         return sqrt(fmean((1 - share) / (share * len(self.keys)) for share in self.fair_shares.values()))
 
 
 def measured(name: str, trial: KeyTrial) -> Row:
-    """Measure a placement of the catalog, or say why it cannot be."""
+    """Measure a placement of the catalog, or give the reason why it cannot be measured."""
     spec = catalog.get(name)
     if spec.takes == "explicit":
         return Row(placement=name, refused="built from a list of who owns what, which nodes and keys do not say.")
@@ -119,13 +120,13 @@ def measured(name: str, trial: KeyTrial) -> Row:
 
 
 def measured_baseline(baseline: Baseline, trial: KeyTrial) -> Row:
-    """Measure a baseline; its time and memory would say nothing."""
+    """Measure a baseline, without time and memory, which would mean nothing."""
     owners = [baseline.owners(topology, trial.keys) for topology in (trial.topology, trial.added, trial.removed)]
     return _counted(Row(placement=baseline.name, why_not=baseline.why_not), trial, *owners)
 
 
 def refusals(rows: Iterable[Row]) -> dict[str, list[str]]:
-    """Return why placements were not measured: each reason, and whom it holds for."""
+    """Return the reasons why placements were not measured, each with the placements that it applies to."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.refused:
@@ -134,7 +135,7 @@ def refusals(rows: Iterable[Row]) -> dict[str, list[str]]:
 
 
 def _counted(row: Row, trial: KeyTrial, before: list[str], on_add: list[str], on_remove: list[str]) -> Row:
-    """Return the row with all that can be counted about any method."""
+    """Return the row with all numbers that can be counted about any method."""
     even = evenness(before, trial.topology)
     add = movement(before, on_add, trial.topology, trial.added)
     remove = movement(before, on_remove, trial.topology, trial.removed)

@@ -1,1 +1,1 @@
-"""The demonstration: processes that share work, and what happens when they join, leave, die and sleep."""
+"""Demonstration: processes that share work, and join, leave, die and sleep."""

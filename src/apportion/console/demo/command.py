@@ -28,7 +28,7 @@ MEANINGS = {
 def demo(
     *, json: bool = False, stops: Annotated[bool, Parameter(name="--exit")] = False, selftest: bool = False
 ) -> int:
-    """Let processes share real work, disturb them, and have a process of its own read what they did.
+    """Let processes share real work, disturb them, and let a separate process read the log of their work.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _linger(crew: Crew, screen: Screen) -> None:
 
 
 def _plant(ledger: WorkLedger) -> None:
-    """Write an effect into the log that overlaps another: as if two had worked on a partition at once."""
+    """Write an effect into the log that overlaps another, as if two workers had worked on a partition at once."""
     line = next(line for line in ledger.lines() if "places" in line)
     ledger.log(line | {"holder": "a stranger", "pid": 0, "places": 0})
 

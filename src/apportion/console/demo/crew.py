@@ -1,4 +1,4 @@
-"""The crew of the demonstration: worker processes, what is done to them, and what the store shows of them."""
+"""Crew of the demonstration: worker processes, the acts of the script on them, and the state that the store shows."""
 
 import signal
 import subprocess
@@ -10,9 +10,9 @@ from pathlib import Path
 from apportion import sync
 from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger
 from apportion.errors import StoreUnavailable
-from apportion.groups.records import DRAINED, GroupKeys
 from apportion.groups.settled import is_at_rest
-from apportion.groups.view import View
+from apportion.groups.view.records import DRAINED, GroupKeys
+from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.05
 
 
 class Late(Exception):
-    """The demonstration waited for something that did not come."""
+    """The demonstration waited too long for an event."""
 
 
 class Crew:
@@ -46,7 +46,7 @@ class Crew:
         )
 
     def noted(self, step: str, members: Sequence[str]) -> None:
-        """Write into the log that the members change, and who should work from now on."""
+        """Write into the log that the members change, and which members should work from now on."""
         self.ledger.log({"step": step, "members": list(members)})
 
     def killed(self, name: str) -> None:
@@ -54,7 +54,7 @@ class Crew:
         self._workers.pop(name).kill()
 
     def stalled(self, name: str) -> int:
-        """Stop a worker with SIGSTOP, in the middle of an effect; return on which partition."""
+        """Stop a worker with SIGSTOP, in the middle of an effect; return the number of its partition."""
         worker = self._workers[name]
         if worker.stdin is None or worker.stdout is None:
             raise Late("a worker without pipes")
@@ -65,7 +65,7 @@ class Crew:
         return partition
 
     def woken(self, name: str) -> None:
-        """Let a stopped worker go on: it tries to write at once."""
+        """Let a stopped worker continue: it tries to write at once."""
         worker = self._workers[name]
         worker.send_signal(signal.SIGCONT)
         if worker.stdin is not None:
@@ -80,7 +80,7 @@ class Crew:
             store.commit(when=when, puts=[Put(key=key, value=DRAINED, lease=there.lease)])
 
     def until(self, what: str, is_so: Callable[[], bool]) -> float:
-        """Look at the group until something is so; return the seconds it took."""
+        """Look at the group until a condition holds; return the seconds that this took."""
         began = time.monotonic()
         with sync.open_store(self.url) as store:
             while not is_so():
@@ -95,16 +95,16 @@ class Crew:
         return time.monotonic() - began
 
     def is_settled(self, *names: str) -> bool:
-        """Whether these members, and no others, share the partitions, and each has done something."""
+        """Whether these members, and no others, share the partitions, and the group is at rest."""
         there = {name for name in self.view.members if name not in self.view.drains}
         return there == set(names) and is_at_rest(self.view)
 
     def worked(self) -> Callable[[], bool]:
-        """Return a question: whether every partition was worked on since now by whom it belongs to now."""
+        """Return a function: has the present owner of every partition worked on it since this call?"""
         start = len(self.ledger.lines())
 
         def is_so() -> bool:
-            """Whether it is so by now."""
+            """Whether the condition holds now."""
             seen = {line["partition"]: line["member"] for line in self.ledger.lines()[start:] if "places" in line}
             owners = {each: owned.ownership.owner for each, owned in self.view.own.items()}
             return all(seen.get(partition) == owner for partition, owner in owners.items())

@@ -1,4 +1,4 @@
-"""The screen of the demonstration: who owns what, live on a terminal, and a line for all that happens."""
+"""Screen of the demonstration: the owners of partitions, live on a terminal, and a line for each event."""
 
 import time
 from collections import Counter
@@ -8,14 +8,14 @@ from rich.live import Live
 from rich.text import Text
 
 from apportion.console.demo.work import PARTITIONS
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red", "bright_green", "bright_magenta")
 _COLUMNS = 16
 
 
 class Screen:
-    """Prints what is said; on a terminal, with a map of the partitions below it."""
+    """Prints lines; on a terminal, with a map of the partitions below them."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._console = Console(highlight=False, quiet=is_quiet)
@@ -32,11 +32,11 @@ class Screen:
         self._live.stop()
 
     def say(self, text: str) -> None:
-        """Say what happens."""
+        """Print a line with the elapsed seconds."""
         self._console.print(f"{time.monotonic() - self._began:5.1f} s  {text}", soft_wrap=True)
 
     def look(self, view: View) -> None:
-        """Show who owns what, and say what moved."""
+        """Show the owner of each partition, and print the moves."""
         owners = {partition: owned.ownership.owner for partition, owned in view.own.items()}
         moves: Counter[tuple[str, str]] = Counter()
         for partition, owner in owners.items():

@@ -1,8 +1,8 @@
-"""The verifier of the demonstration, a process of its own: it reads the log of effects, and nothing else.
+"""Verifier of the demonstration, a separate process: it reads the log of effects, and nothing else.
 
     python -m apportion.console.demo.verify LEDGER
 
-It prints one JSON object: for each check whether it passed, and its value. See `checks` for what they mean.
+It prints one JSON object. For each check, the object holds the verdict and the value. See `checks` for their meaning.
 """
 
 import json
@@ -19,14 +19,14 @@ EPSILON_SECONDS = 1e-6
 
 
 def checks(lines: Sequence[Line], sizes: Sequence[int]) -> dict[str, dict[str, object]]:
-    """Return what the log shows.
+    """Return the verdicts on a log.
 
-    overlaps               pairs of effects on one partition, of different holders, that overlapped in time
-    lost                   places that were not counted, or not once
-    disturbed              effects under a new token, though the partition had not been anywhere else; but not those of
-                           another session of who slept past its lease, and had a write refused
-    stale_writes_refused   writes under an old token that the guard refused
-    moves_vs_minimum       partitions that moved, over the fewest that had to, for the members that came and went
+    overlaps               pairs of effects on one partition, of different holders, that overlapped in time.
+    lost                   places that were not counted, or counted more than once.
+    disturbed              effects under a new token though the partition had not been anywhere else. Not counted:
+                           effects of a new session after a member slept past its lease and had a write refused.
+    stale_writes_refused   writes under an old token that the guard refused.
+    moves_vs_minimum       moved partitions, divided by the fewest moves that the changes of members need.
     """
     effects = [line for line in lines if "places" in line]
     by_partition: dict[int, list[Line]] = defaultdict(list)
@@ -93,7 +93,10 @@ def _moves(lines: Sequence[Line]) -> tuple[int, int]:
 
 
 def _least(loads: Counter[str], members: Sequence[str]) -> int:
-    """Return the fewest moves from these loads to even ones: all of those that left, and what is missing elsewhere."""
+    """Return the fewest moves from these loads to even loads.
+
+    Partitions of members that left move to the members below their even share, until each has its share.
+    """
     share, rest = divmod(PARTITIONS, len(members))
     in_order = sorted((loads[member] for member in members), reverse=True)
     return sum(max(0, share + (place < rest) - load) for place, load in enumerate(in_order))

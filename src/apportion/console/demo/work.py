@@ -1,11 +1,12 @@
-"""The work of the demonstration: to count the places of the world by country, partition by partition.
+"""Work of the demonstration: to count the places of the world by country, partition by partition.
 
-Each effect counts some places of one partition, in one transaction with the guard, its progress and a line in the log
-of effects. So a place is counted once, whoever counts it; and the log can be read by somebody who believes nobody.
+Each effect counts some places of one partition. One transaction holds the guard, the counts, the progress and a line
+in the log of effects. So each place is counted once, by any of the workers. A reader of the log needs to trust no
+worker.
 
-A line of the log is a JSON object: `pid`, `member`, `partition`, `token` (incarnation and epoch), `holder`, `began` and
-`ended` (elapsed seconds of this machine), and what was counted: `places` of the partition, from place `start` on. A
-write that was refused is a line with `refused`, a change of the members one with `step` and all `members`.
+A line of the log is a JSON object: `pid`, `member`, `partition`, `token` (incarnation and epoch), `holder`, `began`
+and `ended` (elapsed seconds of this machine). It also holds the counted `places` of the partition, from place `start`
+on. A refused write is a line with `refused`. A change of the members is a line with `step` and all `members`.
 """
 
 import json
@@ -39,7 +40,7 @@ def partitioned() -> list[list[str]]:
 
 
 class WorkLedger:
-    """The database that the work is done on."""
+    """The database of the work."""
 
     def __init__(self, file: Path) -> None:
         self._connection = sqlite3.connect(file, timeout=30, isolation_level=None)
@@ -55,7 +56,7 @@ class WorkLedger:
         self._connection.execute("COMMIT")
 
     def count(self, token: FencingToken, partition: int, countries: Sequence[str], batch: int) -> tuple[int, int]:
-        """Count the next places of a partition; return from which on, and how many. `Fenced` under an old token."""
+        """Count the next places of a partition; return the first place and the number. `Fenced` under an old token."""
         self._connection.execute("BEGIN IMMEDIATE")
         with ExitStack() as undo:
             undo.callback(self._connection.execute, "ROLLBACK")
@@ -71,13 +72,13 @@ class WorkLedger:
         return start, some.total()
 
     def log(self, line: dict[str, object]) -> None:
-        """Write a line of the log, and commit what was done with it."""
+        """Write a line of the log, and commit the open transaction with it."""
         self._connection.execute("INSERT INTO log (line) VALUES (?)", (json.dumps(line),))
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
 
     def done(self) -> int:
-        """Return how many places were counted."""
+        """Return the number of counted places."""
         return int(self._connection.execute("SELECT coalesce(sum(done), 0) FROM progress").fetchone()[0])
 
     def lines(self) -> list[dict[str, object]]:
@@ -85,5 +86,5 @@ class WorkLedger:
         return [json.loads(line) for (line,) in self._connection.execute("SELECT line FROM log ORDER BY number")]
 
     def countries(self) -> Counter[str]:
-        """Return how many places were counted of each country."""
+        """Return the number of counted places per country."""
         return Counter(dict(self._connection.execute("SELECT country, places FROM countries")))

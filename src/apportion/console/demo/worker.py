@@ -1,9 +1,9 @@
-"""A worker of the demonstration, a process of its own: it counts the places of the partitions that it owns.
+"""Worker of the demonstration, a separate process: it counts the places of the partitions that it owns.
 
     python -m apportion.console.demo.worker URL MEMBER LEDGER BATCH
 
-A line on its standard input makes it stall in the middle of an effect: it says so, waits without looking at anything
-until another line comes, and then tries to write under the token that it had.
+A line on its standard input makes the worker stall in the middle of an effect. It prints a line and waits for another
+input line, without any check. Then it tries to write under the token that it had.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class DemoWorker:
         self._must_stall = False
 
     async def run(self) -> None:
-        """Work on every partition that is ours, until this member has left."""
+        """Work on every partition of this member until the member has left."""
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._asked_to_stall)
         working: dict[int, asyncio.Task[None]] = {}
         async for change in self._group.changes():
@@ -74,7 +74,7 @@ class DemoWorker:
 
     def _asked_to_stall(self) -> None:
         self._must_stall = bool(sys.stdin.readline())
-        if not self._must_stall:  # whoever started us has gone
+        if not self._must_stall:  # the parent process has gone
             self._group.leave()
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
 

@@ -1,1 +1,1 @@
-"""`apportion doctor`: is this installation sound, and is a store well?"""
+"""`apportion doctor`: checks this installation, or a store."""

@@ -1,4 +1,4 @@
-"""`apportion doctor`: does this installation give the answers that every other one gives? Is a store well?"""
+"""`apportion doctor`: checks that this installation gives the same answers as every other, or that a store is well."""
 
 import importlib.util
 import platform
@@ -28,7 +28,7 @@ PEERS = ("uhashring",)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding; `advice` is empty when all is well."""
+    """One finding; `advice` is empty if all is well."""
 
     name: str
     found: str

@@ -1,6 +1,6 @@
-"""`apportion doctor --store`: can all that lies in a store be read, the groups and the published tables?
+"""`apportion doctor --store`: checks that all records in a store can be read: groups and published tables.
 
-Promises: nothing is written. A damaged record is an error, named with the command that mends it.
+Promises: the check writes nothing. A damaged record is an error, and the finding names the command that mends it.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _MOST_NAMED = 4
 
 
 async def read_records(url: str) -> tuple[Finding, ...]:
-    """Read every group and every published table of a store; one finding each that is damaged, else one in all."""
+    """Read every group and every published table of a store; one finding per damaged one, else one for all."""
     store = await connect(url)
     try:
         groups = await read_all(store)
@@ -50,7 +50,7 @@ def _of_tables(tables: dict[str, dict[str, bytes]]) -> Iterator[Finding]:
 
 
 async def _tables(store: CoordinationStore) -> dict[str, dict[str, bytes]]:
-    """Return what lies under each name of a published table."""
+    """Return the records under each name of a published table."""
     found: dict[str, dict[str, bytes]] = {}
     for item in (await store.scan(_TABLES)).items:
         found.setdefault(item.key.removeprefix(_TABLES).partition("/")[0], {})[item.key] = item.value

@@ -1,9 +1,9 @@
-"""`apportion doctor --store`: is a store reachable and well set up, what does it promise, and how quick is it?
+"""`apportion doctor --store`: checks that a store is reachable and well set up; shows its promises and its speed.
 
-`doctor_records` reads what lies in it.
+`doctor_records` reads the content of the store.
 
-Promises: nothing is left behind: what is measured is measured in a namespace of its own, and deleted; a file or schema
-that is not there is not made.
+Promises: the check leaves nothing behind. Measurements happen in a namespace of their own, which is deleted. A
+missing file or schema is not created.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a store promised when it was connected to, and the median milliseconds that each request took."""
+    """The promises of a store at the time of the connection, and the median milliseconds of each request."""
 
     capabilities: Capabilities
     milliseconds: dict[str, float]
@@ -55,7 +55,7 @@ def doctor_store(url: str, *, json: bool) -> int:
 
 
 def _of_encryption(url: StoreUrl) -> tuple[Finding, ...]:
-    """Find out whether requests leave this machine in clear text; nothing is said of a store that is on it."""
+    """Report requests that leave this machine in clear text; no finding for a store on this machine."""
     spec = get(url.scheme)
     if not (hosts := hosts_in_clear(spec, url)):
         return ()
@@ -64,7 +64,7 @@ def _of_encryption(url: StoreUrl) -> tuple[Finding, ...]:
 
 
 async def _inspected(url: str) -> tuple[Finding, ...]:
-    """Inspect a store for as long as somebody who waits for it will bear."""
+    """Inspect a store, for at most as long as a user will wait."""
     store = administration(url)
     try:
         async with asyncio.timeout(_INSPECT_SECONDS):
@@ -75,7 +75,7 @@ async def _inspected(url: str) -> tuple[Finding, ...]:
 
 
 async def _measured(url: StoreUrl) -> Measured:
-    """Measure requests in a namespace that nobody else uses."""
+    """Measure requests in a namespace that no one else uses."""
     elsewhere = replace(url, namespace=f"doctor-{token_hex(8)}")
     store = await get(url.scheme).connect(elsewhere, SystemClock())
     try:
@@ -99,7 +99,7 @@ async def _milliseconds(store: CoordinationStore, name: str) -> dict[str, float]
             compare = Unchanged(key="try", revision=_revision(written, name))
             _revision(await store.commit(when=[compare], deletes=["try"]), name)
     finally:
-        await store.revoke(lease.id)  # and with it the key, should that be there still
+        await store.revoke(lease.id)  # this also deletes the key, if it is still there
     return {"scan": median(scans), "commit": median(commits), "renew": median(renewals)}
 
 
@@ -143,7 +143,7 @@ def _print_json(store: str, findings: tuple[Finding, ...], measured: Measured | 
 
 
 def _promises(capabilities: Capabilities) -> dict[str, str]:
-    """Return what a store can and cannot promise, then its limits, as they are printed."""
+    """Return the promises that a store can and cannot give, then its limits, as they are printed."""
     needs = {need: "yes" if getattr(capabilities, need) else "NO" for need in get_args(Need)}
     limits = {name: f"{value}" for name, value in asdict(capabilities).items() if name not in needs}
     return needs | limits

@@ -1,8 +1,8 @@
-"""Ceph's CRUSH as an entrant, where its program `crushtool` is on the path: one pool for each resource.
+"""Ceph's CRUSH as an entrant, if its program `crushtool` is on the path: one pool per resource.
 
-The map has a straw2 bucket for each zone; a rule takes each replica from another zone, with the tunables that Ceph has
-used since Jewel. A node that is down is out: it has the weight 0 in the test, and stays in the map. Nodes and zones
-keep their numbers, for those are what it hashes.
+The map has a straw2 bucket per zone. A rule takes each replica from another zone, with the tunables that Ceph has
+used since Jewel. A node that is down is out: it has weight 0 in the test, and stays in the map. Nodes and zones keep
+their numbers, because CRUSH hashes these numbers.
 """
 
 import re
@@ -36,13 +36,13 @@ _LINE = re.compile(r"CRUSH rule 0 x (\d+) \[([\d,]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The number of each node and of each zone, there is or was."""
+    """The number of each node and of each zone, present or past."""
 
     nodes: dict[str, int] = field(default_factory=dict)
     zones: dict[Hashable, int] = field(default_factory=dict)
 
     def with_those_of(self, state: State) -> "Numbers":
-        """Return these, and numbers for what is new in a state."""
+        """Return these numbers, and numbers for the new nodes and zones of a state."""
         nodes, zones = dict(self.nodes), dict(self.zones)
         for node in state.topology:
             nodes.setdefault(node.id, len(nodes))
@@ -51,7 +51,7 @@ class Numbers:
 
 
 def absent() -> str:
-    """Say why it cannot take part; nothing if it can."""
+    """Return the reason why the entrant cannot take part; an empty text if it can."""
     return "" if shutil.which(PROGRAM) else f"{PROGRAM} is not on the path (Debian: ceph-base)"
 
 
@@ -91,7 +91,7 @@ def compiled_map(folder: Path, state: State, numbers: Numbers) -> Path:
 
 
 def run(program: str, *arguments: str, seconds: float = SECONDS) -> str:
-    """Return what a program of Ceph prints; raise `CannotPlace` with what it says if it fails."""
+    """Return the output of a program of Ceph; if it fails, raise `CannotPlace` with its message."""
     try:
         done = subprocess.run(  # noqa: S603 - a fixed program with options of ours
             [program, *arguments], capture_output=True, text=True, timeout=seconds, check=False
@@ -104,7 +104,7 @@ def run(program: str, *arguments: str, seconds: float = SECONDS) -> str:
 
 
 def _map(state: State, numbers: Numbers) -> Iterator[str]:
-    """Yield the lines of the map as its compiler reads it."""
+    """Yield the lines of the map in the format of its compiler."""
     device = numbers.nodes
     yield from (f"tunable {name} {value}" for name, value in _TUNABLES.items())
     yield from (f"device {device[node.id]} osd.{device[node.id]}" for node in state.topology)

@@ -1,9 +1,9 @@
 """`apportion evaluate`: balancers side by side on clusters that fail, grow and change.
 
-On the eight clusters of the preset `helix-paper`, after the published evaluation of CrushED, or on your own. In
-columns, as JSON, or as a page with charts.
+It uses the eight clusters of the preset `helix-paper`, after the published evaluation of CrushED, or your own
+clusters. It prints columns or JSON, or writes a page with charts.
 
-Promises: interrupted, it leaves nothing behind; a page is written whole, at the end.
+Promises: an interrupted run leaves nothing behind; a page is written whole, at the end.
 """
 
 import sys
@@ -27,7 +27,7 @@ def evaluate(
     html: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Compare balancers: how even they are, and what they move when nodes fail, return, are added or change.
+    """Compare balancers: their evenness, and their moves when nodes fail, return, are added or change.
 
     Parameters
     ----------

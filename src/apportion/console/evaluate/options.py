@@ -1,7 +1,7 @@
-"""What is to be evaluated, from options and a scenario file: clusters, what happens to them, and who takes part.
+"""Options of `evaluate` and its scenario file: the clusters, the events on them, and the entrants.
 
-Promises: what cannot be is refused before anything is measured. A balancer that is not here, and a scenario that cannot
-be of a cluster though all were asked for, is named with the reason.
+Promises: an impossible choice is refused before any measurement. An absent balancer is named with the reason. So is a
+scenario that a cluster cannot have, if all scenarios were asked for.
 """
 
 import shlex
@@ -35,7 +35,7 @@ MAX_SEEDS = 1000
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions:
-    """The options that say what is to be evaluated."""
+    """The options that define an evaluation."""
 
     preset: Annotated[
         Literal["helix-paper"] | None,
@@ -52,7 +52,7 @@ class EvaluateOptions:
     seeds: Annotated[int, Parameter(help="How often, each time with other clusters or other nodes that fail.")] = 1
 
     def trial(self) -> BalancerTrial:
-        """Return what is to be done."""
+        """Return the trial that the options define."""
         if (self.scenario is None) == (self.preset is None):
             given = "neither" if self.preset is None else "both"
             raise InvalidInput("--preset, --scenario", given, "one of the two", "Write --preset helix-paper.")
@@ -72,7 +72,7 @@ class EvaluateOptions:
         return BalancerTrial(clusters=clusters, entrants=entrants, absent=absent, skipped=skipped)
 
     def command(self, html: Path) -> str:
-        """Return the command line that asks for the same, and for a page."""
+        """Return the command line that asks for the same evaluation, with a page."""
         options = {
             "--preset": self.preset,
             "--scenario": self.scenario,
@@ -94,7 +94,7 @@ class EvaluateOptions:
         return [(production_like(shape, seed=seed), seed) for seed in seeds for shape in SHAPES[: self.topologies]]
 
     def _chosen(self, what: str, file: ScenarioFile | None, known: Sequence[str]) -> Sequence[str] | None:
-        """Return the names that were asked for by option, else by the file, None for all; refuse unknown ones."""
+        """Return the names from the option, else from the file, None for all; refuse unknown names."""
         option, listed = (
             (self.balancers, None if file is None else file.balancers)
             if what == "balancer"
@@ -113,7 +113,7 @@ class EvaluateOptions:
     def _happens(
         self, cluster: Cluster, file: ScenarioFile | None, seed: int, skipped: list[Refusal]
     ) -> list[Scenario]:
-        """Return what happens to a cluster; note what cannot, where all was asked for."""
+        """Return the scenarios of a cluster; if all were asked for, note the impossible ones."""
         own = {} if file is None else {each.name: each for each in file.own}
         known = (*NAMES, *own)
         chosen = self._chosen("scenario", file, known)
@@ -133,7 +133,10 @@ def _known_balancers() -> tuple[str, ...]:
 
 
 def _entrants(chosen: Sequence[str] | None) -> tuple[list[Entrant], dict[str, str]]:
-    """Return who takes part, and who would but is not here. Balancers of one replica take part only if named."""
+    """Return the entrants, and the absent ones with reasons.
+
+    Balancers of one replica take part only if the caller names them.
+    """
     if chosen is None:
         known = _known_balancers()
         chosen = [name for name in known if name in PEERS or catalog.get(name).takes != "subscriptions"]

@@ -1,7 +1,7 @@
-"""The page of `apportion evaluate --html`: what was measured, as charts and tables, in one file.
+"""The page of `apportion evaluate --html`: all measurements as charts and tables, in one file.
 
-Promises: those of `page_parts`; every chart has a name, and its figures in a table. Refuses: charts of single clusters;
-`--json` has every result.
+Promises: those of `page_parts`; every chart has a name, and its figures in a table.
+Refuses: charts of single clusters; `--json` has every result.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ _READING = (
 
 
 def page_of(findings: Findings, *, command: str) -> bytes:
-    """Return the page, in UTF-8. `command` makes it again."""
+    """Return the page, in UTF-8. `command` makes the page again."""
     lines = findings.lines
     sections = (
         _head(findings, command),

@@ -1,4 +1,4 @@
-"""What `evaluate` prints: how even, what moves, and the published figures, in columns or as JSON."""
+"""Report of `evaluate`: evenness, moves, and the published figures, in columns or as JSON."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ MOVED = (
 
 
 def print_report(findings: Findings) -> None:
-    """Print tables of what was measured, and say what was not."""
+    """Print tables of the measurements, and the reasons for missing ones."""
     for cluster, _ in findings.trial.clusters:
         print(f"{cluster.name}: {size_of(cluster)}")
     even = [line for line in findings.lines if line.scenario == STATIC]
@@ -36,7 +36,7 @@ def print_report(findings: Findings) -> None:
 
 
 def size_of(cluster: Cluster) -> str:
-    """Return how large a cluster is, in words."""
+    """Return the size of a cluster in words."""
     zones = len({node.fault_domain() for node in cluster.topology})
     partitions = sum(map(cluster.count, cluster.resources))
     replicas = sum(cluster.count(name) * each.replicas for name, each in cluster.resources.items())
@@ -47,7 +47,7 @@ def size_of(cluster: Cluster) -> str:
 
 
 def left_out(findings: Findings) -> Iterator[str]:
-    """Yield who did not take part and what was not measured, each reason once."""
+    """Yield the absent entrants and the missing measurements, each reason once."""
     for name, why in findings.trial.absent.items():
         yield f"{name}: not here: {why}"
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -70,7 +70,7 @@ def even_cells(line: SummaryLine) -> tuple[str, ...]:
 
 
 def moved_cells(lines: Sequence[SummaryLine]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of lines under the headings `MOVED`; a scenario is named once."""
+    """Yield the cells of lines under the headings `MOVED`; each scenario is named once."""
     before = ""
     for line in lines:
         if line.scenario == STATIC:
@@ -85,7 +85,7 @@ def moved_cells(lines: Sequence[SummaryLine]) -> Iterator[tuple[str, ...]]:
 
 
 def compared_cells(comparison: Comparison) -> tuple[str, ...]:
-    """Return the figure, what is published, and what each balancer came to."""
+    """Return the figure, the published value, and the value of each balancer."""
     shown = percent_or_not if comparison.is_ratio else times_or_not
     return (comparison.figure, comparison.published, *map(shown, comparison.found.values()))
 
@@ -96,7 +96,7 @@ def percent_or_not(ratio: float | None) -> str:
 
 
 def times_or_not(times: float | None) -> str:
-    """Return how many times, or a dash."""
+    """Return a factor, or a dash."""
     return "-" if times is None else f"{times:.2f}"
 
 

@@ -1,4 +1,4 @@
-"""Scenario files: a cluster of your own as TOML, and what is to happen to it.
+"""Scenario files: a cluster of your own as TOML, and the events on it.
 
     cluster = "shop"
     balancers = ["helix.crushed", "optimal"]     # all, where it is left out
@@ -38,7 +38,7 @@ Table = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioFile:
-    """What a file asks for; None where it leaves the choice open."""
+    """The choices of a file; None where the file leaves a choice open."""
 
     cluster: Cluster
     own: tuple[Scenario, ...]
@@ -47,7 +47,7 @@ class ScenarioFile:
 
 
 def read_scenario(path: Path) -> ScenarioFile:
-    """Return what a scenario file asks for."""
+    """Return the choices of a scenario file."""
     document = read_toml(path, what=WHAT, see="docs/balance/evaluate.md")
     try:
         return _asked(document)

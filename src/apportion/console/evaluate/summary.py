@@ -1,7 +1,7 @@
-"""What a trial came to: means over its clusters, gains over CRUSH, and the published figures to hold them against.
+"""Summary of a trial: means over its clusters, gains over CRUSH, and the published figures for comparison.
 
-A gain is the part by which a standard deviation is smaller than that of Helix's CRUSH on the same cluster; the mean of
-all clusters counts each the same. Times are compared in sum.
+A gain is the ratio by which a standard deviation is smaller than that of Helix's CRUSH on the same cluster. The mean
+over all clusters gives each the same weight. Times are compared as sums.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +18,11 @@ STATIC = "static"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryLine:
-    """A balancer in a scenario, over all clusters: means, but for `seconds` and `lacking`, which are sums.
+    """A balancer in a scenario, over all clusters: means, but sums for `seconds` and `lacking`.
 
-    Deviations and gaps are in partitions: of all resources of a cluster together, and (`_each`) of one at a time, the
-    mean of deviations and the largest gap. Gains and `times_crush` are None without CRUSH to compare with.
+    Deviations and gaps are in partitions. Without `_each`, they count all resources of a cluster together. With
+    `_each`, they count one resource at a time: the mean of the deviations and the largest gap. Gains and
+    `times_crush` are None without CRUSH to compare with.
     """
 
     balancer: str
@@ -51,7 +52,7 @@ class SummaryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A figure of the published evaluation, as it is published, and what each balancer came to here (None: nothing)."""
+    """A figure of the published evaluation, its published value, and each balancer's value here (None: no value)."""
 
     figure: str
     published: str
@@ -61,7 +62,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All that a trial found, and what it came to."""
+    """All results of a trial, with their summary."""
 
     trial: BalancerTrial
     results: Sequence[TrialResult]
@@ -71,18 +72,18 @@ class Findings:
 
     @classmethod
     def of(cls, trial: BalancerTrial, results: Sequence[TrialResult], refused: Sequence[Refusal]) -> Self:
-        """Return what results come to."""
+        """Return the findings of these results."""
         lines = summarized(results)
         return cls(trial=trial, results=results, refused=refused, lines=lines, comparisons=compared(lines))
 
     @property
     def balancers(self) -> list[str]:
-        """Who was measured, in order."""
+        """The measured balancers, in order."""
         return list(dict.fromkeys(line.balancer for line in self.lines))
 
 
 def summarized(results: Sequence[TrialResult]) -> list[SummaryLine]:
-    """Return a line for each scenario and balancer, in their order."""
+    """Return a line per scenario and balancer, in their order."""
     crush = {(each.cluster, each.scenario): each for each in results if each.balancer == BASELINE}
     groups: dict[tuple[str, str], list[TrialResult]] = {}
     for scenario in dict.fromkeys(each.scenario for each in results):
@@ -137,7 +138,7 @@ def _mean(moved: Sequence[Movement], ratio: str) -> float:
 
 
 def compared(lines: Sequence[SummaryLine]) -> list[Comparison]:
-    """Return the published figures of CrushED whose scenarios were played, each with what was measured here."""
+    """Return the published figures of CrushED for the scenarios of this trial, each with the values measured here."""
     figures = [
         ("STDEV of partitions below CRUSH's", "87%", "partitions_gain", STATIC),
         ("STDEV of leaders below CRUSH's", "68%", "leaders_gain", STATIC),
@@ -159,7 +160,7 @@ def compared(lines: Sequence[SummaryLine]) -> list[Comparison]:
 
 
 def _means(lines: Sequence[SummaryLine], field: str, begins: str) -> dict[str, float | None]:
-    """Return the mean of a field over the scenarios whose names begin so, by balancer."""
+    """Return the mean of a field by balancer, over the scenarios with names that begin so."""
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(line.balancer for line in lines):
         own = (line for line in lines if line.balancer == name and line.scenario.startswith(begins))

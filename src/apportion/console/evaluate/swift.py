@@ -1,8 +1,8 @@
-"""OpenStack Swift's ring builder as an entrant, where its package is installed: one ring for each resource.
+"""OpenStack Swift's ring builder as an entrant, if its package is installed: one ring per resource.
 
-A node is a device of a zone; one that is down has the weight 0, as an operator would set it. Its limit on moves in an
-hour is lifted, so that one rebalance does all that it would do. The first replica counts as the leader, which Swift
-does not even out. Its rings have a power of two of partitions; ours are given the number that is asked for.
+A node is a device of a zone. A node that is down has weight 0, as an operator would set it. The limit on moves per
+hour is lifted, so that one rebalance makes all its moves. The first replica counts as the leader, and Swift does not
+even out leaders. Swift's rings have a power of two of partitions; here they have the number asked for.
 """
 
 import copy
@@ -20,7 +20,10 @@ WEIGHT = 100.0
 
 
 def absent() -> str:
-    """Say why it cannot take part; nothing if it can: then it is imported, so that nobody's time holds that."""
+    """Return the reason why the entrant cannot take part; an empty text if it can.
+
+    It imports the package, so that no measured time includes the import.
+    """
     try:
         import_module("swift.common.ring")
     except ImportError as error:
@@ -34,7 +37,7 @@ def entrant() -> Entrant:
 
 
 class _Rings:
-    """The builder of each resource, and the number of each node and zone in all of them, which it keeps."""
+    """The builder of each resource, and the number of each node and zone, the same number in all builders."""
 
     def __init__(self) -> None:
         self.builders: dict[str, Any] = {}
@@ -44,7 +47,7 @@ class _Rings:
 
 def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
     rings = copy.deepcopy(before.memory) if before is not None else _Rings()
-    assert isinstance(rings, _Rings)  # noqa: S101 - what this function itself put there
+    assert isinstance(rings, _Rings)  # noqa: S101 - put there by this function itself
     for node in state.topology:
         rings.numbers.setdefault(node.id, len(rings.numbers))
         rings.zones.setdefault(node.fault_domain(), len(rings.zones))
@@ -73,7 +76,7 @@ def _builder(partitions: int, replicas: int) -> Any:  # noqa: ANN401 - a class o
 
 
 def _rebalance(builder: Any) -> None:  # noqa: ANN401
-    """Do all that it would do; raise `CannotPlace` with what it says if it refuses."""
+    """Make all moves of a rebalance; if Swift refuses, raise `CannotPlace` with its message."""
     from swift.common.exceptions import RingBuilderError  # noqa: PLC0415
 
     builder.pretend_min_part_hours_passed()

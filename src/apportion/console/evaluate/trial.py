@@ -1,7 +1,8 @@
-"""A trial: every balancer, on every cluster, in every scenario; what each placed, moved and took.
+"""Trial of `evaluate`: every balancer on every cluster in every scenario, with its placements, moves and times.
 
-Promises: all but the seconds is the same in every run, unless a program of others draws lots. The first placement of a
-cluster is made once, and every scenario goes on from it. What a balancer refuses is said and the others go on.
+Promises: all values but the seconds are the same in every run, unless a foreign program draws random numbers. The
+first placement of a cluster is made once, and every scenario continues from it. A refusal by a balancer is reported,
+and the others continue.
 """
 
 import time
@@ -24,9 +25,9 @@ from apportion.errors import CannotPlace, InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """What was measured of a balancer in a scenario on a cluster.
+    """The measurements of a balancer in a scenario on a cluster.
 
-    `seconds` are those of one placement of all resources, the mean of those that the scenario made.
+    `seconds` is the time of one placement of all resources: the mean of the placements that the scenario made.
     """
 
     balancer: str
@@ -39,7 +40,7 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a balancer, or where none is named any, was not measured in a scenario on a cluster."""
+    """Why a balancer was not measured in a scenario on a cluster; without a name, it holds for every balancer."""
 
     balancer: str
     cluster: str
@@ -49,7 +50,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerTrial:
-    """The clusters, each with its scenarios, and who takes part; `absent` says who does not, and why."""
+    """The clusters, each with its scenarios, and the entrants; `absent` gives the reasons for absent entrants."""
 
     clusters: Sequence[tuple[Cluster, Sequence[Scenario]]]
     entrants: Sequence[Entrant]
@@ -60,7 +61,7 @@ class BalancerTrial:
         return sum(len(scenarios) for _, scenarios in self.clusters) * len(self.entrants)
 
     def run(self) -> Iterator[TrialResult | Refusal]:
-        """Yield what becomes of each balancer in each scenario: as many as the trial is long."""
+        """Yield the outcome of each balancer in each scenario: as many as the length of the trial."""
         for cluster, scenarios in self.clusters:
             for entrant in self.entrants:
                 yield from _run(entrant, cluster, scenarios)

@@ -1,10 +1,12 @@
-"""Ceph's balancer as an entrant, where `osdmaptool` is on the path: CRUSH, and exceptions that even it out.
+"""Ceph's balancer as an entrant, if `osdmaptool` is on the path: CRUSH, and exceptions that even it out.
 
-The program makes pools of its own size alone, so that all resources of as many replicas are one pool: it evens them out
-together, and no resource by itself. It is asked for a deviation of 1, the smallest there is; exceptions of before are
-kept. A node that is down is left out of the map, for the program knows no more than one that is out. Where zones
-forbid such a deviation it may search for ever, and is stopped: that is not measured. Nor is it where the program leaves
-an exception for a node that is gone; Ceph's monitors drop those, and no program does it without them.
+The program makes only pools of its own size, so all resources with the same number of replicas are one pool. It evens
+them out together, and no resource by itself. The trial asks for a deviation of 1, the smallest that the program
+offers. Earlier exceptions are kept. A node that is down is left out of the map: the program has no other way to show
+a node that is out.
+If zones forbid such a deviation, the program may search for ever. It is then stopped, and there is no measurement.
+There is also none if the program leaves an exception for a node that is gone. Ceph's monitors drop such exceptions,
+but no program does so without them.
 """
 
 import re
@@ -30,14 +32,14 @@ _LINE = re.compile(r"^1\.([0-9a-f]+)\t\[([\d,]*)\]", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """The numbers of nodes and zones, and the map with its exceptions by how many replicas it is for."""
+    """The numbers of nodes and zones, and per number of replicas the map with its exceptions."""
 
     numbers: Numbers
     maps: dict[int, bytes] = field(default_factory=dict)
 
 
 def absent() -> str:
-    """Say why it cannot take part; nothing if it can."""
+    """Return the reason why the entrant cannot take part; an empty text if it can."""
     missing = next((each for each in (PROGRAM, COMPILER) if not shutil.which(each)), None)
     return f"{missing} is not on the path (Debian: ceph-base)" if missing else ""
 
@@ -78,7 +80,10 @@ def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
 
 
 def _write(path: Path, known: bytes | None, *, pool: int, replicas: int) -> None:
-    """Write the map of before, or a new one: a pool has as many partitions as a map has devices, so it gets as many."""
+    """Write the earlier map, or a new one.
+
+    A pool has as many partitions as a map has devices, so the map gets that many devices.
+    """
     if known is not None:
         path.write_bytes(known)
         return
@@ -87,7 +92,7 @@ def _write(path: Path, known: bytes | None, *, pool: int, replicas: int) -> None
 
 
 def _evened(path: Path, crush: Path) -> str:
-    """Return what is where once exceptions were added, and keep them in the map."""
+    """Return the owners of each partition after exceptions were added, and keep the exceptions in the map."""
     run(PROGRAM, str(path), "--import-crush", str(crush))
     limits = ("--upmap-max", str(MOST_EXCEPTIONS), "--upmap-deviation", "1")
     commands = str(path.with_suffix(".commands"))

@@ -1,1 +1,1 @@
-"""Files that commands read and write: topologies, keys, partitions, saved tables, and what clusters print."""
+"""Files that commands read and write: topologies, keys, partitions, saved tables, and the output of clusters."""

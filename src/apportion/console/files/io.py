@@ -1,7 +1,7 @@
-"""Files at the rim: read with a bound, write whole or not at all.
+"""File access with bounds: a read has a cap, and a write is whole or absent.
 
-Promises: reading stops at the cap whatever the file claims to be, and never hangs on a pipe that nobody writes to; a
-reader of a written file sees the old content or the new, also when the writer is killed in between.
+Promises: reading stops at the cap whatever size the file claims, and never hangs on a pipe without a writer. A reader
+of a written file sees the old content or the new, even if the writer is killed in between.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ def read_bounded(path: Path, limit_bytes: int, *, what: str) -> bytes:
 
 
 def read_standard_input(limit_bytes: int, *, what: str) -> bytes:
-    """Return what comes on standard input, with the bounds of `read_bounded`."""
+    """Return the content of standard input, with the bounds of `read_bounded`."""
     path = Path("-")
     try:
         return _read(os.dup(sys.stdin.fileno()), path, limit_bytes, what=what)
@@ -59,13 +59,13 @@ def open_for_reading(path: Path, *, what: str) -> int:
 
 
 def check_target(path: Path, *, what: str) -> None:
-    """Refuse a place where no file can be written, before the work for it is begun."""
+    """Refuse a place where no file can be written, before any work for the file."""
     if path.is_dir() or not path.parent.is_dir():
         raise InvalidInput(what, str(path), "a file in a folder that is there", "Check the path.")
 
 
 def write_whole(path: Path, data: bytes, *, what: str) -> None:
-    """Replace the file at `path` (or the one that a link there leads to) by `data`, durably, in one step."""
+    """Replace the file at `path` (or the target of a link there) by `data`, durably, in one step."""
     temporary = None
     try:
         target = path.resolve()
@@ -91,9 +91,9 @@ def write_whole(path: Path, data: bytes, *, what: str) -> None:
 
 @contextmanager
 def alone_with(path: Path, *, what: str) -> Iterator[None]:
-    """Let one process at a time change the file at `path`, so that none overwrites what another just wrote.
+    """Let one process at a time change the file at `path`, so that no process overwrites a fresh write of another.
 
-    The lock is on the folder's own descriptor: it needs no file of its own and ends with the process.
+    The lock is on the folder's own descriptor: it needs no extra file and ends with the process.
     """
     try:
         descriptor = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -107,7 +107,7 @@ def alone_with(path: Path, *, what: str) -> Iterator[None]:
 
 
 def unusable(what: str, path: Path, error: OSError) -> InvalidInput:
-    """Return the error to raise for a file that the system will not give or take."""
+    """Return the error for a file that the system refuses to read or write."""
     reason = error.strerror or type(error).__name__
     return InvalidInput(what, str(path), f"a usable file ({reason.lower()})", "Check the path and its permissions.")
 
@@ -121,7 +121,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 def _mode_of(target: Path) -> int:
-    """Return the mode that a file has, or that a new one gets."""
+    """Return the mode of a file, or the mode of a new file."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
     mask = os.umask(0)

@@ -1,7 +1,8 @@
-"""Keys from arguments, a file, standard input or a column of a CSV file, some at a time.
+"""Key stream: keys from arguments, a file, standard input or a column of a CSV file, in batches.
 
-A line is a key, without its line ending (LF or CRLF); an empty line is the empty key. Keys are bytes: what is not UTF-8
-is routed as it is. Promises: memory does not grow with the file; a line beyond the key limit is refused, not read on.
+A line is a key, without its line ending (LF or CRLF); an empty line is the empty key. Keys are bytes: a line that is
+not UTF-8 is routed as its bytes.
+Promises: memory does not grow with the file. A line beyond the key limit is refused, and the rest of it is not read.
 """
 
 import csv
@@ -22,7 +23,7 @@ from apportion.placement.keys.key_bytes import MAX_KEY_BYTES
 
 CHUNK_BYTES = 1 << 18
 
-# A lone hyphen, standard input, is a value and no option.
+# A lone hyphen, standard input, is a value and not an option.
 KeysFile: TypeAlias = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
 
@@ -32,7 +33,7 @@ def keys_of(arguments: Iterable[str], file: str | None, column: str | None) -> I
 
 
 def batches_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[list[bytes]]:
-    """Return the same keys in lists, as they come; what is before a line that is refused is returned first."""
+    """Return the same keys in lists, as they arrive. The keys before a refused line are returned first."""
     listed = [os.fsencode(argument) for argument in arguments]
     if (file is None) == (not listed):
         raise InvalidInput(
@@ -71,14 +72,14 @@ def _lines(stream: BufferedReader) -> Iterator[list[bytes]]:
         *lines, rest = (rest + chunk).split(b"\n")
         yield from _checked([line.removesuffix(b"\r") for line in lines] if b"\r" in chunk else lines, number)
         number += len(lines)
-        if len(rest) > MAX_KEY_BYTES + 1:  # a carriage return may yet turn out to be no part of the key
+        if len(rest) > MAX_KEY_BYTES + 1:  # a carriage return may yet turn out to be outside the key
             yield from _checked([rest], number)
     if rest:
         yield from _checked([rest.removesuffix(b"\r")], number)
 
 
 def _checked(keys: list[bytes], number: int) -> Iterator[list[bytes]]:
-    """Yield keys, of which the first stands in this line; raise `InvalidInput` after those before a bad one."""
+    """Yield keys, the first of them from this line; at a bad key, yield those before it and raise `InvalidInput`."""
     if keys and number == 1:
         _check_encoding(keys[0])
     if max(map(len, keys), default=0) <= MAX_KEY_BYTES:

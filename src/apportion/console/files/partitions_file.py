@@ -1,6 +1,6 @@
-"""Partitions from a file or standard input: an id a line, or a column of a CSV file, with another for their sizes.
+"""Partitions from a file or standard input: one id per line, or a CSV column of ids and another of sizes.
 
-Promises: every error names the line. Refuses: a line without an id, an id twice, a size that is no whole number.
+Promises: every error names the line. Refuses: a line without an id, an id twice, a size that is not a whole number.
 """
 
 import codecs
@@ -21,7 +21,7 @@ _FILE = "--partitions"
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Ids in the order of the file, and the bytes of each where a column says them."""
+    """Ids in the order of the file, and the bytes of each if a column gives them."""
 
     ids: list[str]
     sizes: list[int] | None
@@ -52,7 +52,7 @@ def read_partitions(name: str, *, column: str | None, size_column: str | None) -
 
 
 def _text_of(name: str) -> str:
-    """Return the text of the file; the mark that some editors put before UTF-8 is skipped."""
+    """Return the text of the file, without the byte order mark that some editors put before UTF-8."""
     is_stream = name == "-"
     data = read_standard_input(MAX_BYTES, what=_FILE) if is_stream else read_bounded(Path(name), MAX_BYTES, what=_FILE)
     data = data.removeprefix(codecs.BOM_UTF8)

@@ -1,4 +1,4 @@
-"""Ranges as CSV: `start,end,owners`, one range a line, for tables made elsewhere and for programs that read ours.
+"""Ranges as CSV: `start,end,owners`, one range per line, for tables made elsewhere and for programs that read ours.
 
 Positions are hexadecimal and ranges half-open; every column after the second is an owner, the leader first.
 Promises: a written table reads back as the same ranges; every error names the line.
@@ -39,7 +39,7 @@ def read_ranges(path: Path) -> list[tuple[KeyRange, Owners]]:
 
 
 def write_ranges(table: Table) -> bytes:
-    """Return every range of a table as CSV, in order. It has no place for zones, weights and the hasher."""
+    """Return every range of a table as CSV, in order. CSV has no place for zones, weights and the hasher."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADING)

@@ -1,6 +1,6 @@
-"""Tables and assignments in files: read with a bound, and written over nothing that may be the only copy.
+"""Snapshots: tables and assignments in files, read with a bound. No write replaces a possible only copy.
 
-Promises: a table is written over no later epoch; an assignment over nothing but what it was made from, or itself.
+Promises: a table never replaces a table of a later epoch. An assignment replaces only its predecessor or itself.
 """
 
 from pathlib import Path
@@ -21,14 +21,14 @@ def read(path: Path, kind: type[Saved]) -> Saved:
 
 
 def save(value: Table, output: Path) -> None:
-    """Write a table, but never over one of a later epoch: that may be the only record of who owns what."""
+    """Write a table, but never over one of a later epoch: that file may be the only record of the owners."""
     data = codec.encode(value)
     with alone_with(output, what="--output"):
         if output.is_file():
             try:
                 current = read(output, Table).epoch
             except BadSnapshot:
-                pass  # not one of ours, so no version of it
+                pass  # not a table of ours, so no version of it
             else:
                 if current.number > value.epoch.number:
                     raise StaleEpoch(seen=value.epoch, current=current)
@@ -36,7 +36,10 @@ def save(value: Table, output: Path) -> None:
 
 
 def save_assignment(after: Assignment, output: Path, *, before: Assignment | None, is_plan: bool) -> None:
-    """Write what follows on `before`, over nothing but `before` or itself; a plan also over another from `before`."""
+    """Write the assignment after `before`, over nothing but `before` or itself.
+
+    A plan may also replace another plan from `before`.
+    """
     data = codec.encode(after)
     with alone_with(output, what="--output"):
         if output.is_file() and output.stat().st_size:

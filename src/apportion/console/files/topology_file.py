@@ -1,4 +1,4 @@
-"""Topologies as TOML: `cluster` and `epoch` (both may be left out), and a `[[node]]` table for each node.
+"""Topologies as TOML: `cluster` and `epoch` (both optional), and a `[[node]]` table per node.
 
     cluster = "shop"
 
@@ -7,7 +7,7 @@
     zone = ["eu", "rack1"]
     weight = 2
 
-Promises: a misspelt key is an error that names the nearest one; every error names the file and what is wrong in it.
+Promises: a misspelt key is an error that names the nearest one; every error names the file and the fault in it.
 """
 
 import tomllib
@@ -19,13 +19,13 @@ from apportion.model.topology import Node, Topology
 
 MAX_BYTES = 16 * 2**20
 MAX_LINE_BYTES = 8192
-"""A key of many dots takes the parser time that grows with their square."""
+"""The parser needs time that grows with the square of the dots in a key."""
 
 BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def read_topology(path: Path) -> Topology:
-    """Return the topology that a TOML file describes."""
+    """Return the topology of a TOML file."""
     document = read_toml(path, what="topology file", see="docs/topology-file.md")
     try:
         check_keys("key of the topology file", document, ("cluster", "epoch", "node"))
@@ -53,7 +53,7 @@ def tables_of(document: dict[str, object], name: str, *, what: str) -> list[dict
 
 
 def read_toml(path: Path, *, what: str, see: str) -> dict[str, object]:
-    """Return what a TOML file holds; raise `InvalidInput` that says `what` it is, and which page to `see`."""
+    """Return the content of a TOML file; raise `InvalidInput` that names the file as `what` and the page to `see`."""
     data = read_bounded(path, MAX_BYTES, what=what)
     if data.startswith(BYTE_ORDER_MARKS):
         raise InvalidInput(what, str(path), "UTF-8 without a byte order mark", "Save it as plain UTF-8.")
@@ -70,7 +70,7 @@ def read_toml(path: Path, *, what: str, see: str) -> dict[str, object]:
 
 
 def _reason(error: ValueError) -> str:
-    """Return what the parser says, without what it quotes of the file: that may be a password."""
+    """Return the message of the parser without its quotes from the file: these may hold a password."""
     words, mark, place = str(error).rpartition(" (at ")
     if not mark:
         return "a number that is too long"
@@ -80,16 +80,16 @@ def _reason(error: ValueError) -> str:
 
 
 def node_of(table: dict[str, object]) -> Node:
-    """Return the node that a parsed table describes."""
+    """Return the node of a parsed table."""
     check_keys("key of a [[node]]", table, ("id", "weight", "zone"))
     if "id" not in table:
         raise InvalidInput("node in the topology file", None, "an id", 'Add id = "..." to each [[node]].')
-    # The values are checked by Node itself, at run time.
+    # Node itself checks the values at run time.
     return Node(table["id"], zone=table.get("zone", ()), weight=table.get("weight", 1.0))  # type: ignore[arg-type]
 
 
 def check_keys(field: str, table: dict[str, object], known: tuple[str, ...]) -> None:
-    """Raise `UnknownOption` for the first key that is not known."""
+    """Raise `UnknownOption` for the first unknown key."""
     for key in table:
         if key not in known:
             raise UnknownOption(field, key, known)

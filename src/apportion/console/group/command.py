@@ -173,7 +173,7 @@ def release_group(url: str, name: str, partition: int, /, *, json: bool = False)
         print(f"group release: partition {partition} of {name}: {done}")
 
 
-def repair_group(url: str, name: str, /, *, json: bool = False) -> None:
+def repair_group(url: str, name: str, /, *, json: bool = False) -> int:
     """Write damaged records anew, so that what they cost is served again. Epochs go on, and never back.
 
     Parameters
@@ -186,7 +186,9 @@ def repair_group(url: str, name: str, /, *, json: bool = False) -> None:
         Print one JSON object instead.
     """
 
-    print_repairs(name, _asked(url, lambda store: repair(store, name, shown_url(url))), json=json)
+    done, is_whole = _asked(url, lambda store: repair(store, name, shown_url(url)))
+    print_repairs(name, done, is_whole=is_whole, json=json)
+    return 0 if is_whole else 1
 
 
 def resize_group(url: str, name: str, partitions: int, /, *, json: bool = False) -> None:

@@ -15,8 +15,8 @@ from apportion.console.print.output import print_columns, print_json
 from apportion.console.print.plan_report import print_transfers
 from apportion.errors import InvalidInput
 from apportion.groups.admin.found import Found
-from apportion.groups.controller import assigned
-from apportion.groups.records import Target
+from apportion.groups.controller.controller import assigned
+from apportion.groups.view.records import Target
 from apportion.model.topology import Topology
 
 Owners = tuple[str | None, ...]

@@ -15,7 +15,7 @@ from apportion.console.files.io import read_bounded, write_whole
 from apportion.console.group.plan import TargetChange, members_of, target_of
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.groups.admin.found import Found
-from apportion.groups.records import checked_id
+from apportion.groups.view.records import checked_id
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology
 

@@ -2,18 +2,22 @@
 
 Promises: nothing that can be right is touched, for each commit compares what was read. The epoch of a partition becomes
 the revision of the store: none that was ever given is above it, so that no token comes twice. Where a living member or
-controller writes its record anew first, that stands.
-Refuses: to guess whose a partition was. It belongs to nobody, and its next owner claims it.
+controller writes its record anew first, that stands. A partition stays with the owner that the history of the store
+shows last, while that session lives: a planned move then goes on, and never makes two owners.
+Refuses: to guess the owner of a partition whose history is gone. It belongs to nobody, and its next owner claims it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apportion.console.print.output import print_json
 from apportion.groups.admin.found import Found, happened, read
-from apportion.groups.damage import Damage
-from apportion.groups.records import OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.damage import Damage
+from apportion.groups.view.records import OwnershipRecord, Target, encoded, encoded_target
 from apportion.stores.api import CoordinationStore, Put, Unchanged
+
+REPLAY_SECONDS = 60.0
+"""How long the history of a group is read at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,30 +28,40 @@ class Repaired:
     deed: str
 
 
-async def repair(store: CoordinationStore, name: str, shown: str) -> tuple[Repaired, ...]:
-    """Repair all damaged records of a group, one commit each; return what was done."""
+async def repair(store: CoordinationStore, name: str, shown: str) -> tuple[tuple[Repaired, ...], bool]:
+    """Repair all damaged records of a group, one commit each; return the deeds, and whether all history was read."""
     done: list[Repaired] = []
-    while (found := await read(store, name)).damaged:
-        damage = found.damaged[0]
-        put, deed = _mended(found, damage)
-        compare = found.view.as_seen(damage.key)
-        if damage.key == found.view.keys.record:
-            compare = Unchanged(key=damage.key, revision=found.record_revision)
-        puts, deletes = ([], [damage.key]) if put is None else ([put], [])
-        if happened(await store.commit(when=[compare], puts=puts, deletes=deletes), shown):
-            done.append(Repaired(damage=damage, deed=deed))
-    return tuple(done)
+    while (found := await read(store, name, replay_seconds=REPLAY_SECONDS)).damaged:
+        for damage in _independent(found):
+            put, deed = _mended(found, damage)
+            compare = found.view.as_seen(damage.key)
+            if damage.key == found.view.keys.record:
+                compare = Unchanged(key=damage.key, revision=found.record_revision)
+            puts, deletes = ([], [damage.key]) if put is None else ([put], [])
+            if happened(await store.commit(when=[compare], puts=puts, deletes=deletes), shown):
+                done.append(Repaired(damage=damage, deed=deed))
+    return tuple(done), found.is_whole
 
 
-def print_repairs(name: str, done: Sequence[Repaired], *, json: bool) -> None:
-    """Print what was done, a record each."""
+def _independent(found: Found) -> tuple[Damage, ...]:
+    """Return the damage whose repair rests upon no other: that of the group comes first, that of the target last."""
+    keys, damaged = found.view.keys, found.damaged
+    first = tuple(each for each in damaged if each.key == keys.record)
+    others = tuple(each for each in damaged if each.key not in (keys.record, keys.target))
+    return first or others or damaged
+
+
+def print_repairs(name: str, done: Sequence[Repaired], *, is_whole: bool, json: bool) -> None:
+    """Print the deeds, a record each; and say so when history was left unread."""
     if json:
         rows = [{"key": each.damage.key, "problem": each.damage.problem, "done": each.deed} for each in done]
-        print_json("group repair", group=name, repaired=rows)
+        print_json("group repair", group=name, repaired=rows, history_read=is_whole)
         return
     for each in done:
         print(f"{each.damage.key}: {each.damage.problem}\n  {each.deed}")
     words = f"{len(done)} record" + "s" * (len(done) != 1) + " repaired" if done else "no record is damaged"
+    if not is_whole:
+        words += f"; the history was not read to its end within {REPLAY_SECONDS:g} s: run it again, nearer to the store"
     print(f"group repair: {name}: {words}")
 
 
@@ -63,9 +77,23 @@ def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
         target = Target(generation=view.revision, digest="", owners=owners)
         return Put(key=key, value=encoded_target(target)), "written anew: each keeps what it owns"
     if key.startswith(keys.own(0)[:-1]):
-        nobody = OwnershipRecord(epoch=view.revision)
-        return Put(key=key, value=encoded(nobody)), f"written anew: nobody owns it, epoch {view.revision}"
+        return _owned_anew(found, damage)
     return None, "taken away"
+
+
+def _owned_anew(found: Found, damage: Damage) -> tuple[Put, str]:
+    """Return the record of a partition at an epoch never given: its last owner keeps it, else nobody owns it."""
+    view, last = found.view, damage.good
+    anew = OwnershipRecord(epoch=view.revision)
+    if not found.is_whole or not last.epoch:
+        whose = "nobody owns it, for the history does not show its last owner"
+    elif view.is_live(last):
+        anew = replace(last, epoch=view.revision)
+        whose = f"its last owner {last.owner} keeps it (session {last.session})"
+    else:
+        gone = "nobody owned it" if last.owner is None else f"session {last.session} of {last.owner} is over"
+        whose = f"nobody owns it, for {gone}"
+    return Put(key=damage.key, value=encoded(anew)), f"written anew: {whose}, epoch {view.revision}"
 
 
 def _living_owner(found: Found, partition: int) -> str | None:

@@ -26,7 +26,7 @@ from apportion.console.group.runner_commands import Command, RunnerCommands
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.facade import AsyncGroup, AsyncOpening
 from apportion.groups.opening import DRAIN, SETTLE, TTL
-from apportion.groups.records import Mode
+from apportion.groups.view.records import Mode
 from apportion.guards import note
 from apportion.model.epoch import FencingToken
 from apportion.runtime.signals import ONE_SIGNAL_SECONDS

@@ -1,1 +1,1 @@
-"""Options that several commands share: where nodes come from, which are up, how keys are placed on them."""
+"""Options that several commands share: the source of nodes, the nodes that are up, and the placement of keys."""

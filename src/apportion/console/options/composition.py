@@ -1,7 +1,7 @@
-"""Placements from options, and the next placement after a change: where `placement` and `balance` are put together.
+"""Composition: placements from options, and from saved tables; here `placement` and `balance` meet.
 
 `Slots` and its kinds need an assignment, which the balancer makes. A placement that is built from an explicit list is
-refused, for nodes alone do not give one; and so is a hash function for a layout that prescribes its own.
+refused, because nodes alone do not give a list. A hash function is refused for a layout that prescribes its own.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _LAYOUTS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     "crc32": (("nginx", {}),),
     "xxh64": (("envoy", {}),),
 }
-"""Which layouts may have made a table, by its hasher."""
+"""The layouts that may have made a table, by the hasher of the table."""
 
 
 def compose(
@@ -38,9 +38,9 @@ def compose(
     vnodes: int | None = None,
     slots: int | None = None,
 ) -> Placement:
-    """Return the placement of a name on a topology. `vnodes` is for `ring` and `slots` for `slots`, for these alone.
+    """Return the placement with this name on a topology. Only `ring` takes `vnodes`, and only `slots` takes `slots`.
 
-    `hasher` is None where none was asked for; any is refused by a layout that prescribes its own.
+    `hasher` is None if the caller named none. A layout that prescribes its own refuses any.
     """
     spec = catalog.get(name)
     for option, value, taker in (("--vnodes", vnodes, "ring"), ("--slots", slots, "slots")):
@@ -67,7 +67,7 @@ def _hashing(spec: PlacementSpec, hasher: str | Hasher | None) -> dict[str, str 
 
 
 def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Placement:
-    """Return the placement that a saved table was made by: its slots, its layout, or the ring with these `vnodes`."""
+    """Return the placement that made a saved table: its slots, its layout, or the ring with these `vnodes`."""
     if max(map(len, table.rows)) > 1:
         hint = "Export it with one owner a range; compare tables of replicas by `table diff`."
         raise InvalidInput("--table", repr(table), "one owner a range, to plan", hint)
@@ -89,7 +89,7 @@ def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> 
 
 
 def recomposed(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Placement | None:
-    """Return the placement whose table this is, to the last range; None if no placement of its nodes makes it."""
+    """Return the placement with exactly this table; None if no placement of its nodes makes the table."""
     if max(map(len, table.rows)) > 1:
         return None
     if table.slots is not None:
@@ -98,14 +98,14 @@ def recomposed(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Pl
 
 
 def _laid(table: Table, hasher: Hasher, vnodes: int | None) -> Iterator[Placement]:
-    """Yield what these nodes make with this hash function: a ring, and layouts that prescribe it."""
+    """Yield the placements of these nodes with this hash function: a ring, and layouts that prescribe it."""
     if _is_named(table.hasher) and hasher.bits == RING_BITS:
         yield Ring(table.topology, vnodes=DEFAULT_VNODES if vnodes is None else vnodes, hasher=hasher)
     for name, options in _LAYOUTS.get(table.hasher, ()):
         try:
             yield catalog.get(name)(table.topology, **options)
         except (CannotPlace, InvalidInput):
-            continue  # what the layout refuses, it did not make
+            continue  # a layout that refuses these nodes did not make the table
 
 
 def _is_named(label: str) -> bool:

@@ -1,4 +1,4 @@
-"""Edits of a topology on the command line: nodes added, removed, drained, weighed anew."""
+"""Edits of a topology on the command line: nodes added, removed, drained or given another weight."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from apportion.model.topology import Node, Topology
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Edits:
-    """What changes."""
+    """The changes to a topology."""
 
     add: Annotated[list[str] | None, Parameter(help="Add a node of this id; may be repeated.", negative="")] = None
     remove: Annotated[list[str] | None, Parameter(help="Remove a node.", negative="")] = None
@@ -68,7 +68,7 @@ class Edits:
 
     @property
     def gone(self) -> set[str]:
-        """Nodes that are removed, and not added anew."""
+        """Nodes that are removed, and not added again."""
         return set(ids_in(self.remove)).difference(ids_in(self.add))
 
     def _check_removed(self, *, drained: list[str], weighed: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Who is up: `--live` names those that are, `--down` those that are not; without either, all are."""
+"""Outage: `--live` names the nodes that are up, `--down` those that are not; without either, all are up."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -22,11 +22,11 @@ class Outage:
 
     @property
     def is_given(self) -> bool:
-        """Whether the command line says who is up."""
+        """Whether the command line tells which nodes are up."""
         return self.live is not None or self.down is not None
 
     def check_beside(self, edits: Edits) -> None:
-        """Raise `InvalidInput` for a node that is said to be up or down, and removed."""
+        """Raise `InvalidInput` for a node that is removed and also named as up or down."""
         gone = edits.gone
         for option, node_ids in (("--live", ids_in(self.live)), ("--down", ids_in(self.down))):
             for node_id in node_ids:
@@ -35,7 +35,7 @@ class Outage:
                     raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
 
     def live_of(self, topology: Topology) -> list[str]:
-        """Return the nodes that are up; raise `UnknownNode` for one that is not there."""
+        """Return the nodes that are up; raise `UnknownNode` for an unknown node."""
         if self.live is not None and self.down is not None:
             raise InvalidInput("--live", ",".join(self.live), "no --down beside it", "Use one of the two.")
         if self.live is not None:

@@ -1,4 +1,4 @@
-"""What an assignment is to hold, from options; whatever they leave out stays as in the assignment before."""
+"""Partition options: the content of an assignment; an omitted option keeps the value of the assignment before."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -16,9 +16,9 @@ from apportion.model.topology import Topology
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class PartitionOptions:
-    """Which partitions, and how many replicas of each in which zones."""
+    """The partitions, and the replicas of each with their zones."""
 
-    # A lone hyphen, standard input, is a value and no option.
+    # A lone hyphen, standard input, is a value and not an option.
     partitions: Annotated[
         str | None, Parameter(help="How many, or a file with an id a line.", allow_leading_hyphen=True)
     ] = None
@@ -29,7 +29,7 @@ class PartitionOptions:
     spread: Annotated[Spread | None, Parameter(help="Refuse too few zones (strict), or share them.")] = None
 
     def assigned(self, topology: Topology, outage: Outage, before: Assignment | None) -> Assignment:
-        """Return the assignment on these nodes that follows on the one before."""
+        """Return the assignment on these nodes that follows the one before."""
         partitions, sizes = self._partitions(before)
         rule = Rule(replicas=1) if before is None else _rule_of(before)
         try:
@@ -48,7 +48,7 @@ class PartitionOptions:
             raise
 
     def _partitions(self, before: Assignment | None) -> tuple[int | list[str], list[int] | None]:
-        """Return how many partitions or their ids, and their sizes where they are known."""
+        """Return the number of partitions or their ids, and their sizes if they are known."""
         if self.partitions is not None and not self.partitions.isdecimal():
             listed = read_partitions(self.partitions, column=self.column, size_column=self.size_column)
             return listed.ids, listed.sizes
@@ -65,5 +65,5 @@ class PartitionOptions:
 
 
 def _rule_of(before: Assignment) -> Rule:
-    """Return the rule of an assignment; of one without, that it goes on to hold as many replicas as it does."""
+    """Return the rule of an assignment; without one, a rule for as many replicas as the assignment holds."""
     return before.rule or Rule(replicas=max(1, *map(len, before.home_rows)))

@@ -1,4 +1,4 @@
-"""Where a command gets its nodes from: `--nodes`, `--topology` or `--table`, and how keys are placed on them."""
+"""Placement options: the nodes from `--nodes`, `--topology` or `--table`, and the placement of keys on them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ class Hashing:
     ] = None
 
     def asked_hasher(self) -> hashers.NamedHasher | None:
-        """Return the hasher of the options, None where neither was given."""
+        """Return the hasher of the options, None if neither option was given."""
         if self.hasher is None and self.hasher_key_file is None:
             return None
         return hashers.get(self.hasher or hashers.DEFAULT, key=self._key())
@@ -57,9 +57,9 @@ class Hashing:
         return self.asked_hasher() or hashers.get()
 
     def load_position_hasher(self, table: Table | None = None) -> hashers.Hasher:
-        """Return what makes positions in ranges, a layout's own hash too: that of the options, or of a table.
+        """Return the hasher of positions in ranges, from the options or of a table; it may be the hash of a layout.
 
-        It is refused to hash into a table by another one than its own.
+        A hasher other than the table's own is refused.
         """
         of_table = hashers.DEFAULT if table is None else table.hasher.partition(":")[0]
         hasher = catalog.hasher(self.hasher or of_table, key=self._key())
@@ -78,7 +78,7 @@ class Hashing:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class PlacementOptions(NodesSource, Hashing):
-    """A placement: on nodes named here or in a file, or the one a saved table was made by."""
+    """A placement: on nodes named here or in a file, or the placement that made a saved table."""
 
     table: Annotated[Path | None, Parameter(help="Table saved by `table export`, `table import` or `apply`.")] = None
     placement: Annotated[str | None, Parameter(help="Placement by name (default: slots).")] = None
@@ -114,7 +114,7 @@ class PlacementOptions(NodesSource, Hashing):
         return self._table_beside({"--vnodes": self.vnodes})
 
     def _table_beside(self, others: dict[str, int | None]) -> Table:
-        """Read the table; options that describe another source beside it are refused."""
+        """Read the table; refuse options that describe another source beside it."""
         beside = {
             "--nodes": self.nodes,
             "--topology": self.topology,

@@ -1,7 +1,7 @@
-"""The URL of a store, where it is not written on the command line: process lists show that to everybody.
+"""Store URL: the URL of a store without the command line, because process lists show command lines to everybody.
 
-Promises: for each command that takes a store URL, `--url-file FILE` or the variable APPORTION_STORE says it too. The
-URL itself comes first, then the file, then the variable. No message holds a part of it.
+Promises: for each command that takes a store URL, `--url-file FILE` or the variable APPORTION_STORE can give it. The
+URL itself comes first, then the file, then the variable. No message holds a part of the URL.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 4096
 
 
 def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Return the arguments of a command with the URL of its store among them, wherever it was said."""
+    """Return the arguments of a command with the URL of its store among them, from any of the three sources."""
     given, after = _divided(arguments)
     kept, path = _without_file(given)
     said = environ.get(VARIABLE, "")
@@ -35,7 +35,7 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def _of_doctor(kept: list[str], path: str | None, said: str) -> list[str]:
-    """Return the arguments of the doctor: `--store` without a URL means the one of the file or of the variable."""
+    """Return the arguments of the doctor: `--store` without a URL means the URL of the file or of the variable."""
     if path is not None:
         return [*kept, f"{_STORE}={_read(path)}"]
     place = kept.index(_STORE) if _STORE in kept else None
@@ -45,7 +45,7 @@ def _of_doctor(kept: list[str], path: str | None, said: str) -> list[str]:
 
 
 def _divided(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Divide at the two hyphens: those after them belong to another command."""
+    """Divide at the two hyphens: the arguments after them belong to another command."""
     place = arguments.index("--") if "--" in arguments else len(arguments)
     return list(arguments[:place]), list(arguments[place:])
 

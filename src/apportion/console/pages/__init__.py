@@ -1,1 +1,1 @@
-"""Pages: one HTML file with its charts and its style in it."""
+"""Pages: each page is one HTML file with its charts and its style in it."""

@@ -1,11 +1,12 @@
 """Charts as SVG inside an HTML page: pure functions from numbers to strings.
 
-Widths are per cent of the space that there is, heights and letters are pixels: a chart fits a telephone and a wide
-screen, and its letters stay legible. Colours are the page's: it defines the classes named below and `PATTERNS` once.
+Widths are per cent of the available space, heights and letters are pixels. So a chart fits a telephone and a wide
+screen, and its letters stay legible. The page defines the colours: the classes named below, and `PATTERNS` once.
 
-Promises: every text is escaped; every chart has an accessible name; parts of a bar differ in pattern and marks in
-shape, not in colour alone. Refuses: scripts, references to anything outside the page, and more than was asked for: who
-has very many bars draws columns of counts.
+Promises: every text is escaped; every chart has an accessible name. Parts of a bar differ in pattern and marks differ
+in shape, not only in colour.
+Refuses: scripts, references outside the page, and drawings that the caller did not ask for. A caller with very many
+bars draws columns of counts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,9 +35,10 @@ PATTERNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar from zero: a plain part, a striped part after it, and a mark that the end is compared with.
+    """A bar from zero: a plain part, a striped part after it, and a mark to compare the end with.
 
-    `label` stands before it (empty for a further bar of the same label), `letter` between the two, `value` at its end.
+    `label` stands before the bar (empty for a further bar of the same label), `letter` between the two, `value` at
+    its end.
     """
 
     label: str
@@ -48,7 +50,7 @@ class Bar:
 
 
 def bars(listed: Sequence[Bar], *, most: float, name: str) -> str:
-    """Return lying bars, `most` long at the most; `name` says in words what they show. O(bars)."""
+    """Return horizontal bars, `most` long at most; `name` describes the chart in words. O(bars)."""
     short = shortened([bar.label for bar in listed])
     pieces, y = [], 0
     for bar in listed:
@@ -60,7 +62,7 @@ def bars(listed: Sequence[Bar], *, most: float, name: str) -> str:
 
 
 def columns(counts: Sequence[int], *, edges: Sequence[str], most: int, mark_after: int, name: str) -> str:
-    """Return standing columns of counts, the names of the edges between them, and a mark after some of them."""
+    """Return vertical columns of counts, the names of the edges between them, and a mark after some of them."""
     width = 100 / len(counts)
     pieces = [_column(count, place * width, width, most) for place, count in enumerate(counts)]
     pieces += [
@@ -85,9 +87,10 @@ def swatch(kind: str) -> str:
 
 
 def shortened(names: Iterable[str], cells: int = LABEL_CELLS) -> dict[str, str]:
-    """Return names that are at most `cells` letters wide, a wide letter counting as two: a part of each is left out.
+    """Return names of at most `cells` letters in width; a part of each longer name is left out.
 
-    Which part is the same for all, and chosen so that as many as can be stay distinct. O(cells · names).
+    A wide letter counts as two. The part is the same for all names, and chosen so that as many as possible stay
+    distinct. O(cells · names).
 
     >>> list(shortened(["db-01.eu.example.com", "db-02.eu.example.com"]).values())
     ['db-01.eu.exam…', 'db-02.eu.exam…']
@@ -109,7 +112,7 @@ def _cut(text: str, cells: int, tail_cells: int) -> str:
 
 
 def _bar(bar: Bar, short: str, y: int, most: float) -> Iterator[str]:
-    """Yield the label, the parts, the mark and the value of a bar whose row begins at a height."""
+    """Yield the label, the parts, the mark and the value of a bar; its row begins at height `y`."""
     top, base = y + (_ROW - _THICK) // 2, y + _ROW - 6
     plain, end = _length(bar.plain, most), _length(bar.plain + bar.striped, most)
     if bar.label:

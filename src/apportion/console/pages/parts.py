@@ -1,7 +1,8 @@
-"""The parts that pages are put together from: document, header, section, figure with its table, legend.
+"""Parts of pages: document, header, section, figure with its table, legend.
 
-Promises: nothing is fetched and nothing runs (a document forbids both to the browser itself); tables scroll by
-themselves; what is passed as text is shown as text. Refuses: a date, so that pages made twice are equal.
+Promises: a page fetches nothing and runs nothing (a document forbids both to the browser). A wide table scrolls by
+itself. Text arguments are shown as text.
+Refuses: a date, so that pages made twice are equal.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ def document(title: str, sections: Iterable[str]) -> bytes:
     )
     body = "\n".join(filter(None, sections))
     page = f"{head}<body>\n{PATTERNS}\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    return page.encode(errors="replace")  # a file name may hold what is no text
+    return page.encode(errors="replace")  # a file name may hold bytes that are not text
 
 
 def header(heading: str, facts: Iterable[tuple[str, str]], command: str) -> str:
@@ -44,12 +45,12 @@ def section(title: str, content: str) -> str:
 
 
 def figure(picture: str, listed: str) -> str:
-    """Return a picture with the same as a table under it, which opens on demand."""
+    """Return a picture with its figures as a table under it; the table opens on demand."""
     return f"<figure>{picture}<details><summary>The same as a table</summary>{listed}</details></figure>"
 
 
 def table_of(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table that scrolls by itself where it is too wide, also by keyboard; its first column names the rows."""
+    """Return a table that scrolls by itself if it is too wide, also by keyboard; its first column names the rows."""
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     lines = (
         f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
@@ -60,20 +61,20 @@ def table_of(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def legend_of(*entries: tuple[str, str]) -> str:
-    """Return what the kinds of shapes mean: see `charts.swatch`."""
+    """Return the meaning of the kinds of shapes: see `charts.swatch`."""
     return '<ul class="legend">' + "".join(f"<li>{swatch(kind)} {words}</li>" for kind, words in entries) + "</ul>"
 
 
 def name_of(text: str) -> str:
-    """Return a name from outside as HTML, whichever way its letters run."""
+    """Return a name from outside as HTML, for either direction of its letters."""
     return f"<bdi>{escape(text)}</bdi>"
 
 
 def percent(ratio: float) -> str:
-    """Return a ratio in per cent, with a digit more where it is small."""
+    """Return a ratio in per cent, with one more digit if it is small."""
     return f"{ratio:.1%}" if ratio >= 0.01 or not ratio else f"{ratio:.2%}"
 
 
 def grouped(number: int) -> str:
-    """Return a number with its thousands apart."""
+    """Return a number with its thousands separated."""
     return f"{number:,}".replace(",", "\u202f")

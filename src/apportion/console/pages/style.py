@@ -1,4 +1,4 @@
-"""The look of pages: one style sheet, in the page itself, for light and dark and from 360 pixels of width on."""
+"""Style of pages: one style sheet, in the page itself, for light and dark and from 360 pixels of width on."""
 
 STYLE = """
 :root {

@@ -1,1 +1,1 @@
-"""What commands print: columns, JSON, and the reports of plans and assignments."""
+"""Print: the output of commands in columns or JSON, and the reports of plans and assignments."""

@@ -1,6 +1,6 @@
-"""What a new assignment prints: a line per node, what is degraded, the largest transfers, and last its summary.
+"""Assignment report: a line per node, degraded partitions, the largest transfers, and last a summary.
 
-The summary says what the certificate proves; `balance.verify` has checked it before a word is printed.
+The summary tells the facts that the certificate proves; `balance.verify` has checked it before anything is printed.
 """
 
 from collections import Counter
@@ -22,19 +22,19 @@ MAX_DEGRADED_SHOWN = 20
 # Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class AssignmentStep:
-    """From one assignment to the next, or to the first."""
+    """A step from one assignment to the next, or to the first."""
 
     before: Assignment | None
     after: Assignment
 
     @cached_property
     def change(self) -> Plan:
-        """What moves; nothing for a first assignment."""
+        """The moves of the step; none for a first assignment."""
         return plan_of(self.before or self.after, self.after)
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        """What the certificate proves, None if it does not speak of this step; `InvalidInput` if it is false."""
+        """The facts that the certificate proves; None if it is about another step. `InvalidInput` if it is false."""
         certificate = self.after.certificate
         made_from = "" if self.before is None else self.before.epoch.digest
         if certificate is None or certificate.previous != made_from:
@@ -43,32 +43,32 @@ class AssignmentStep:
 
     @cached_property
     def gains(self) -> Counter[str | None]:
-        """How many replicas each node gets; of None, how many are dropped."""
+        """The number of replicas that each node gets; under None, the number of dropped replicas."""
         return Counter(move.target for move in self.change.moves)
 
     @cached_property
     def gives(self) -> Counter[str | None]:
-        """How many replicas each node gives up; of None, how many are new."""
+        """The number of replicas that each node gives up; under None, the number of new replicas."""
         return Counter(move.source for move in self.change.moves)
 
     @property
     def moved(self) -> int:
-        """How many replicas another node holds; those of partitions that only grew are not counted."""
+        """The number of replicas that move to another node, without those of partitions that only grew."""
         return sum(None not in (move.source, move.target) for move in self.change.moves)
 
     @property
     def leader_changes(self) -> int:
-        """How many partitions that somebody led have another leader."""
+        """The number of partitions that had a leader and have another one now."""
         return sum(bool(change.before) and change.before[:1] != change.after[:1] for change in self.change.changes)
 
     @property
     def sides(self) -> Iterator[Assignment]:
-        """The assignments before, if there is one, and after."""
+        """The assignment before, if there is one, and the assignment after."""
         return (side for side in (self.before, self.after) if side is not None)
 
 
 def print_step(command: str, step: AssignmentStep) -> None:
-    """Print what a step means for each node, and its summary."""
+    """Print the effect of a step on each node, and its summary."""
     verdict = step.verdict
     rows = [(f"{mark_of(step.change, node_id)} {node_id}", *cells) for node_id, cells in _cells(step).items()]
     any_down = any(side.down for side in step.sides)
@@ -81,7 +81,7 @@ def print_step(command: str, step: AssignmentStep) -> None:
 
 
 def summary(step: AssignmentStep, verdict: Verdict | None) -> str:
-    """Return the one line that says what was done, and what is proven of it."""
+    """Return the one line that tells the result, and the proven facts about it."""
     after, change = step.after, step.change
     replicas = sum(after.loads.values())
     tail = [f"loads within {_farthest(after):.2f} of their shares"]
@@ -107,7 +107,7 @@ def _proof(step: AssignmentStep, verdict: Verdict | None) -> str:
 
 
 def _farthest(assignment: Assignment) -> float:
-    """Return how far the load of any node lies from its share by weight, among those that are up."""
+    """Return the largest distance of a node's load from its share by weight, among the nodes that are up."""
     down, loads = set(assignment.down), assignment.loads
     weights = {node.id: node.millionths for node in assignment.topology if node.weight and node.id not in down}
     shares = fair_shares(weights, partitions=len(assignment.rows), total=sum(loads.values()))
@@ -115,7 +115,7 @@ def _farthest(assignment: Assignment) -> float:
 
 
 def _cells(step: AssignmentStep) -> dict[str, tuple[str, ...]]:
-    """Return what is printed of each node; a figure that differs, before and after."""
+    """Return the printed cells of each node; a changed figure shows its value before and after."""
     cells: dict[str, tuple[str, ...]] = {}
     for node_id in sorted({*step.change.old.ids, *step.change.new.ids}):
         sides = [side for side in step.sides if node_id in side.topology]
@@ -146,7 +146,7 @@ def _print_degraded(degraded: Mapping[str, str]) -> None:
 
 
 def print_step_json(command: str, step: AssignmentStep, *, with_owners: bool) -> None:
-    """Print a step as JSON, with every single move, and where asked for with the owners of every partition."""
+    """Print a step as JSON, with every single move and, if asked for, with the owners of every partition."""
     verdict, change, after = step.verdict, step.change, step.after
     print_json(
         command,

@@ -1,6 +1,6 @@
-"""What commands print: JSON with a format version, or columns.
+"""Output: JSON with a format version, or columns.
 
-Names and keys come from outside, so nothing printed is read as markup.
+Names and keys come from outside, so no printed text is read as markup.
 Promises: the JSON of every command is one object with `format_version` and `command`; columns are never cut.
 """
 
@@ -22,7 +22,7 @@ def print_json(command: str, **members: object) -> None:
 
 
 def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table: the first column to the left, all others to the right."""
+    """Print a table, with the first column aligned to the left and all others to the right."""
     columns = Columns(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, heading in enumerate(headings):
         columns.add_column(Text(heading), justify="left" if place == 0 else "right", no_wrap=True)
@@ -35,7 +35,7 @@ def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Non
 
 
 def key_member(key: bytes) -> dict[str, str]:
-    """Return a key as a member of JSON: as text, or in hexadecimal digits where it is none."""
+    """Return a key as a member of JSON: as text, or in hexadecimal digits if it is not text."""
     try:
         return {"key": key.decode()}
     except UnicodeDecodeError:

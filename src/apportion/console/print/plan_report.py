@@ -1,4 +1,4 @@
-"""What a plan prints: a line per node, the largest transfers, and last its summary; or JSON with every single move."""
+"""Plan report: a line per node, the largest transfers, and last a summary; or JSON with every single move."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ def print_plan(change: Plan) -> None:
 
 
 def print_transfers(heading: str, transfers: Sequence[tuple[str, str, str]]) -> None:
-    """Print how much goes from where to where, as many as one can read; nothing if nothing moves."""
+    """Print the amounts that go from node to node, as many as a person can read; nothing if there are no moves."""
     if transfers:
         print()
         shown = transfers[:MAX_TRANSFERS_SHOWN]
@@ -67,14 +67,14 @@ def print_plan_json(change: Plan) -> None:
 
 
 def _item(item: KeyRange | Key) -> Mapping[str, str]:
-    """Return what moves: a range, half-open, or a key."""
+    """Return the item of a move: a half-open range, or a key."""
     if isinstance(item, KeyRange):
         return {"start": position_text(item.start), "end": position_text(item.end)}
     return key_member(item if isinstance(item, bytes) else key_bytes(item))
 
 
 def mark_of(change: Plan, node_id: str) -> str:
-    """Return + for a node that is new, - for one that leaves, ~ for one of another weight or zone."""
+    """Return + for a new node, - for one that leaves, ~ for one with another weight or zone."""
     if node_id not in change.old:
         return "+"
     if node_id not in change.new:
@@ -92,7 +92,7 @@ def _node_cells(change: Plan, node_id: str) -> tuple[str, ...]:
 
 
 def transfers_of(change: Plan) -> list[tuple[str, str, int]]:
-    """Return (source, target, width) of all that moves between two nodes, the largest first."""
+    """Return (source, target, width) of all moves between two nodes, the largest first."""
     widths: Counter[tuple[str, str]] = Counter()
     for move in change.moves:
         widths[move.source or "(a new copy)", move.target or "(dropped)"] += move.width

@@ -1,1 +1,1 @@
-"""The tour: real keys, a small cluster, one change."""
+"""Tour: real keys, a small cluster, one change."""

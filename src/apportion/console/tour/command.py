@@ -26,7 +26,7 @@ TOPOLOGY = HERE / "topology.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """What the change costs under one method."""
+    """The cost of the change under one method."""
 
     name: str
     max_over_mean: float
@@ -35,7 +35,7 @@ class Method:
 
 
 def tour(*, keys: Path | None = None, topology: Path | None = None, json: bool = False) -> None:
-    """Route real keys, show the balance, plan a change, and set it beside what others would move.
+    """Route real keys, show the balance, plan a change, and compare it with the moves of other methods.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def tour(*, keys: Path | None = None, topology: Path | None = None, json: bool =
 
 
 def _changed(old: Topology) -> tuple[Topology, str]:
-    """Return the topology after one node joins and one leaves, and that in words."""
+    """Return the topology after one node joins and one leaves, and a description of the change."""
     eligible = [node for node in old if node.weight > 0]
     if len(eligible) < 2:
         raise InvalidInput(
@@ -86,7 +86,7 @@ def _methods(old: Topology, new: Topology, keys: list[bytes]) -> Iterator[Method
         )
     if peer_name() is not None:
         yield _method(peer_name() or "", peer_routes(old, keys), peer_routes(new, keys), old, new)
-    # Modulo knows no weights: it is given equal ones.
+    # Modulo knows no weights, so it gets equal ones.
     before, after = (compose("modulo", Topology(node.id for node in side if node.weight > 0)) for side in (old, new))
     yield _method("hash(key) % n", before.route_many(keys), after.route_many(keys), old, new)
 

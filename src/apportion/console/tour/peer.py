@@ -1,4 +1,4 @@
-"""The peer that the demonstration is set beside: uhashring, the ring with the most complete interface in Python."""
+"""Peer: uhashring, which the tour is compared with, the ring with the most complete interface in Python."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -8,16 +8,16 @@ from math import gcd
 from apportion.model.topology import Topology
 
 MAX_WEIGHT = 100
-"""A bound on its points (160 for each unit of weight) where weights have no small ratio."""
+"""A bound on its points (160 per unit of weight) if weights have no small ratio."""
 
 
 def peer_name() -> str | None:
-    """Return the peer and its version, or None if it is not installed."""
+    """Return the peer and its version, or None if the peer is not installed."""
     return f"uhashring {version('uhashring')}" if importlib.util.find_spec("uhashring") else None
 
 
 def peer_routes(topology: Topology, keys: Sequence[bytes]) -> list[str]:
-    """Return where uhashring, with its defaults, puts the keys. Weights become the smallest integers of their ratio."""
+    """Return the owner of each key under uhashring and its defaults. Weights become the smallest integers in ratio."""
     from uhashring import HashRing  # noqa: PLC0415 - may be absent
 
     units = [node.millionths for node in topology]

@@ -15,7 +15,7 @@ from apportion.groups.admin.found import Found, happened, read
 from apportion.groups.admin.history import HistoryLine, Story
 from apportion.groups.deaths import ended
 from apportion.groups.membership import ask_to_leave, request_to_leave
-from apportion.groups.records import (
+from apportion.groups.view.records import (
     DRAINED,
     GroupKeys,
     OwnershipRecord,
@@ -24,7 +24,7 @@ from apportion.groups.records import (
     encoded,
     encoded_target,
 )
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.stores.api import Committed, Compare, CoordinationStore, Put, Unchanged
 
 _HISTORY_SECONDS = 5.0

@@ -6,18 +6,19 @@ Promises: nothing is joined, and no store is made where none is. Names that are 
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
-from apportion.groups.damage import Damage
 from apportion.groups.deaths import next_try
-from apportion.groups.fields import parsed
-from apportion.groups.records import GroupKeys, GroupRecord, checked_group, decoded
 from apportion.groups.settled import is_at_rest, is_settled
-from apportion.groups.view import View
-from apportion.groups.witnesses import partitions_of
+from apportion.groups.view.damage import Damage
+from apportion.groups.view.fields import parsed
+from apportion.groups.view.records import GroupKeys, GroupRecord, checked_group, decoded
+from apportion.groups.view.view import View
+from apportion.groups.view.witnesses import partitions_of
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Committed, CoordinationStore, Item, Need, Outcome, Refused, Scan
 from apportion.stores.catalog import administration, connect, schemes
@@ -33,7 +34,8 @@ _GROUPS = "group/"
 class Found:
     """A group that was found: its record, the revision that wrote it, and all that is alive of it.
 
-    `unseen` are its members when none of them was seen to renew its lease during `looked_seconds`.
+    `unseen` are its members when none of them was seen to renew its lease during `looked_seconds`. `is_whole` says that
+    the history that the store keeps was read to its end.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Found:
     view: View
     unseen: tuple[str, ...] = ()
     looked_seconds: float = 0.0
+    is_whole: bool = True
 
     @property
     def unsettled(self) -> tuple[int, ...]:
@@ -119,23 +122,24 @@ async def opened(url: str, *, needs: tuple[Need, ...] = _NEEDS) -> AsyncIterator
         await store.close()
 
 
-async def read(store: CoordinationStore, name: str) -> Found:
-    """Read a group whole, as its members see it; `UnknownOption` names the nearest one."""
+async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _REPLAY_SECONDS) -> Found:
+    """Read a group whole, as its members see it; `UnknownOption` names the nearest one.
+
+    Its history is read for that long at most.
+    """
     keys = GroupKeys(group=checked_group(name))
     items = (await store.scan(keys.record)).items
     item = next((each for each in items if each.key == keys.record), None)
     if item is None:
-        known = [each.key.removeprefix(_GROUPS) for each in (await store.scan(_GROUPS)).items]
-        _known("group", name, known, "This store holds no group; its first member makes it.")
-        return await read(store, name)  # made in between
+        _known("group", name, await _names(store), "This store holds no group; its first member makes it.")
+        return await read(store, name, replay_seconds=replay_seconds)  # made in between
     scan = await store.scan(keys.live)
     record, damage = _record(item, keys, scan)
-    view = View.of(keys, record)
-    await _replay(store, view, scan)
+    view, is_whole = await _replayed(store, partial(View.of, keys, record), scan, replay_seconds)
     view.load(scan, SystemClock().elapsed())
     if damage is not None:
         view.damaged[keys.record] = damage
-    return Found(name=name, record=record, record_revision=item.revision, view=view)
+    return Found(name=name, record=record, record_revision=item.revision, view=view, is_whole=is_whole)
 
 
 def _record(item: Item, keys: GroupKeys, scan: Scan) -> tuple[GroupRecord, Damage | None]:
@@ -170,29 +174,55 @@ def _as_far_as_read(value: bytes) -> GroupRecord:
     return record
 
 
-async def _replay(store: CoordinationStore, view: View, scan: Scan) -> None:
-    """Take the history that the store keeps, for a while: an epoch that went back shows only beside the one before."""
+async def _replayed(
+    store: CoordinationStore, fresh: Callable[[], View], scan: Scan, seconds: float
+) -> tuple[View, bool]:
+    """Return a view that has taken the history that the store keeps, and whether it was taken to its end in time.
+
+    An epoch that went back shows only beside the one before. Where the store forgets a part of its history meanwhile,
+    the view begins anew after that part: it shows no owner that another may have followed there.
+    """
     last = max((item.revision for item in scan.items), default=0)
-    after = 0
+    view, after = fresh(), 0
     with suppress(TimeoutError):
-        async with asyncio.timeout(_REPLAY_SECONDS):
+        async with asyncio.timeout(seconds):
             while after < last:
                 try:
-                    async with aclosing(store.watch(view.keys.live, after=after)) as changes:
-                        async for change in changes:
-                            view.apply(change, 0.0)
-                            after = change.revision
-                            if after >= last:
-                                break
+                    after = await _taken(store, view, after, last)
                 except Compacted as error:
-                    after = max(error.oldest, after + 1)
+                    view, after = fresh(), max(error.oldest, after + 1)
     view.incarnation = scan.incarnation
+    return view, after >= last
+
+
+async def _taken(store: CoordinationStore, view: View, after: int, last: int) -> int:
+    """Take the changes after a revision, up to the last; return the revision of the last that was taken."""
+    async with aclosing(store.watch(view.keys.live, after=after)) as changes:
+        async for change in changes:
+            view.apply(change, 0.0)
+            after = change.revision
+            if after >= last:
+                break
+    return after
 
 
 async def read_all(store: CoordinationStore) -> list[Found]:
-    """Read every group of a store."""
+    """Read every group of a store; keys that name none are passed over."""
+    return [await read(store, name) for name in await _names(store)]
+
+
+async def _names(store: CoordinationStore) -> list[str]:
+    """Return the names of all groups; a key that names none is of somebody else."""
     names = [each.key.removeprefix(_GROUPS) for each in (await store.scan(_GROUPS)).items]
-    return [await read(store, name) for name in names]
+    return list(filter(_is_group, names))
+
+
+def _is_group(name: str) -> bool:
+    try:
+        checked_group(name)
+    except InvalidInput:
+        return False
+    return True
 
 
 def happened(outcome: Outcome, store: str) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from apportion.errors import BadSnapshot
-from apportion.groups.records import (
+from apportion.groups.view.records import (
     DRAINED,
     LEAVES,
     REPLACED,
@@ -18,7 +18,7 @@ from apportion.groups.records import (
     decoded_target,
     partition_of,
 )
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.stores.api import Event, Item, StoreChange
 
 _ASKED = {

@@ -9,8 +9,8 @@ from typing import Literal
 
 from apportion.groups.admin.found import Found
 from apportion.groups.deaths import ended
-from apportion.groups.records import Target
 from apportion.groups.settled import knows_all
+from apportion.groups.view.records import Target
 
 State = Literal["owned", "unowned", "orphaned", "crash-looping", "quarantined", "damaged"]
 _LETS_GO = (

@@ -1,8 +1,8 @@
-"""The body of an assignment: who owns what, and whatever else a balancer knows of it.
+"""Assignment body: the owners of each partition, and all other facts that a balancer added.
 
-Only `partitions`, `replicas` and the owners are always there; a member or a column that stands for nothing is left out.
-So an assignment without the rest makes the bytes that it always made, and a release that does not know the rest
-refuses it by the name of the member.
+Only `partitions`, `replicas` and the owners are always present. A member or a column without content is left out. An
+assignment without these facts therefore keeps the bytes that it always had. A release that does not know an optional
+member refuses the assignment and names that member.
 """
 
 from apportion.errors import InvalidInput
@@ -64,7 +64,7 @@ def _certificate_form(certificate: Certificate, nodes: int, columns: Columns) ->
 
 
 def _check(certificate: Certificate, nodes: int) -> None:
-    """Refuse what can be no certificate of an assignment on so many nodes; `balance.verify` checks whether it holds."""
+    """Refuse a value that cannot be a certificate for so many nodes; `balance.verify` checks the proof itself."""
     for digest in (certificate.previous or "0" * 32, certificate.topology, certificate.options):
         Epoch(number=0, digest=digest)
     for proof in (certificate.home, certificate.current):
@@ -89,7 +89,7 @@ def _columns_of(proof: Proof) -> tuple[tuple[int, ...], ...]:
 
 
 def members_of_assignment(body: Json) -> dict[str, Json]:
-    """Return the members of a body that has those of an assignment, and no others."""
+    """Return the members of a body that has exactly the members of an assignment."""
     names = ("partitions", "replicas", "topology", *(name for name in OPTIONAL_MEMBERS if name in pairs(body)))
     return dict(zip(names, members(body, *names), strict=True))
 
@@ -97,7 +97,7 @@ def members_of_assignment(body: Json) -> dict[str, Json]:
 def assignment_of(form: dict[str, Json], topology: Topology, columns: SavedColumns) -> Assignment:
     """Return the assignment of these members and columns."""
     count, nodes = integer(form["partitions"]), len(topology)
-    # The smaller is read first; names and sizes take most once they are read.
+    # The smaller columns are read first; names and sizes take most memory once they are read.
     down = columns.take("down") if "down" in columns else b""
     rule = _rule(form["rule"]) if "rule" in form else None
     certificate = _certificate(form["certificate"], columns, nodes) if "certificate" in form else None
@@ -123,7 +123,7 @@ def _id_at(place: int, topology: Topology) -> str:
 
 def _rule(form: Json) -> Rule:
     replicas, level, spread = members(form, "replicas", "spread_level", "spread")
-    # That the word is one that there is, the rule checks itself.
+    # The rule itself checks that the word is a known one.
     return Rule(
         replicas=integer(replicas),
         spread_level=None if level is None else integer(level),

@@ -1,7 +1,7 @@
-"""Bodies: each value as a JSON body, and columns of numbers beside it, for the codec to write down.
+"""Bodies: each value as a JSON body with columns of numbers beside it, for the codec to write.
 
-A form never holds a float (weights are in millionths), so that a reader in any language sees the same numbers. What a
-form must satisfy beyond its shape is checked by the value it becomes.
+A body never holds a float (weights are in millionths), so a reader in any language sees the same numbers. This file
+checks the shape of a body; the value made from it checks all other rules.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def _topology(body: Json, columns: SavedColumns, cluster: str) -> Topology:
 
 
 def topology_of(body: Json, prefix: str, columns: SavedColumns, cluster: str) -> Topology:
-    """Return the topology whose members are in `body`, and whose columns begin with `prefix`."""
+    """Return the topology with its members in `body`; the names of its columns begin with `prefix`."""
     number, ids, listed = members(body, "number", "ids", "zones")
     named, zones = names_in(ids), tuple(map(names_in, items(listed)))
     places = tuple(numbers_of(columns.take(f"{prefix}zones"), 4, len(named)))
@@ -126,7 +126,7 @@ def _plan(body: Json, columns: SavedColumns, cluster: str) -> Plan:
     before, after, hasher, slots, span, count, replicas_before, replicas_after, *sides = members(body, *names)
     old = topology_of(sides[0], "old_", columns, cluster)
     new = topology_of(sides[1], "new_", columns, cluster)
-    # What can be refused is refused before the changes, the largest part, are made.
+    # Every possible refusal comes before the changes, the largest part, are made.
     unchanged = Plan(
         before=epoch(before),
         after=epoch(after),

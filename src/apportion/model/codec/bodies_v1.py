@@ -1,6 +1,6 @@
-"""Bodies of format version 1: every number and owner an element of a JSON list.
+"""Bodies of format version 1: every number and every owner is an element of a JSON list.
 
-Only read, never written: 0.1.0 before its release wrote them, and what was written stays readable.
+This version is only read, never written. 0.1.0 wrote it before its release, and those files stay readable.
 """
 
 from collections.abc import Callable

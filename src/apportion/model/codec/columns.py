@@ -1,7 +1,7 @@
 """Columns: long lists of numbers, positions and owners as flat hexadecimal text, read without a JSON parser.
 
-A parser makes an object of every number before anyone can say that one of them is wrong. A column is checked while it
-is read, and costs at most half its text until then.
+A parser makes an object of every number before any code can check one of them. A column is checked while it is read.
+Until then, it costs at most half its text.
 
 Numbers have a fixed width and are big-endian, so that a token reads in a file as it does everywhere else.
 """
@@ -19,7 +19,7 @@ from apportion.model.token import POSITIONS, Position
 Columns = dict[str, bytes]
 
 MAX_TEXTS = 2**19
-"""How many texts a column may hold; each takes some 80 bytes of memory before anyone can say that it is wrong."""
+"""The most texts that a column may hold; each takes some 80 bytes of memory before it can be checked."""
 
 _WIDE = Struct(">QQ")
 _NUMBER = {4: Struct(">I"), 8: Struct(">Q")}
@@ -28,7 +28,7 @@ _FOUR = Struct(">qqqq")
 
 @dataclass(frozen=True, slots=True)
 class SavedColumns:
-    """Where the digits of each column lie in a snapshot; a reader takes them one by one until none is left."""
+    """The places of the digits of each column in a snapshot; a reader takes columns one by one until none is left."""
 
     data: bytes
     spans: dict[str, tuple[int, int]]
@@ -76,7 +76,7 @@ def wide_numbers_of(column: bytes, count: int) -> Iterator[int]:
 
 
 def four_column(rows: Iterable[tuple[int, ...]]) -> bytes:
-    """Return rows of four numbers, each of 64 bits of which one is the sign."""
+    """Return rows of four numbers of 64 bits each, with sign."""
     return b"".join(_FOUR.pack(*row) for row in rows)
 
 
@@ -87,9 +87,10 @@ def fours_of(column: bytes, count: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def position_columns(name: str, positions: Sequence[Position | None]) -> Columns:
-    """Return the column `name` of tokens; of byte strings, another one beside it with the length of each.
+    """Return the column `name` of tokens. For byte strings, a second column holds the length of each.
 
-    Where a range ends, all positions end at 2**64 or at None: 0 and nothing stand for these, where no range can end.
+    The end of the circle, 2**64, is stored as 0, and None, the end of all bytes, as an empty string. No range can end
+    at either stored value.
     """
     if positions and not isinstance(positions[0], int):
         texts = [position if isinstance(position, bytes) else b"" for position in positions]
@@ -99,7 +100,7 @@ def position_columns(name: str, positions: Sequence[Position | None]) -> Columns
 
 
 def positions_of(columns: SavedColumns, name: str, count: int | None = None) -> tuple[Position, ...]:
-    """Return the positions of the column `name`, which are `count` where that is known."""
+    """Return the positions of the column `name`; `count` of them, if the number is known."""
     column = columns.take(name)
     if f"{name}_lengths" not in columns:
         return tuple(numbers_of(column, 8, len(column) // 8 if count is None else count))
@@ -115,7 +116,7 @@ def ends_of(columns: SavedColumns, name: str, count: int) -> tuple[Position | No
 
 
 def text_columns(name: str, texts: Sequence[str]) -> Columns:
-    """Return the column `name` of texts in UTF-8, and another one beside it with the length of each."""
+    """Return the column `name` of texts in UTF-8, and a second column with the length of each."""
     encoded = [text.encode() for text in texts]
     if len(encoded) > MAX_TEXTS:
         _refuse(f"{name} in the snapshot", len(encoded), f"at most {MAX_TEXTS}")
@@ -135,13 +136,13 @@ def texts_of(columns: SavedColumns, name: str, count: int) -> tuple[str, ...]:
 
 
 def row_column(rows: Sequence[Row]) -> tuple[int, bytes]:
-    """Return the length of the longest row, at least 1, and the rows of node indexes, filled up to it."""
+    """Return the length of the longest row, at least 1, and the rows of node indexes, filled up to that length."""
     width = max(map(len, rows), default=1) or 1
     return width, number_column([index for row in rows for index in (*row, *(NOBODY,) * (width - len(row)))], 4)
 
 
 def rows_of(column: bytes, width: int, count: int, nodes: int) -> tuple[Row, ...]:
-    """Return `count` rows of distinct indexes below `nodes`; they share what they can."""
+    """Return `count` rows of distinct indexes below `nodes`. Rows share their indexes where they can."""
     if not 1 <= width <= max(1, nodes):
         _refuse("the longest row of the snapshot", width, f"1 .. {nodes} owners")
     indexes = numbers_of(column, 4, width * count)
@@ -152,7 +153,7 @@ def rows_of(column: bytes, width: int, count: int, nodes: int) -> tuple[Row, ...
 
 
 def flat_rows_of(column: bytes, width: int, count: int, nodes: int) -> Rows:
-    """Return `count` rows of at most `width` indexes, without making a tuple; whoever takes them checks the indexes."""
+    """Return `count` rows of at most `width` indexes, without making a tuple. The caller checks the indexes."""
     if not 1 <= width <= max(1, nodes):
         _refuse("the longest row of the snapshot", width, f"1 .. {nodes} owners")
     _check_length(column, 4 * width * count)

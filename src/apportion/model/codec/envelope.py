@@ -1,14 +1,17 @@
 """Envelope: values as bytes that can be stored, sent, and read by every later release.
 
 A snapshot is one JSON object on one line. Its head (kind, format version, cluster, checksum) has a fixed form that is
-read without a parser; the checksum covers every other byte. Only then are the columns of numbers cut out, again without
-a parser, and what is left is parsed.
+read without a parser. The checksum covers every other byte. Only then are the columns of numbers cut out, also
+without a parser. The rest is parsed last.
 
-Promises: a snapshot that is cut anywhere, or has one bit turned, is refused; so is one above the size cap (before it is
-looked at), of an unknown version, of another kind or another cluster, with a repeated key, or with a number that is not
-finite. A refusal takes less than 64 MiB of memory, also where the checksum fits. Every version ever released stays
-readable. The same value makes the same bytes on every platform.
-Refuses: secrecy and proof of origin; the checksum finds damage, not malice.
+Promises: each of these snapshots is refused:
+- a snapshot that is cut anywhere or has one bit turned;
+- one above the size cap (before its content is read);
+- one of an unknown version, of another kind or of another cluster;
+- one with a repeated key, or with a number that is not finite.
+A refusal takes less than 64 MiB of memory, even if the checksum fits. Every version ever released stays readable. The
+same value makes the same bytes on every platform.
+Refuses: secrecy and proof of origin. The checksum finds damage, not malice.
 """
 
 import json
@@ -29,7 +32,8 @@ from apportion.model.topology import Topology
 MAX_BYTES = 16 * 2**20
 FORMAT_VERSION = 2
 
-# What reading JSON may take; and what it takes at most for a byte of text, a value, and a member of an object.
+# The memory that reading JSON may take. Then the most that it takes: per byte of text, per value, and per member of
+# an object.
 _PARSING_BYTES = 60 * 2**20
 _TEXT_COST, _VALUE_COST, _MEMBER_COST = 3, 96, 160
 
@@ -67,9 +71,9 @@ def encode(value: Topology | Table | Assignment | Plan) -> bytes:
 
 
 def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> Snapshot:
-    """Return the value of type `kind` that `data` is the snapshot of, for any cluster or just the named one.
+    """Return the value of type `kind` from its snapshot `data`, for any cluster or only the named one.
 
-    O(size). Raises `BadSnapshot` for bytes that were damaged, or that say what no value can.
+    O(size). Raises `BadSnapshot` for damaged bytes, and for content that no value can have.
 
     >>> decode(encode(Topology(["b", "a"])), Topology).ids
     ('a', 'b')
@@ -87,9 +91,9 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
 
 
 def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> tuple[int, object, SavedColumns, str]:
-    """Return the format version of a snapshot, its body, its columns and its cluster; body and columns are not checked.
+    """Return the format version, body, columns and cluster of a snapshot. Body and columns are not checked.
 
-    For whoever can make more of the columns than the value, as a routing table does. Raises as `decode` does.
+    For callers that can make more of the columns than the value, as a routing table does. Raises as `decode` does.
     """
     wanted = _kind_of(kind)
     if not isinstance(data, (bytes, bytearray)):
@@ -109,7 +113,7 @@ def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -
 
 @contextmanager
 def naming(kind: type) -> Iterator[None]:
-    """Say of which snapshot it is a part, when something in it is refused."""
+    """Add the kind of the snapshot to the error when a part of the snapshot is refused."""
     try:
         yield
     except BadSnapshot:
@@ -147,14 +151,14 @@ def _body(data: bytes, start: int) -> bytes:
 
 
 def _after(mark: bytes, data: bytes, start: int) -> int:
-    """Return where what follows a mark begins; `BadSnapshot` if the mark does not stand at `start`."""
+    """Return the place after a mark; `BadSnapshot` if the mark does not stand at `start`."""
     if not data.startswith(mark, start):
         raise BadSnapshot("snapshot", data[start : start + 60], mark.decode(), "Take a fresh copy.")
     return start + len(mark)
 
 
 def _spans(data: bytes, start: int) -> tuple[dict[str, tuple[int, int]], int]:
-    """Return where the digits of the columns lie, the first of which begins at `start`, and where the body begins."""
+    """Return where the digits of each column lie, and where the body begins. The first column begins at `start`."""
     spans: dict[str, tuple[int, int]] = {}
     start = _after(_COLUMNS, data, start)
     while name := _COLUMN.match(data, start):
@@ -202,7 +206,7 @@ def _check_size(data: bytes) -> None:
 
 
 def _check_parsing(body: bytes) -> None:
-    """Refuse what is small to send and large to hold, before it is parsed."""
+    """Before parsing, refuse a body that is small to send and large to hold."""
     values = body.count(b"[") + body.count(b"{") + body.count(b",")
     cost = _TEXT_COST * len(body) + _VALUE_COST * values + _MEMBER_COST * body.count(b":")
     if cost > _PARSING_BYTES:

@@ -1,4 +1,4 @@
-"""Parsing: parts of parsed JSON, each taken only if it is of the kind that a snapshot has there."""
+"""Parsing: parts of parsed JSON, each accepted only if it has the kind that a snapshot needs there."""
 
 from typing import NoReturn, TypeAlias, cast
 
@@ -22,7 +22,7 @@ def integer(value: Json) -> int:
 
 
 def hexadecimal(value: Json) -> int:
-    """Return the number that 1 to 32 hexadecimal digits write."""
+    """Return the number that 1 to 32 hexadecimal digits stand for."""
     digits = text(value)
     if not 0 < len(digits) <= 32 or not set(digits) <= _HEX_DIGITS:
         refuse(digits, "1 .. 32 hexadecimal digits")
@@ -30,18 +30,18 @@ def hexadecimal(value: Json) -> int:
 
 
 def items(value: Json, count: int | None = None) -> list[Json]:
-    """Return the items of a list, of `count` of them where that is known."""
+    """Return the items of a list; exactly `count` of them, if the number is known."""
     listed = value if isinstance(value, list) else refuse(value, "a list")
     return listed if count in (None, len(listed)) else refuse(len(listed), f"a list of {count}")
 
 
 def pairs(value: Json) -> dict[str, Json]:
-    """Return the members of an object, whatever their names."""
+    """Return the members of an object, whatever their names are."""
     return value if isinstance(value, dict) else refuse(value, "an object")
 
 
 def members(value: Json, *names: str) -> list[Json]:
-    """Return the members of an object that has exactly these, in the order of the names."""
+    """Return the members of an object that has exactly these names, in the order of the names."""
     found = pairs(value)
     return [found[name] for name in names] if set(found) == set(names) else refuse(", ".join(found), ", ".join(names))
 

@@ -1,1 +1,1 @@
-"""Keys: how one is read as bytes, and in which containers many may come."""
+"""Keys: how one key is read as bytes, and which containers of many keys are accepted."""

@@ -1,10 +1,10 @@
-"""Keys in Arrow arrays, read through the C data interface: of pyarrow, polars, pandas, and whoever else exports it.
+"""Keys in Arrow arrays, read through the C data interface: of pyarrow, polars, pandas and other exporters.
 
-Promises: utf8, binary, their large and view forms, and integers; slices and chunks are honoured; memory is read only
-where the array says that it has some; whatever was taken out of a stream is released, once.
-Refuses: nulls, naming the first; dictionaries, extension types and all else that is no key; lengths and offsets that
-cannot be. The interface does not tell how large buffers are, and text is not checked to be UTF-8: an array that lies
-about these cannot be found out. Text that is no UTF-8 is the key of its bytes.
+Promises: utf8, binary, their large and view forms, and integers. Slices and chunks are honoured. Memory is read only
+where the array declares it. Every structure taken from a stream is released, once.
+Refuses: nulls, naming the first; dictionaries, extension types and all other types that are not keys; impossible
+lengths and offsets. The interface does not tell the size of buffers, and text is not checked to be UTF-8. So an array
+with a false description of these cannot be detected. Text that is not UTF-8 is the key of its bytes.
 Source: Arrow's "C data interface", "C stream interface" and "PyCapsule interface", format 1.
 """
 
@@ -34,7 +34,7 @@ _FAULTY = "Its producer is at fault; pass to_pylist() or the like instead."
 
 
 class _Extent(NamedTuple):
-    """Where the bytes of a key are: the address and the size of a buffer, and in it the first byte and the end."""
+    """The place of a key's bytes: address and size of a buffer, and in it the first byte and the end."""
 
     address: int
     size: int
@@ -79,7 +79,7 @@ class _Stream(Structure):
 
 
 def keys_of(source: object) -> Iterator[Key]:
-    """Yield the keys of an array, which is the capsules of its schema and its values, or of the capsule of a stream."""
+    """Yield the keys of an array (the capsules of its schema and its values), or of the capsule of a stream."""
     with ExitStack() as taken:
         schema, arrays = _of_array(*source) if isinstance(source, tuple) else _of_stream(source, taken)
         kind = check_type(*_described(schema))
@@ -91,7 +91,7 @@ def keys_of(source: object) -> Iterator[Key]:
 
 
 def check_type(kind: str, encoded: bool, extension: str | None) -> str:
-    """Return a format whose values are keys; raise `InvalidInput` for any other."""
+    """Return a format that has keys as values; raise `InvalidInput` for any other."""
     hint = "Cast it to text, binary or integers, whichever is meant; of a table, pass one column."
     if encoded:
         hint = "Decode it: cast() it to its values' type, in pandas astype(str)."
@@ -107,12 +107,12 @@ def refuse_null(place: int) -> NoReturn:
 
 
 def refuse_array(what: str, value: int, expected: str) -> NoReturn:
-    """Raise for an array whose own description cannot be."""
+    """Raise for an array with an impossible description."""
     raise InvalidInput(f"{what} of the Arrow array", value, expected, _FAULTY)
 
 
 def refuse_extent(place: int, begin: int, end: int, size: int) -> NoReturn:
-    """Raise for a key whose bytes are not where there are bytes."""
+    """Raise for a key with bytes outside the buffer."""
     what = f"extent of the key at index {place}"
     raise InvalidInput(what, f"{begin} .. {end}", f"one within 0 .. {size}", _FAULTY)
 
@@ -124,19 +124,19 @@ def refuse_length(place: int, size: int) -> NoReturn:
 
 
 def refuse_stream(reason: str) -> NoReturn:
-    """Raise for a stream that says that it cannot go on."""
+    """Raise for a stream that reports that it cannot continue."""
     raise InvalidInput("Arrow stream of keys", reason, "one that can be read", _FAULTY)
 
 
 def _address(capsule: object, name: bytes) -> int:
-    """Return what a capsule points to; the interpreter raises `ValueError` for what is no such capsule."""
+    """Return the address in a capsule; the interpreter raises `ValueError` for any other object."""
     call = ctypes.pythonapi.PyCapsule_GetPointer
     call.restype, call.argtypes = c_void_p, [ctypes.py_object, c_char_p]
     address: int = call(capsule, name)
     return address
 
 
-# A capsule releases what is in it when it goes; the caller holds it until the last key was read.
+# A capsule releases its content when it is destroyed; the caller holds it until the last key was read.
 def _of_array(schema: object, array: object) -> tuple[_Schema, Iterator[_Array]]:
     described = _Schema.from_address(_address(schema, b"arrow_schema"))
     return described, iter([_Array.from_address(_address(array, b"arrow_array"))])
@@ -161,7 +161,7 @@ def _arrays(stream: _Stream, taken: ExitStack) -> Iterator[_Array]:
 
 
 def _take(stream: _Stream, function: int, into: _Schema | _Array, taken: ExitStack) -> None:
-    """Let a stream fill a structure, and see to it that this is released."""
+    """Let a stream fill a structure, and register the structure for release."""
     get = CFUNCTYPE(c_int, POINTER(_Stream), c_void_p)(function)
     if get(byref(stream), byref(into)):
         last = CFUNCTYPE(c_char_p, POINTER(_Stream))(stream.get_last_error)(byref(stream))
@@ -184,7 +184,7 @@ def _described(schema: _Schema) -> tuple[str, bool, str | None]:
 
 
 def _metadata(place: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the pairs of names and values: after their number, each text after its length."""
+    """Yield the pairs of names and values. Their number comes first, and each text follows its length."""
     if place:
         count, place = c_int32.from_address(place).value, place + 4
         for _ in range(count):
@@ -194,13 +194,13 @@ def _metadata(place: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _measured(place: int) -> tuple[bytes, int]:
-    """Return a text that stands after its length, and where the next one is."""
+    """Return a text that follows its length, and the place of the next one."""
     size = max(c_int32.from_address(place).value, 0)
     return string_at(place + 4, size), place + 4 + size
 
 
 def _chunk(kind: str, array: _Array, start: int) -> Iterator[Key]:
-    """Return the keys of one array; what is wrong with it as a whole is raised here, before the first key."""
+    """Return the keys of one array. A fault of the array as a whole is raised here, before the first key."""
     if not array.release:
         refuse_array("release callback", 0, "that of an array not yet released")
     if array.length < 0 or array.length > MAX_ROWS:

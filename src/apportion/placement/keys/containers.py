@@ -1,10 +1,11 @@
-"""What many keys may come in: lists and other iterables, Arrow arrays, and buffers such as NumPy's.
+"""Containers of many keys: lists and other iterables, Arrow arrays, and buffers such as NumPy's.
 
-Promises: one rule for every placement and for the native twin, with the same errors; no import of NumPy, pyarrow or
-pandas; a list is read as it was when the call began, and every other iterable is collected first.
-Refuses: a single str or bytes, nulls, dictionary-encoded and other Arrow types that are no keys, arrays of floats,
-bools or dates, and of more than one dimension. A buffer must not be written to by another thread while it is read: the
-answers would be those of the old bytes, the new ones or a mixture.
+Promises: one rule for every placement and for the native twin, with the same errors. No import of NumPy, pyarrow or
+pandas. A list is read as it was when the call began, and every other iterable is collected first.
+Refuses: a single str or bytes. It refuses nulls, and Arrow types that are not keys, dictionary-encoded ones among
+them. It refuses arrays of floats, bools or dates, and of more than one dimension.
+No other thread may write to a buffer during a read: the answers would belong to the old bytes, the new bytes or a
+mixture.
 Source: PEP 3118 for buffers; `placement.arrow` for Arrow.
 """
 
@@ -30,7 +31,7 @@ _OBJECTS = {"object", "Object"}
 
 
 def keys_in(keys: Iterable[Key]) -> Iterable[Key]:
-    """Return the single keys of a container, in order, to be read once; raise `InvalidInput` if it is none.
+    """Return the single keys of a container, in order, to be read once; raise `InvalidInput` for another value.
 
     >>> from array import array
     >>> list(keys_in(array("h", [3, -1]))), keys_in({"a": 1})
@@ -41,16 +42,16 @@ def keys_in(keys: Iterable[Key]) -> Iterable[Key]:
         return source
     if isinstance(source, memoryview):
         return _keys_of_buffer(source)
-    from apportion.placement.keys.arrow import keys_of  # noqa: PLC0415 - only who passes Arrow arrays pays for it
+    from apportion.placement.keys.arrow import keys_of  # noqa: PLC0415 - only callers with Arrow arrays pay for it
 
     return keys_of(source)
 
 
 def source_of(keys: Iterable[Key]) -> Source:
-    """Return what the keys are to be read from. The native twin asks this too, so that there is one order of trying."""
+    """Return the source to read the keys from. The native twin calls this too, so there is one order of attempts."""
     if isinstance(keys, (str, bytes, bytearray)) or _is_raw(keys):
         refuse_single(keys)
-    # What holds Python's objects is read object by object: an exporter might convert them, or export their addresses.
+    # An array of Python objects is read object by object: its exporter might convert them, or export their addresses.
     if str(getattr(keys, "dtype", "")) not in _OBJECTS:
         source = _exported(keys)
         if source is None:
@@ -63,12 +64,12 @@ def source_of(keys: Iterable[Key]) -> Source:
 
 
 def refuse_single(keys: object) -> NoReturn:
-    """Raise for what is one key, or none, where many were expected."""
+    """Raise for one key, or for a value without keys, where many keys were expected."""
     raise InvalidInput("keys", keys, "an iterable of keys", "Put a single key in a list, or route() it.")
 
 
 def refuse_changed(before: int, now: int) -> NoReturn:
-    """Raise for a list that another thread made longer or shorter while it was read."""
+    """Raise for a list that another thread made longer or shorter during the read."""
     raise InvalidInput("length of keys", now, f"{before}, as when the call began", "Pass a copy: list(keys).")
 
 
@@ -82,7 +83,7 @@ def _is_raw(keys: object) -> bool:
 
 
 def _exported(keys: object) -> Source | None:
-    """Return the capsules of what exports itself as Arrow; none if it does not, or cannot."""
+    """Return the capsules of an object that exports itself as Arrow; None if it does not, or cannot."""
     for name, many in (("__arrow_c_array__", 2), ("__arrow_c_stream__", 1)):
         if hasattr(type(keys), name):
             try:
@@ -97,7 +98,7 @@ def _exported(keys: object) -> Source | None:
 
 
 def _viewed(keys: Iterable[Key]) -> memoryview | None:
-    """Return a view of what is a buffer; none if it is not, or, as with dates, shows no format."""
+    """Return a view of a buffer; None if the object is not a buffer or, as with dates, shows no format."""
     try:
         view = memoryview(keys)  # type: ignore[arg-type]
     except (BufferError, TypeError, ValueError):
@@ -117,7 +118,7 @@ def _keys_of_buffer(view: memoryview) -> Iterator[Key]:
 
 
 def _reader_of(view: memoryview) -> _Reader:
-    """Return what makes a key of the bytes of an item; raise `InvalidInput` if the format is of no keys."""
+    """Return the function that makes a key from the bytes of an item; `InvalidInput` if the format has no keys."""
     found = _FORMAT.fullmatch(view.format)
     if found is not None:
         order: _Order = {"<": "little", ">": "big", "!": "big"}.get(found["order"], _NATIVE_ORDER)  # type: ignore[assignment]

@@ -1,9 +1,9 @@
 """Keys as bytes: the one rule by which every placement reads a key.
 
-Promises: a `str` is its UTF-8 bytes, the same key as those bytes; an `int` in [-2**63, 2**63) is 8 bytes little-endian
-two's complement; a `UUID` is its 36 lower-case characters. Two Unicode spellings of one letter are two keys; normalise
-before routing if yours can be spelt both ways.
-Refuses: what has no stable bytes (bool, float, mutable buffers, arbitrary objects), and more than 64 KiB.
+Promises: a `str` is its UTF-8 bytes, the same key as those bytes. An `int` in [-2**63, 2**63) is 8 bytes
+little-endian two's complement. A `UUID` is its 36 lower-case characters. Two Unicode spellings of one letter are two
+keys; normalise before routing if your keys have two spellings.
+Refuses: values without stable bytes (bool, float, mutable buffers, arbitrary objects), and more than 64 KiB.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from apportion.placement.keys.limits import MAX_KEY_BYTES
 
 __all__ = ["MAX_KEY_BYTES", "key_bytes", "listed"]
 
-# A character takes at most four bytes: up to here a string needs no second look.
+# A character takes at most four bytes: up to this length, a string needs no second check.
 _SURELY_SHORT = MAX_KEY_BYTES // 4
 
 
@@ -38,18 +38,19 @@ def key_bytes(key: Key) -> bytes:
 def listed(keys: Iterable[Key]) -> Iterable[Key]:
     """Return the single keys of any container, in order, to be read once: see `placement.containers`.
 
-    Raises `InvalidInput` for a single str or bytes, whose parts nobody means by many keys, and for what holds no keys.
+    Raises `InvalidInput` for a single str or bytes, because its characters are not meant as many keys. Raises it also
+    for a container without keys.
     """
     if type(keys) is tuple:
         return keys
-    # As the list is now: reading a key can run code of its class, which could change the list.
+    # A copy of the list as it is now: reading a key can run code of its class, which could change the list.
     return tuple(keys) if type(keys) is list else keys_in(keys)
 
 
 def _unusual_key_bytes(key: Key) -> bytes:
     match key:
         case str():
-            # Unbound methods: a subclass of str cannot answer for the key.
+            # Unbound methods, so that a subclass of str cannot answer for the key.
             if str.__len__(key) > MAX_KEY_BYTES:
                 _refuse_length(key)
             try:
@@ -86,6 +87,6 @@ def _refuse(key: object, expected: str, hint: str) -> NoReturn:
 
 
 def check_threads(threads: int) -> None:
-    """Raise `InvalidInput` for what is no number of threads; how many there are at most is the twin's business."""
+    """Raise `InvalidInput` for a value that is not a number of threads. The twin decides how many it uses at most."""
     if type(threads) is not int or threads < 1:
         raise InvalidInput("threads", threads, "an int of at least 1", "Leave it out for one.")

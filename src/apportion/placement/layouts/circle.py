@@ -1,10 +1,10 @@
-"""Circles as other systems lay them: their own hash, whole weights, and nodes that got no token.
+"""Foreign circles: the circles of other systems, with their own hash, whole weights, and nodes without a token.
 
-The base of `ketama`, `nginx` and `envoy`. What they add is where each server's tokens stand.
+The base of `ketama`, `nginx` and `envoy`. Each of these adds the places of a server's tokens.
 
-Promises: what the other system would answer, also where it leaves a light server without a token: that one owns
-nothing, and a preference list that would need it is refused by name.
-Refuses: another hasher and weights that the other system could not hold. Of servers that share a token the smaller id
+Promises: the answer of the other system, even if that system leaves a light server without a token. Such a server
+owns nothing. A preference list that would need it is refused by name.
+Refuses: another hasher, and weights that the other system could not hold. If servers share a token, the smaller id
 owns it; the other systems leave that to their sort.
 """
 
@@ -26,7 +26,7 @@ from apportion.placement.spread import Spread, spread_rule
 
 @dataclass(frozen=True, slots=True)
 class FixedHasher:
-    """The hash that a layout prescribes; `digest` is a function of a module, so that it pickles by its name."""
+    """The hash that a layout prescribes. `digest` is a function of a module, so that it pickles by its name."""
 
     label: str
     bits: int
@@ -40,7 +40,7 @@ class FixedHasher:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Foreign(Circle):
-    """A circle of which some nodes may hold no token; lists, tables and explanations know of those only that do."""
+    """A circle on which some nodes may hold no token; lists, tables and explanations omit these nodes."""
 
     _reachable: Topology = field(compare=False)
 
@@ -49,7 +49,7 @@ class Foreign(Circle):
         """Return the same layout of another topology."""
 
     def _fill_foreign(self, topology: Topology, hasher: Hasher) -> None:
-        """Lay the circle, and drain whoever got no token from the topology that preference lists are picked by."""
+        """Lay the circle; drain the nodes without a token in the topology from which preference lists are picked."""
         self._fill_circle(topology, hasher)
         reached = set(array("I", self._cuts()[1]))
         tokenless = [node.id for index, node in enumerate(topology) if index not in reached]
@@ -70,8 +70,8 @@ class Foreign(Circle):
         return self._leaders if replicas == 1 else self._table_of_rows(rule.pick)
 
     def explain(self, key: Key) -> Explanation:
-        """Return the token a key falls to, and who would own it in the layout without its owner. O(tokens)."""
-        # Not super(): a dataclass with slots is another class than the one its methods were written in.
+        """Return the token that owns a key, and the owner in the layout without the present owner. O(tokens)."""
+        # Not super(): a dataclass with slots replaces the class in which its methods were written.
         explained = Circle.explain(self, key)
         rest = self.topology.without(explained.owner)
         takeover = self.on(rest).route(key) if any(node.weight for node in rest) else None
@@ -81,7 +81,7 @@ class Foreign(Circle):
 def owning_nodes(topology: Topology, kind: str) -> list[Node]:
     """Return the nodes that are servers of the layout; raise `BadWeight` for a weight that is not whole.
 
-    Draining nodes are no servers of it: a server list has no way to write them down.
+    A draining node is not a server of the layout: a server list has no way to write it down.
     """
     owning = [node for node in topology if node.weight > 0]
     if not owning:
@@ -96,7 +96,7 @@ def owning_nodes(topology: Topology, kind: str) -> list[Node]:
 
 
 def check_distinct(nodes: Sequence[Node], names: Sequence[object], kind: str) -> None:
-    """Raise `InvalidInput` if two ids are spellings of one server, whose tokens would be the same."""
+    """Raise `InvalidInput` if two ids are spellings of one server, because their tokens would be the same."""
     first: dict[object, str] = {}
     for node, name in zip(nodes, names, strict=True):
         other = first.setdefault(name, node.id)

@@ -2,13 +2,14 @@
 
 Promises: the host that Envoy would take for a hash policy of one value, while all hosts of one priority are healthy.
 Refuses: fractional weights, locality weights and `hash_balance_factor`.
-It does not promise minimal disruption: how many points a host has depends on all weights, so a change of one host takes
-points from others, and their keys move between hosts that were there before and after. Take `ring` if you are free.
+It does not promise minimal disruption, because the number of points of a host depends on all weights. A change of one
+host takes points from others. Their keys then move between hosts that were there before and after. Take `ring` if you
+are free to choose.
 
 Points: the share s of a host is its weight divided by the sum of weights. With m the smallest share, the ring's scale
-is the smaller of ceil(m * minimum_ring_size) / m and maximum_ring_size. In the order of the hosts a target grows by
-scale * s, and a host gets points 0, 1, … while fewer were made, by all hosts so far, than the target. Point i is the
-hash of id, underscore and i in decimal. All this is IEEE 754 doubles, as in Envoy, each operation rounded by itself.
+is the smaller of ceil(m * minimum_ring_size) / m and maximum_ring_size. In the order of the hosts, a target grows by
+scale * s. A host gets points 0, 1, … while all hosts so far have fewer points than the target. Point i is the hash of
+id, underscore and i in decimal. All numbers are IEEE 754 doubles, as in Envoy, each operation rounded by itself.
 Key: its XXH64. It belongs to the first point at or after it.
 
 Source: Envoy, source/extensions/load_balancing_policies/ring_hash; MurmurHash64A by A. Appleby.
@@ -55,9 +56,9 @@ def murmur_hash_2(data: bytes, seed: int = 0xC70F6907) -> int:
 class Envoy(Foreign):
     """The hosts of a cluster, in Envoy's order. Build: O(tokens log tokens). Lookup: O(log tokens).
 
-    A node's id is the text that Envoy hashes for a host: its address with the port, its hostname where
-    `use_hostname_for_hashing` is on, or its metadata's `hash_key`. `hosts` is the order given (a topology gives its
-    own, by id); it tells where shares are no whole numbers of points. A draining node is no host.
+    A node's id is the text that Envoy hashes for a host. It is the address with the port, the hostname if
+    `use_hostname_for_hashing` is on, or the metadata's `hash_key`. `hosts` is the order given (a topology gives its
+    own, by id). The order matters if shares are not whole numbers of points. A draining node is not a host.
 
     >>> cluster = Envoy(["10.0.0.1:80", "10.0.0.2:80"])
     >>> cluster.route("tenant-42"), cluster.hosts
@@ -82,7 +83,7 @@ class Envoy(Foreign):
             raise InvalidInput(
                 "nodes", nodes, "nodes in an order", "A set has none and Envoy keeps it: pass a list or a topology."
             )
-        # A generator can be read once only, and both the order and the topology are wanted of it.
+        # A generator can be read only once, but both the order and the topology come from it.
         listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
         topology = topology_of(listed)
         ids = (node if isinstance(node, str) else node.id for node in listed)
@@ -107,7 +108,7 @@ class Envoy(Foreign):
         self._fill_foreign(topology, get("xxh64"))
 
     def on(self, topology: Topology) -> Self:
-        """Return the ring of other hosts: those that stay in their order, then the new ones sorted by id."""
+        """Return the ring of other hosts: the hosts that stay, in their order, then the new ones sorted by id."""
         stay = [node_id for node_id in self.hosts if node_id in topology]
         return self._in_order(topology, tuple(dict.fromkeys([*stay, *topology.ids])), self._options)
 
@@ -158,7 +159,7 @@ def host_shares(hosts: Sequence[Node]) -> list[float]:
 
 
 def _points(hosts: Sequence[Node], minimum: int, maximum: int) -> dict[str, int]:
-    """Return how many points each host has."""
+    """Return the number of points of each host."""
     shares = host_shares(hosts)
     smallest = min(shares)
     scale = min(ceil(smallest * minimum) / smallest, float(maximum))

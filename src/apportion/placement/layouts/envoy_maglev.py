@@ -1,17 +1,17 @@
 """The table of Envoy's load balancer `maglev`, to the bit: hosts take turns to fill slots; a key's hash picks one.
 
-Promises: the host that Envoy would take for a hash policy of one value, while all hosts of one priority are healthy;
-with equal weights, shares that are even to one slot.
+Promises: the host that Envoy would take for a hash policy of one value, while all hosts of one priority are healthy.
+With equal weights, shares are even to one slot.
 Refuses: preference lists (Envoy hashes anew for a retry, and may meet the same host), fractional weights, locality
 weights, `hash_balance_factor`, and more hosts than slots.
-It does not promise minimal disruption: a change of one host moves some slots of the others too, the fewer the larger
-the table. Take `ring` or `rendezvous` if you are free.
+It does not promise minimal disruption: a change of one host also moves some slots of other hosts. A larger table has
+fewer of them. Take `ring` or `rendezvous` if you are free to choose.
 
 Turns: hosts are sorted by id. With M slots, a host's offset is XXH64(id) % M and its skip XXH64(id, seed 1) % (M - 1)
 plus 1. It prefers the slots offset, offset + skip, offset + 2 * skip, … modulo M. In round i = 1, 2, … every host in
-order takes the first free slot it prefers, unless i * s < t: s is its share of the weights, t is 0 at first and grows
-by the largest share each time it takes a slot. The table may be full in the middle of a round. Shares are IEEE 754
-doubles, as in Envoy, each operation rounded by itself.
+order takes the first free slot it prefers, unless i * s < t. Here s is its share of the weights. t is 0 at first and
+grows by the largest share each time the host takes a slot. The table may be full in the middle of a round. Shares are
+IEEE 754 doubles, as in Envoy, each operation rounded by itself.
 Key: the slot is its XXH64 % M.
 
 Source: Envoy, source/extensions/load_balancing_policies/maglev; after Eisenbud et al. 2016.
@@ -45,8 +45,8 @@ MOST_SLOTS = 5_000_011
 class EnvoyMaglev(Computed):
     """The hosts of a cluster over `table_size` slots. Build: O(slots · log slots). Lookup: O(1).
 
-    Memory: 4 bytes a slot. A node's id is the text that Envoy hashes for a host, as in `envoy`.
-    A draining node is no host.
+    Memory: 4 bytes per slot. A node's id is the text that Envoy hashes for a host, as in `envoy`. A draining node is
+    not a host.
 
     >>> cluster = EnvoyMaglev(["10.0.0.1:80", "10.0.0.2:80"])
     >>> cluster.route("tenant-42"), cluster.slot("tenant-42")
@@ -68,11 +68,11 @@ class EnvoyMaglev(Computed):
         object.__setattr__(self, "_slots", array("I", (indexes[turn] for turn in _turns(hosts, table_size))))
 
     def slot(self, key: Key) -> int:
-        """Return the slot of a key; it depends on the key and the size of the table only. O(length)."""
+        """Return the slot of a key; it depends only on the key and the size of the table. O(length)."""
         return self._hash(key_bytes(key)) % self.table_size
 
     def explain(self, key: Key) -> Explanation:
-        """Return the slot of a key. Who would have it without its owner takes a new table: ask `on`. O(length)."""
+        """Return the slot of a key and its owner. The next owner depends on a new table: ask `on`. O(length)."""
         slot, owner = self.slot(key), self.route(key)
         return Explanation(
             key=key,
@@ -104,8 +104,11 @@ class EnvoyMaglev(Computed):
 
 
 def _turns(hosts: Sequence[Node], size: int) -> "array[int]":
-    """Return which host takes each slot. Who is not due in a round is not looked at: a heap holds the next turns."""
-    from xxhash import xxh64_intdigest  # noqa: PLC0415 - loaded when first asked for, like every hash function
+    """Return the number of the host that takes each slot.
+
+    A heap holds the next turns, so a round costs nothing for a host that has no turn in it.
+    """
+    from xxhash import xxh64_intdigest  # noqa: PLC0415 - loaded at its first use, like every hash function
 
     places = [xxh64_intdigest(host.id.encode()) % size for host in hosts]
     skips = [xxh64_intdigest(host.id.encode(), seed=1) % (size - 1) + 1 for host in hosts]
@@ -126,7 +129,7 @@ def _turns(hosts: Sequence[Node], size: int) -> "array[int]":
 
 
 def _next_round(number: int, share: float, target: float) -> int:
-    """Return the first round after `number` in which a host of a share has its turn."""
+    """Return the first round after `number` in which a host with this share has its turn."""
     later = max(number + 1, int(target / share) - 1)  # the quotient may be rounded: begin one before it
     while later * share < target:
         later += 1

@@ -1,14 +1,14 @@
 """Kafka's default partitioner: which partition of a topic a keyed record goes to.
 
-Promises: the partition that Kafka's Java client and librdkafka's `murmur2` partitioner choose for the same bytes; equal
-shares.
-Refuses: weights, preference lists, and to keep keys where they are: the hash is taken modulo the number of partitions,
-so when n become n + 1, all but one in n + 1 of the keys move. Kafka never moves the records that are there already, so
-a key's older records stay behind: create the topic anew, or route by `jump` or `ring` and name the partition yourself.
+Promises: the partition that Kafka's Java client and librdkafka's `murmur2` partitioner choose for the same bytes;
+equal shares.
+Refuses: weights, preference lists, and stable keys. The partition is the hash modulo the number of partitions. When n
+becomes n + 1, all but one in n + 1 of the keys move. Kafka never moves the existing records, so a key's older records
+stay behind. Create the topic anew, or route by `jump` or `ring` and name the partition yourself.
 
 Format: (murmur2(key) & 0x7fffffff) % partitions; murmur2 is MurmurHash2 of 32 bits with hash seed 0x9747b28c. A key
-becomes bytes as everywhere in this library (see `keys`). Kafka's StringSerializer and UUIDSerializer write the same; of
-a long its LongSerializer writes 8 bytes big-endian (`n.to_bytes(8, "big", signed=True)`), and an int given here is
+becomes bytes as everywhere in this library (see `keys`). Kafka's StringSerializer and UUIDSerializer write the same
+bytes. Its LongSerializer writes 8 bytes big-endian (`n.to_bytes(8, "big", signed=True)`), but an int given here is
 little-endian. Records without a key are spread by other rules. The default of librdkafka itself is another function.
 
 Source: `Utils.murmur2` and `BuiltInPartitioner` of Apache Kafka; MurmurHash2, A. Appleby 2008.
@@ -89,7 +89,7 @@ HASHER = Murmur2()
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Kafka(Computed):
-    """A topic whose partition i is node i, in the order given (a topology gives its own, by id). Lookup: O(1).
+    """A topic with node i as partition i, in the order given (a topology gives its own, by id). Lookup: O(1).
 
     >>> topic = Kafka([f"mail-{number}" for number in range(12)])
     >>> topic.route("key"), topic.order[1]
@@ -104,7 +104,7 @@ class Kafka(Computed):
             raise InvalidInput(
                 "nodes", nodes, "nodes in an order", "A set has none and partitions are numbered: pass a list."
             )
-        # A generator can be read once only, and both the order and the topology are wanted of it.
+        # A generator can be read only once, but both the order and the topology come from it.
         listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
         topology = topology_of(listed)
         self._fill_in_order(topology, (node if isinstance(node, str) else node.id for node in listed))
@@ -123,7 +123,7 @@ class Kafka(Computed):
         return self._indexes[(key_hash & _POSITIVE) % len(self._indexes)]
 
     def explain(self, key: Key) -> Explanation:
-        """Return the number of the partition, and the partition that it would be with one less."""
+        """Return the number of the partition, and the partition of the key with one partition fewer."""
         key_hash = self._hash(key_bytes(key))
         number, partitions = partition(key, len(self.order)), len(self.order)
         is_last = number == partitions - 1 and number > 0
@@ -140,10 +140,10 @@ class Kafka(Computed):
         )
 
     def on(self, topology: Topology) -> Self:
-        """Return the topic on a topology that differs at the end of the order only; nearly every key moves.
+        """Return the topic on a topology that differs only at the end of the order; nearly every key moves.
 
-        New nodes are appended, sorted by id. Raises `CannotPlace` if any but the last nodes left: the others would get
-        new numbers.
+        New nodes are appended, sorted by id. Raises `CannotPlace` if a node leaves from elsewhere than the end of the
+        order: the nodes after it would get new numbers.
         """
         owning = dict.fromkeys(node.id for node in equal_weights(topology, "Kafka's partitioner"))
         kept = [node_id for node_id in self.order if node_id in owning]

@@ -1,18 +1,21 @@
 """Ketama: the circle of memcached clients, to the byte, in two layouts that differ in how they round.
 
 Promises: the server that libketama, or libmemcached with KETAMA_WEIGHTED, would ask for a key.
-Refuses: libmemcached's KETAMA without weights (another layout: 100 points a server, one to a hash), fractional weights.
-It does not promise minimal disruption: a server's points depend on the total weight, so a change of one server takes
-points from others, and their keys move between servers that were there before and after. Take `ring` if you are free.
+Refuses: fractional weights, and libmemcached's KETAMA without weights. That is another layout, with 100 points per
+server, one per hash.
+It does not promise minimal disruption, because a server's points depend on the total weight. A change of one server
+takes points from others. Their keys then move between servers that were there before and after. Take `ring` if you
+are free to choose.
 
-Points: n servers of weight w out of a total W have g groups of points each. Group k is the MD5 of name, hyphen and k in
-decimal; its four points are its four little-endian words of 32 bits. Key: the first of those words of its MD5.
+Points: n servers of weight w out of a total W have g groups of points each. Group k is the MD5 of name, hyphen and k
+in decimal; its four points are its four little-endian words of 32 bits. Key: the first of those words of its MD5.
 
 - `libketama`: the name is the node's id. p = w / W rounded to float32, g = floor(float32(p * 40 * n)).
 - `libmemcached`: the name is the host for port 11211 (or none), `host:port` for another, `path:0` for a socket's path.
   g = floor(p * 160 / 4 * n), where p and each step are rounded to float32.
 
-The roundings are part of the layouts: 61 equal servers have 39 groups each, not 40; 25 have 39 in `libmemcached` only.
+The roundings are part of the layouts: 61 equal servers have 39 groups each, not 40. 25 equal servers have 39 only in
+`libmemcached`.
 Source: libketama (R. Jones 2007), libmemcached 1.1.4.
 """
 
@@ -51,7 +54,7 @@ HASHER = FixedHasher("md5-first-word", 32, first_word)
 class Ketama(Foreign):
     """Memcached servers on a circle of 32-bit points. Build: O(tokens log tokens). Lookup: O(log tokens).
 
-    A node's id is the server as the client's list has it, its weight what the list says (libketama: the memory). A
+    A node's id and weight are those in the server list of the client (libketama: the weight is the memory). A
     draining node is left out of the list.
 
     >>> servers = Ketama(["h1:11211", "h2:11211"])
@@ -103,7 +106,7 @@ def _address(node_id: str) -> str:
 
 
 def _host_or_address(node_id: str) -> str:
-    """Return the name that libmemcached hashes for a server: without its port where that is memcached's own."""
+    """Return the name that libmemcached hashes for a server: without the port if it is memcached's default."""
     if node_id.startswith("/"):
         return f"{node_id}:0"
     host, colon, digits = node_id.rpartition(":")
@@ -119,7 +122,7 @@ def _host_or_address(node_id: str) -> str:
 
 
 def _libketama_groups(weights: Sequence[int]) -> list[int]:
-    """Return the groups of each server. Of the product in doubles no bit is lost: it is rounded once, at its end."""
+    """Return the groups of each server. The product in doubles loses no bit, so it is rounded only once, at the end."""
     servers, total = len(weights), _float32(sum(weights))
     return [int(_float32(_float32(_float32(weight) / total) * 40.0 * servers)) for weight in weights]
 
@@ -135,7 +138,7 @@ def _libmemcached_groups(weights: Sequence[int]) -> list[int]:
 
 
 def _float32(number: float) -> float:
-    """Return the nearest IEEE 754 single. A quotient or product of two, made in doubles first, comes out the same."""
+    """Return the nearest IEEE 754 single. The same quotient or product of two singles results through doubles."""
     single: float
     (single,) = unpack("<f", pack("<f", number))
     return single

@@ -1,13 +1,14 @@
 """The consistent hash of nginx (`hash KEY consistent;` in an upstream block), to the byte.
 
-Promises: the server that nginx would pass a request to while all are up; when a server comes, goes or changes weight,
-only keys that it gains or loses move, because its points depend on nothing but its own line. One key is another matter:
-the empty one, which nginx hands round in turn and which has an owner here like any other.
-Refuses: fractional weights, which nginx has none of; `hash KEY;` without `consistent`, which is another rule.
+Promises: the server that nginx would pass a request to while all servers are up. When a server comes, goes or changes
+weight, only keys that it gains or loses move, because its points depend only on its own line.
+Refuses: fractional weights, which nginx does not have; `hash KEY;` without `consistent`, which is another rule.
+One key differs: nginx hands the empty key round in turn, while here it has an owner like any other.
 
-Points: a server of weight w has 160 * w. Each is the CRC-32 (that of zlib) of the host, a NUL, the port, and the point
-before it as 4 little-endian bytes, four NULs for the first. Host and port are the text of the `server` line, split at
-its last colon where only digits follow; without such a colon, and after `unix:`, there is no port.
+Points: a server of weight w has 160 * w. Each point is the CRC-32 (that of zlib) of the host, a NUL, the port and the
+point before it. The point before it is 4 little-endian bytes, four NULs for the first. Host and port are the text of
+the `server` line, split at its last colon if only digits follow. Without such a colon, and after `unix:`, there is no
+port.
 Key: its CRC-32. It belongs to the first point at or after it.
 
 Source: nginx 1.22, ngx_http_upstream_hash_module.
@@ -33,7 +34,7 @@ HASHER = FixedHasher("crc32", 32, crc32)
 class Nginx(Foreign):
     """The servers of an upstream block. Build: O(tokens log tokens). Lookup: O(log tokens).
 
-    A node's id is the address as the `server` line has it, its weight that of the line. A draining node has no line.
+    A node's id is the address in the `server` line, and its weight is that of the line. A draining node has no line.
 
     >>> upstream = Nginx(["10.0.0.1:8080", "10.0.0.2:8080", "unix:/run/app.sock"])
     >>> upstream.route("/index.html")
@@ -47,7 +48,7 @@ class Nginx(Foreign):
         check_tokens(sum(POINTS_PER_WEIGHT * server.millionths // 1_000_000 for server in servers), "nginx")
         self._fill_foreign(topology, HASHER)
 
-    # When a server leaves, the points of the others stay where they are: the next one on the circle takes over.
+    # When a server leaves, the points of the others stay: the next server on the circle takes over.
     explain = Circle.explain
 
     def on(self, topology: Topology) -> Self:
@@ -69,7 +70,7 @@ class Nginx(Foreign):
 
 
 def _label(node_id: str) -> bytes:
-    """Return host, NUL and port of a server, as its points begin."""
+    """Return host, NUL and port of a server, the beginning of its points."""
     if node_id[:5].lower() == "unix:":
         return node_id[5:].encode() + b"\0"
     host, colon, digits = node_id.rpartition(":")

@@ -1,11 +1,12 @@
-"""Redis Cluster's 16 384 slots, to the bit: CRC16 of the key's hash tag picks the slot, an assignment says who owns it.
+"""Redis Cluster's 16 384 slots, to the bit: CRC16 of the key's hash tag picks the slot; an assignment names its
+owner.
 
 Promises: the slot that `CLUSTER KEYSLOT` answers, for every key; owners change only where the assignment does.
-Refuses: another number of slots, another hash, and to assign (see `slots`, which this is a kind of).
+Refuses: another number of slots, another hash, and to assign (this is a kind of `slots`; see there).
 
-Hash tag: the bytes between the first `{` and the first `}` after it, if there are any; else the whole key. So keys with
-one tag share a slot. The slot is CRC16 (polynomial 0x1021, from 0, no reflection: XMODEM) of the tag, modulo 16 384.
-An `int` is hashed as its 8 bytes, as everywhere here; where Redis stores it as digits, pass `str(number)`.
+Hash tag: the bytes between the first `{` and the first `}` after it, if there are any; else the whole key. So keys
+with one tag share a slot. The slot is CRC16 (polynomial 0x1021, from 0, no reflection: XMODEM) of the tag, modulo
+16 384. An `int` is hashed as its 8 bytes, as everywhere here. If Redis stores it as digits, pass `str(number)`.
 
 Source: Redis Cluster specification, section "Hash tags" and appendix A.
 """
@@ -55,7 +56,7 @@ def slot_of_bytes(key: bytes) -> Slot:
 
 @dataclass(frozen=True, slots=True)
 class RedisSlotHasher:
-    """The slot as a hash of 14 bits; there is one such hasher, and every copy is equal to it."""
+    """The slot as a hash of 14 bits; every copy of this hasher is equal to it."""
 
     has_twin: ClassVar[bool] = True
 
@@ -71,7 +72,7 @@ class RedisSlotHasher:
 
     @property
     def digest(self) -> Digest:
-        """The function itself, free of this wrapper."""
+        """The function itself, without this wrapper."""
         return slot_of_bytes
 
     def __call__(self, data: bytes) -> int:
@@ -103,11 +104,11 @@ class RedisSlots(Slots):
                 "slots of the assignment", len(assignment.rows), f"{SLOTS}, as Redis Cluster has",
                 f"Make one: balance.slots(topology, count={SLOTS}).",
             )  # fmt: skip
-        # Not super(): a dataclass with slots is another class than the one its methods were written in.
+        # Not super(): a dataclass with slots replaces the class in which its methods were written.
         Slots.__init__(self, assignment, hasher=HASHER)
 
     def explain(self, key: Key) -> Explanation:
-        """Return the hash tag and the slot of a key, and who owns it."""
+        """Return the hash tag, the slot and the owner of a key."""
         data = key_bytes(key)
         explained, tag = Slots.explain(self, key), hash_tag(data)
         hashed = "of the whole key" if tag == data else f"of the {len(tag)} bytes of its hash tag"
@@ -115,7 +116,7 @@ class RedisSlots(Slots):
 
     @classmethod
     def of_table(cls, table: Table, *, hasher: str | Hasher = HASHER) -> Self:
-        """Return the slots that a saved table was made of; `InvalidInput` if it was not made of these. O(slots)."""
+        """Return the slots that a saved table was made of; `InvalidInput` if it was made of others. O(slots)."""
         assigned = Slots.of_table(table, hasher=hasher).assignment
         return cls(assigned, hasher=hasher)
 

@@ -1,8 +1,8 @@
-"""Placements that are a circle of tokens: a key belongs to the first token at or after its hash.
+"""Circle: the base of placements with tokens; a key belongs to the first token at or after its hash.
 
-The base of `ring` and of the layouts that other systems use. What they add is where each node's tokens stand.
-A token of fewer than 64 bits stands at the last position that begins with its bits, and so does a key's narrow hash
-at the first: that a hash is at or before a token comes out the same in the narrow numbers and in the wide ones.
+The base of `ring` and of the layouts of other systems. Each of these adds the places of a node's tokens. A token of
+fewer than 64 bits stands at the last position that begins with its bits. A hash of as few bits stands at the first
+such position. So "the hash is at or before the token" has the same answer in narrow and in wide numbers.
 """
 
 from abc import abstractmethod
@@ -29,10 +29,10 @@ class Circle(Tabular):
 
     @abstractmethod
     def _tokens_of(self, index: int) -> Iterable[Token]:
-        """Return where the tokens of a node stand, as positions of 64 bits."""
+        """Return the places of a node's tokens, as positions of 64 bits."""
 
     def _fill_circle(self, topology: Topology, hasher: Hasher) -> None:
-        """Put every node's tokens onto the circle; one that two nodes share belongs to the smaller id."""
+        """Put every node's tokens onto the circle. A token that two nodes share belongs to the smaller id."""
         self._fill(topology, hasher)
         owners: dict[Token, int] = {}
         for index in reversed(range(len(topology))):  # the smallest id is written last, and keeps a shared token
@@ -55,7 +55,7 @@ class Circle(Tabular):
         return self._leaders if replicas == 1 else self._table_of_rows(rule.pick)
 
     def _table_of_rows(self, pick: Callable[[Iterable[int]], tuple[int, ...]]) -> Table:
-        """Return the table whose rows are what `pick` takes of the walk from each stretch."""
+        """Return the table with one row per stretch: the result of `pick` for the walk from there."""
         starts, bounds = self._leaders.starts, array("Q", self._cuts()[0])
         return Table(
             topology=self.topology,
@@ -65,7 +65,7 @@ class Circle(Tabular):
         )
 
     def explain(self, key: Key) -> Explanation:
-        """Return the token a key falls to, and whom it would fall to next."""
+        """Return the token that owns a key, and the node that would own the key next."""
         data = key_bytes(key)
         stretch, position = self._stretch(key), self._position(data)
         owner, *others = (self.topology.ids[index] for index in self._ranking(stretch))
@@ -87,7 +87,7 @@ class Circle(Tabular):
 
 
 def position_of_token(token: int, bits: int) -> Token:
-    """Return where a token of `bits` bits stands: the last position of 64 bits that begins with it.
+    """Return the position of a token of `bits` bits: the last position of 64 bits that begins with it.
 
     >>> hex(position_of_token(0x12345678, 32))
     '0x12345678ffffffff'
@@ -102,13 +102,13 @@ def table_of_tokens(owners: Mapping[Token, int], topology: Topology, hasher: str
 
 
 def table_of_rows(rows: Mapping[Token, tuple[int, ...]], topology: Topology, hasher: str) -> Table:
-    """Return the table in which each position has the owners of the first token at or after it; as above in cost."""
+    """Return the table in which a position has the owners of the first token at or after it. O(tokens log tokens)."""
     tokens = sorted(rows)
     after_tokens = [token + 1 for token in tokens if token + 1 < POSITIONS]
     return Table(
         topology=topology,
         hasher=hasher,
         starts=(0, *after_tokens),
-        # Where the circle closes, what lies after the last token belongs to the first.
+        # The circle closes: positions after the last token belong to the first token.
         rows=tuple(rows[token] for token in (tokens + tokens[:1])[: len(after_tokens) + 1]),
     )

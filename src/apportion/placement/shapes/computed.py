@@ -1,4 +1,4 @@
-"""Placements that are a function: the owner is computed from the key's hash and the list of nodes.
+"""Computed: the base of placements that are a function of the key's hash and the list of nodes.
 
 The base of `rendezvous`, `jump` and `modulo`. There is no table, so plans are counted over keys.
 """
@@ -21,7 +21,7 @@ from apportion.placement.spread import Spread, spread_rule
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Computed(ABC):
-    """The shared half of a computed placement; a kind of it says which node a hash belongs to."""
+    """The shared half of a computed placement; a subclass computes the node of a hash."""
 
     topology: Topology
     hasher: Hasher
@@ -36,14 +36,14 @@ class Computed(ABC):
 
     @abstractmethod
     def _owner(self, key_hash: int) -> int:
-        """Return the index of the node that owns the keys of a hash."""
+        """Return the index of the node that owns the keys with a hash."""
 
     def _make_twin(self) -> "native.extension.Chooser | None":
-        """Return what finds the same owners in the native twin, if anything does."""
+        """Return the object of the native twin that finds the same owners; None if there is none."""
         return None
 
     def _twin(self) -> "native.extension.Chooser | None":
-        """Return the same, made when first asked for."""
+        """Return the same object, made at its first use."""
         if not self._twins:
             is_known = native.IN_USE and native_name(self.hasher)[0] is not None
             self._twins.append(self._make_twin() if is_known else None)
@@ -56,7 +56,7 @@ class Computed(ABC):
         return self.topology.ids[self._owner(self._hash(key_bytes(key)))]
 
     def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
-        """Return the node ids of many keys, in their order."""
+        """Return the node ids of many keys, in the order of the keys."""
         check_threads(threads)
         if twin := self._twin():
             return twin.route_many(keys, threads=threads)
@@ -73,7 +73,7 @@ class Computed(ABC):
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> tuple[str, ...]:
-        """Return the owner as a list of one; this method names nobody after it, so more raise `NotEnoughNodes`."""
+        """Return the owner as a list of one; this method names no second node, so more raise `NotEnoughNodes`."""
         spread_rule(self.topology, count, level=spread_level, spread=spread)
         owner = self.route(key)
         if count > 1:
@@ -83,13 +83,13 @@ class Computed(ABC):
         return (owner,)
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table | None:
-        """Return None, for a list length that could be asked for: a function has no table."""
+        """Return None after checking the options: a function has no table."""
         spread_rule(self.topology, replicas, level=spread_level, spread=spread)
         return None
 
 
 def equal_weights(topology: Topology, kind: str) -> list[Node]:
-    """Return the nodes that own something; raise `BadWeight` if they should own different amounts."""
+    """Return the nodes that own something; raise `BadWeight` if their weights differ."""
     nodes = [node for node in topology if node.weight > 0]
     if not nodes:
         raise NoNodes(kind)

@@ -1,6 +1,6 @@
-"""Placements that answer one key at a time: the owner is looked up or put together, and there is no table.
+"""Key by key: the base of placements that look up or compose the owner of one key at a time, without a table.
 
-The base of `lists`, `directory` and `composite`. What they add is `route`.
+The base of `lists`, `directory` and `composite`. Each of these adds `route`.
 """
 
 from abc import ABC, abstractmethod
@@ -17,12 +17,12 @@ from apportion.placement.keys.key_bytes import check_threads, listed
 from apportion.placement.spread import Spread, spread_rule
 
 AS_THEY_ARE = "exact-bytes"
-"""What stands for a hasher where keys are compared as they are."""
+"""The label in place of a hasher, if keys are compared as they are."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class KeyByKey(ABC):
-    """The half that these placements share; a kind of it says which node handles a key."""
+    """The shared half of these placements; a subclass names the node that handles a key."""
 
     topology: Topology
 
@@ -31,7 +31,7 @@ class KeyByKey(ABC):
         """Return the id of the node that handles a key."""
 
     def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
-        """Return the node ids of many keys, in their order."""
+        """Return the node ids of many keys, in the order of the keys."""
         check_threads(threads)
         return [self.route(key) for key in listed(keys)]
 
@@ -42,22 +42,22 @@ class KeyByKey(ABC):
         return index_buffer((index(self.route(key)) for key in listed(keys)), len(self.topology))
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> None:
-        """Return None, for a list length that could be asked for: single keys make no table."""
+        """Return None after checking the options: single keys make no table."""
         spread_rule(self.topology, replicas, level=spread_level, spread=spread)
 
 
 def led_by(
     first: Owners, base: Placement, key: Key, count: int, *, spread_level: int | None, spread: Spread
 ) -> tuple[str, ...]:
-    """Return `count` nodes: those of `first`, then the base's for the key without them, each zone once (see `spread`).
+    """Return `count` nodes: those of `first`, then the base's for the key without them, each zone once.
 
-    A shorter list is the beginning of a longer one, as the base's are. Raises `NotEnoughNodes`.
+    See `spread` for zones. A shorter list is the beginning of a longer one, as in the base. Raises `NotEnoughNodes`.
     """
     rule = spread_rule(base.topology, count, level=spread_level, spread=spread)
     if count == 1:
         return first[:1]
-    # Zones that are used again are gone round in order of the whole list. Else one node less is nearly always enough,
-    # which lets a base that ranks few nodes name what it can.
+    # Reused zones are taken in turn, in the order of the whole list. Otherwise one node fewer is nearly always
+    # enough. So a base that ranks few nodes can name those that it has.
     owning = sum(node.weight > 0 for node in base.topology)
     picked: tuple[int, ...] = ()
     for wanted in (owning,) if rule.reuses_domains else (count - 1, count):
@@ -69,12 +69,12 @@ def led_by(
 
 
 def check_base(base: Placement) -> None:
-    """Raise `InvalidInput` for what is no placement to build on."""
+    """Raise `InvalidInput` for a value that is not a placement to build on."""
     if isinstance(base, (type, Table)) or not callable(getattr(base, "route_many", None)):
         raise InvalidInput("base", base, "a placement", "Build one, say Ring(topology).")
 
 
 def check_owns(node_id: str, topology: Topology, what: str, hint: str) -> None:
-    """Raise `UnknownNode` or, where the node drains, `CannotPlace`: what names it would be handled by nobody."""
+    """Raise `UnknownNode` for an unknown node, `CannotPlace` for a draining one: no node would handle its items."""
     if topology[node_id].weight == 0:
         raise CannotPlace(f"{what} is given to {node_id!r}, which drains (weight 0) and owns nothing.", hint)

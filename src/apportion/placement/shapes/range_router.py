@@ -1,9 +1,9 @@
-"""Range router: search the range that a key itself lies in, name its owners.
+"""Range router: search the range that contains a key, and name its owners.
 
-What `ranges` inherits. Where the native twin is in use it is the twin's class, so that `ranges.route` goes straight
-into it; the class below is the reference, which it answers like.
+The base class of `ranges`. If the native twin is in use, the class of the twin takes its place, so `ranges.route`
+calls the twin directly. The class below is the reference and gives the same answers.
 
-Range i goes from `bounds[i - 1]` up to, not including, `bounds[i]`; the last one goes to the end of all keys.
+Range i goes from `bounds[i - 1]` up to, not including, `bounds[i]`; the last range goes to the end of all keys.
 """
 
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ class ReferenceRangeRouter(ABC):
         return self._ids[self._rows[self._range(key)][0]]
 
     def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
-        """Return the node ids of many keys, in their order."""
+        """Return the node ids of many keys, in the order of the keys."""
         check_threads(threads)
         return [self._ids[self._rows[self._range(key)][0]] for key in listed(keys)]
 
@@ -50,7 +50,7 @@ class ReferenceRangeRouter(ABC):
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> tuple[str, ...]:
-        """Return the first `count` owners of the key's range; their zones are the business of who named them."""
+        """Return the first `count` owners of the key's range. Zones are up to the caller that named the owners."""
         return self._preferred(key, count, spread_level=spread_level, spread=spread)
 
     def preference_many(
@@ -62,31 +62,31 @@ class ReferenceRangeRouter(ABC):
         spread: Spread = "strict",
         threads: int = 1,
     ) -> list[tuple[str, ...]]:
-        """Return the preference list of each key, in their order."""
+        """Return the preference list of each key, in the order of the keys."""
         check_threads(threads)
         return [self._preferred(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
 
     @abstractmethod
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the preference list; the twin asks only for what it refuses, or does not know."""
+        """Return the preference list; the twin calls this only for inputs that it refuses or does not know."""
 
     def _lay(
         self, ids: tuple[str, ...], bounds: tuple[Position, ...], rows: tuple[tuple[int, ...], ...], are_ints: bool
     ) -> None:
-        """Take the boundaries, ascending positions, and the owners of each range. Nothing is changed after that."""
+        """Take the boundaries, ascending positions, and the owners of each range. They never change after that."""
         values = {"_ids": ids, "_bounds": bounds, "_rows": rows, "_are_ints": are_ints}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def _range(self, key: Key) -> int:
-        """Return the number of the range that a key lies in."""
+        """Return the number of the range that contains a key."""
         return bisect_right(self._bounds, ordered_position(key, self._are_ints))
 
 
 def ordered_position(key: Key, are_ints: bool, name: str = "key") -> Position:
-    """Return where a key stands among keys of its kind: an int plus 2**63, or else the key's bytes.
+    """Return the position of a key among keys of its kind: an int plus 2**63, or else the key's bytes.
 
-    Raises `InvalidInput` for a key of the other kind, which has no place among these.
+    Raises `InvalidInput` for a key of the other kind, which has no position among these.
     """
     if are_ints is not isinstance(key, int):
         expected = "an int, like the boundaries" if are_ints else "str or bytes, like the boundaries"

@@ -1,4 +1,4 @@
-"""Where the tokens of a ring stand, in format 1: fixed for ever.
+"""Ring tokens: the places of the tokens of a ring, in format 1: fixed for ever.
 
 Token k of node `id` is the hash of `b"ring/1"`, the length of the id (4 bytes), the id, and k (4 bytes), integers
 little-endian. The length keeps ("a:1", 1) and ("a", 11) apart.

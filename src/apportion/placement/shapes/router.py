@@ -1,9 +1,9 @@
-"""Router: hash a key, search the stretch of the circle that it lies in, name the owner.
+"""Router: hash a key, search the stretch of the circle that contains it, and name the owner.
 
-What every placement with a table inherits. Where the native twin is in use it is the twin's class, so that
-`ring.route` goes straight into it; the class below is the reference, which it answers like.
+The base class of every placement with a table. If the native twin is in use, the class of the twin takes its place,
+so `ring.route` calls the twin directly. The class below is the reference and gives the same answers.
 
-Stretch i ends with the position `bounds[i]`, and one more, the last, goes to the end of the circle.
+Stretch i ends with the position `bounds[i]`; one more stretch, the last, goes to the end of the circle.
 """
 
 from abc import ABC, abstractmethod
@@ -40,7 +40,7 @@ class ReferenceRouter(ABC):
         return self._owner_ids[bisect_left(self._bounds, self._position_of(key_bytes(key)))]
 
     def route_many(self, keys: Iterable[Key], *, threads: int = 1) -> list[str]:
-        """Return the node ids of many keys, in their order."""
+        """Return the node ids of many keys, in the order of the keys."""
         check_threads(threads)
         names, bounds, position = self._owner_ids, self._bounds, self._position_of
         return [names[bisect_left(bounds, position(key_bytes(key)))] for key in listed(keys)]
@@ -69,18 +69,18 @@ class ReferenceRouter(ABC):
         spread: Spread = "strict",
         threads: int = 1,
     ) -> list[tuple[str, ...]]:
-        """Return the preference list of each key, in their order."""
+        """Return the preference list of each key, in the order of the keys."""
         check_threads(threads)
         return [self._preferred(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
 
     @abstractmethod
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the preference list; the twin asks only for what it does not find on a ring by itself."""
+        """Return the preference list; the twin calls this only for lists that it does not find on a ring by itself."""
 
     def _lay(self, ids: Sequence[str], hasher: Hasher, bounds: bytes, owners: bytes) -> None:
         """Take the sorted bounds, 8 bytes each, and the index of each stretch's owner, 4 bytes each as in an array.
 
-        Nothing is changed after that.
+        They never change after that.
         """
         indexes = tuple(array("I", owners))
         values = {
@@ -99,12 +99,12 @@ class ReferenceRouter(ABC):
         hasher: Hasher,
         count_of: Callable[[Node], int],
         check: Callable[[int], None],
-        before: "ReferenceRouter | None" = None,  # noqa: ARG002 - the twin takes over what is the same
+        before: "ReferenceRouter | None" = None,  # noqa: ARG002 - the twin takes over the equal parts
     ) -> None:
-        """Lay the tokens of a ring, so many of each node; `check` is told their number before any is made."""
+        """Lay the tokens of a ring, so many per node; `check` receives their number before any token is made."""
         counts = [count_of(node) for node in topology]
         check(sum(counts))
-        # A token that two nodes have stands twice, the smaller id first: it owns, and the other is met next.
+        # A token of two nodes stands twice, the smaller id first: that node owns it, and a walk meets the other next.
         tokens = sorted(
             (token, index)
             for index, (node_id, count) in enumerate(zip(topology.ids, counts, strict=True))
@@ -114,11 +114,11 @@ class ReferenceRouter(ABC):
         self._lay(topology.ids, hasher, bounds.tobytes(), (owners + owners[:1]).tobytes())
 
     def _stretch(self, key: Key) -> int:
-        """Return the number of the stretch that a key lies in."""
+        """Return the number of the stretch that contains a key."""
         return bisect_left(self._bounds, self._position_of(key_bytes(key)))
 
     def _ranking(self, stretch: int) -> Iterable[int]:
-        """Return every owner once, in the order in which their stretches come from this one on."""
+        """Return every owner once, in the order of their stretches, starting at this one."""
         places = (*range(stretch, len(self._indexes)), *range(stretch))
         return dict.fromkeys(self._indexes[place] for place in places)
 
@@ -137,7 +137,7 @@ def check_token(position: Token) -> Token:
 def circle_of(owners: Mapping[Token, int]) -> tuple[bytes, bytes]:
     """Return the bounds and owners of a circle on which a position belongs to the first token at or after it.
 
-    Where it closes, what lies after the last token belongs to the first. O(tokens log tokens).
+    The circle closes: positions after the last token belong to the first token. O(tokens log tokens).
     """
     tokens = sorted(owners)
     return array("Q", tokens).tobytes(), array("I", [owners[token] for token in (*tokens, tokens[0])]).tobytes()

@@ -1,6 +1,6 @@
-"""Placements that are a table: hash the key, search the boundaries.
+"""Tabular: the base of placements with a table: hash the key, then search the boundaries.
 
-The base of `circle` and `slots`. What they add is how the table is made and who comes second.
+The base of `circle` and `slots`. Each of these adds the way to make the table, and the nodes after the owner.
 """
 
 from abc import ABC, abstractmethod
@@ -23,33 +23,33 @@ class Tabular(Router, ABC):
     _made: list[Table] = field(compare=False)
 
     def _fill(self, topology: Topology, hasher: Hasher) -> None:
-        """Take what a table is about; its stretches are laid by `_lay`."""
+        """Take the subject of the table; `_lay` lays its stretches."""
         self._check_unmade()
         for name, value in {"topology": topology, "hasher": hasher, "_made": []}.items():
             object.__setattr__(self, name, value)
 
     def _check_unmade(self) -> None:
-        """Raise `FrozenInstanceError` if this is made already; asked before any of its fields is set."""
+        """Raise `FrozenInstanceError` if this object is made already; called before any field is set."""
         if hasattr(self, "topology"):
             raise FrozenInstanceError("a placement never changes: build another one, or move this one on(topology)")
 
     @property
     def _leaders(self) -> Table:
-        """The table of single owners, made when first asked for. O(stretches)."""
+        """The table of single owners, made at its first use. O(stretches)."""
         if not self._made:
             self._made.append(self._make_table())
         return self._made[0]
 
     @property
     def slot_count(self) -> int | None:
-        """How many slots the table is made of, if it is."""
+        """The number of slots of the table, None if it is not made of slots."""
         return None
 
     @property
     def _met_by_walks(self) -> Topology | None:
-        """The nodes that a walk meets, those that it does not drained; None where a preference list is no walk.
+        """The nodes that a walk meets, with all others drained; None if a preference list is not a walk.
 
-        Where it is one, and is spread over the zones as they are, the twin makes it.
+        If it is a walk, and uses the zones as they are, the twin makes the list.
         """
         return None
 
@@ -64,5 +64,5 @@ class Tabular(Router, ABC):
         self._lay(table.topology.ids, self.hasher, bounds.tobytes(), owners.tobytes())
 
     def _position(self, data: bytes) -> Token:
-        """Return where the bytes of a key stand on the circle."""
+        """Return the position of the bytes of a key on the circle."""
         return position_of(self.hasher)(data)

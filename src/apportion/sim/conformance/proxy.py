@@ -15,7 +15,7 @@ _REPLAY_SECONDS = 2.0
 class _Link:
     """One connection through the proxy: its two ends, the requests so far, and whether the next reply is lost.
 
-    Nothing passes while `passes` is not set.
+    Nothing passes while `passes` is not set. `pause_seconds` come after each byte of a reply.
     """
 
     client: asyncio.StreamWriter
@@ -24,6 +24,7 @@ class _Link:
     requests: list[bytes] = field(default_factory=list)
     answered: bool = True
     loses: bool = False
+    pause_seconds: float = 0.0
 
     def cut(self) -> None:
         """Reset both ends."""
@@ -86,11 +87,17 @@ class Proxy:
         for link in self._links:
             link.passes.clear()
 
+    def trickle_open(self, seconds: float) -> None:
+        """Pass replies on open connections byte by byte, with this pause after each byte; new connections work."""
+        for link in self._links:
+            link.pause_seconds = seconds
+
     def heal(self) -> None:
         """Pass everything again, at once, also the data that was sent in the meantime."""
         self._is_silent = self._refuses = False
         self._delay_seconds = self._pause_seconds = 0.0
         self._until_loss = None
+        self.trickle_open(0.0)
         for link in self._links:
             link.passes.set()
 
@@ -145,7 +152,7 @@ class Proxy:
                 await link.passes.wait()
                 if self._is_lost(link, data):
                     return
-                await self._pass(data, link.server)
+                await self._pass(data, link, link.server)
         except ConnectionError:
             pass
         link.server.close()
@@ -169,15 +176,15 @@ class Proxy:
             link.cut()
         return self._loses_request
 
-    async def _pass(self, data: bytes, end: asyncio.StreamWriter) -> None:
-        """Pass data on to an end, with the configured delay and pauses."""
+    async def _pass(self, data: bytes, link: _Link, end: asyncio.StreamWriter) -> None:
+        """Pass data on to an end of a link, with the configured delay and pauses."""
         if self._delay_seconds:
             await asyncio.sleep(self._delay_seconds)
-        while self._pause_seconds and data:
+        while data and (pause := self._pause_seconds or (link.pause_seconds if end is link.client else 0.0)):
             end.write(data[:1])
             await end.drain()
             data = data[1:]
-            await asyncio.sleep(self._pause_seconds)
+            await asyncio.sleep(pause)
         end.write(data)
         await end.drain()
 
@@ -190,7 +197,7 @@ class Proxy:
                     self.lost += 1
                     link.cut()
                     return
-                await self._pass(data, link.client)
+                await self._pass(data, link, link.client)
         except ConnectionError:
             pass
         link.client.close()

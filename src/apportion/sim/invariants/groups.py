@@ -1,14 +1,14 @@
 """Groups: the invariants of a group's members and of their work, whatever fails.
 
-They read only facts. One kind is the new values of the store's keys (`groups/records.py` gives their meaning). The
-other kind is when a process entered and left a partition, and under which token. So the simulated world and tests of
-real processes, which keep a log of their effects, are checked by the same lines.
+They read only facts. One kind is the new values of the store's keys (`groups/view/records.py` gives their meaning).
+The other kind is when a process entered and left a partition, and under which token. So the simulated world and tests
+of real processes, which keep a log of their effects, are checked by the same lines.
 """
 
 from collections.abc import Callable, Iterator
 
 from apportion.groups.deaths import wait_seconds
-from apportion.groups.records import KEPT_DEATHS, LEAVES, OwnershipRecord, Target, decoded_target
+from apportion.groups.view.records import KEPT_DEATHS, LEAVES, OwnershipRecord, Target, decoded_target
 from apportion.sim.facts import Asked, Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.invariants import ownership as owners
 from apportion.sim.invariants.history import History

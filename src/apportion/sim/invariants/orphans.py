@@ -6,7 +6,7 @@ This is the one promise of groups about time; the promises about safety are in `
 from collections.abc import Callable, Iterable
 
 from apportion.groups.deaths import wait_seconds
-from apportion.groups.records import MemberRecord, OwnershipRecord, decoded
+from apportion.groups.view.records import MemberRecord, OwnershipRecord, decoded
 from apportion.sim.facts import Began, Changed
 from apportion.sim.invariants.groups import SLOWEST_CLOCK, GroupInvariant
 from apportion.sim.invariants.history import History

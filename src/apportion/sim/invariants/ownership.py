@@ -4,7 +4,7 @@ A record, `own/<resource>`, is never deleted, and its epoch grows whenever its o
 checked only on request, as in the scenarios: in other worlds such keys may mean anything.
 """
 
-from apportion.groups.records import OwnershipRecord, decoded
+from apportion.groups.view.records import OwnershipRecord, decoded
 from apportion.sim.facts import Changed
 from apportion.sim.invariants.store import Invariant
 

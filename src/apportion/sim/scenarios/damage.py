@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from apportion.errors import ApportionError, BadSnapshot
-from apportion.groups.damage import controller_of, drain_of, member_of, ownership_of, static_of
-from apportion.groups.records import OwnershipRecord, encoded
+from apportion.groups.view.damage import controller_of, drain_of, member_of, ownership_of, static_of
+from apportion.groups.view.records import OwnershipRecord, encoded
 from apportion.sim.invariants import survival
 from apportion.sim.invariants.groups import TokensAreUnique
 from apportion.sim.invariants.ownership import split

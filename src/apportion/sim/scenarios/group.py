@@ -16,7 +16,7 @@ from apportion.groups.deaths import LONGEST_WAIT_SECONDS
 from apportion.groups.driver import logger
 from apportion.groups.handover import Act, HandOverEvent, Phase
 from apportion.groups.opening import Options
-from apportion.groups.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, Target, decoded_target
+from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, Target, decoded_target
 from apportion.sim.invariants.ownership import ownership, split
 from apportion.sim.scenarios.group_worker import POISON, GroupWorker, Habits
 from apportion.sim.world.nemesis import Mix, Nemesis

@@ -15,8 +15,8 @@ from apportion.errors import DuplicateMember, LeaseLost, NotOwner, StoreDenied, 
 from apportion.groups.driver import Driver
 from apportion.groups.membership import ask_to_leave
 from apportion.groups.opening import Options
-from apportion.groups.records import DRAINED
 from apportion.groups.session import Sessions
+from apportion.groups.view.records import DRAINED
 from apportion.guards import note
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Entered, Left

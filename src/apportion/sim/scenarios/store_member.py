@@ -16,7 +16,7 @@ from uuid import uuid4
 from zlib import crc32
 
 from apportion.errors import ApportionError, Compacted, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.groups.records import OwnershipRecord
+from apportion.groups.view.records import OwnershipRecord
 from apportion.sim.invariants.ownership import ownership
 from apportion.sim.world.sink import Sink, SinkToken
 from apportion.sim.world.world import World

@@ -88,7 +88,7 @@ class Gateway:
         if response.status_code == 200:
             return Stream(response, at, self)
         try:
-            async with asyncio.timeout(BUDGET_SECONDS):
+            async with asyncio.timeout(self.wire.budget_seconds()):
                 refusal = self.wire.refusal(response.status_code, await response.aread(), at)
         except LOST as error:
             raise EtcdNoReply(said(error)) from error

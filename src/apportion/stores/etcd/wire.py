@@ -4,8 +4,9 @@ A lane is one connection that carries one request at a time: one lane for commit
 no scan stands before a renewal. The lane of commits closes its connection after a minute of rest.
 Promises: all handles of a process and event loop that name one cluster share one wire. No request waits for its next
 byte longer than a quarter of the shortest lease granted over the wire; a connection that was silent for so long is
-closed, and the next request opens another one; streams are then opened anew. A server that fails is left for the next
-one.
+closed, and the next request opens another one; streams are then opened anew. The whole answer, however slowly it comes,
+takes at most that quarter for a renewal, twice as long for any other request, and never above 5 s. A server that fails
+is left for the next one.
 Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
 """
 
@@ -28,6 +29,8 @@ from apportion.stores.url import DEFAULT_NAMESPACE, StoreUrl
 BUDGET_SECONDS = 5.0
 USUAL_PATIENCE_SECONDS = 2.5  # a quarter of the usual lease of 10 s, until a lease says more
 _PATIENCE_PER_TTL = 0.25
+_PATIENCES_OF_A_RENEWAL = 1.0
+_PATIENCES_OF_A_REQUEST = 2.0  # of any other: it may carry much, and no lease ends while it is awaited
 _REST_SECONDS = 60.0
 _NOT_THAT = "the connection was lost"
 # Codes of gRPC that mean not done: invalid, not found, denied, exhausted, not as it must be, out of range, no such
@@ -74,8 +77,8 @@ class Wire:
         self.looked: tuple[float, Reply] = (float("-inf"), {})
         trust = tls(url)
         self.commits, self.renewals = (
-            Lane(self, trust, rest_seconds=_REST_SECONDS),
-            Lane(self, trust, rest_seconds=None),
+            Lane(self, trust, rest_seconds=_REST_SECONDS, patiences=_PATIENCES_OF_A_REQUEST),
+            Lane(self, trust, rest_seconds=None, patiences=_PATIENCES_OF_A_RENEWAL),
         )
         # Each watch holds its connection for good, so there is no bound on them.
         self._streaming = _client(trust, httpx.Limits(max_keepalive_connections=0))
@@ -107,6 +110,10 @@ class Wire:
     def granted(self, ttl_seconds: float) -> None:
         """Note the time to live of a lease: silence must be noticed within a quarter of it."""
         self.patience_seconds = min(self.patience_seconds, ttl_seconds * _PATIENCE_PER_TTL)
+
+    def budget_seconds(self, patiences: float = _PATIENCES_OF_A_REQUEST) -> float:
+        """Return how long a whole answer is awaited, however slowly it comes."""
+        return min(BUDGET_SECONDS, patiences * self.patience_seconds)
 
     def doubt(self) -> None:
         """Open all streams anew: a connection of this process was silent, so theirs may be too."""
@@ -156,12 +163,17 @@ class Wire:
 
 
 class Lane:
-    """One connection that carries one request at a time; `connects` counts how often it was opened."""
+    """One connection that carries one request at a time; `connects` counts how often it was opened.
 
-    def __init__(self, wire: Wire, trust: ssl.SSLContext | bool, *, rest_seconds: float | None) -> None:
+    `patiences` says how many times the patience of the wire a whole request may take.
+    """
+
+    def __init__(
+        self, wire: Wire, trust: ssl.SSLContext | bool, *, rest_seconds: float | None, patiences: float
+    ) -> None:
         self.connects = 0
         self.turn = asyncio.Lock()
-        self._wire = wire
+        self._wire, self._patiences = wire, patiences
         self._connection = partial(_client, trust, httpx.Limits(max_connections=1, keepalive_expiry=rest_seconds))
         self._client = self._connection()
 
@@ -179,7 +191,7 @@ class Lane:
                 path, content, at, {"trace": self._traced(may_connect=on is None), "timeout": timeout}
             )
             try:
-                async with asyncio.timeout(BUDGET_SECONDS):
+                async with asyncio.timeout(self._wire.budget_seconds(self._patiences)):
                     response = await self._answer(request)
             except _UNSENT as error:
                 self._wire.leave(at)

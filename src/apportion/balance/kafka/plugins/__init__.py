@@ -1,1 +1,1 @@
-"""Drop-in assignors for Python's Kafka clients, a file each; none imports its client."""
+"""Drop-in assignors for Python's Kafka clients, one file per client; no file imports its client."""

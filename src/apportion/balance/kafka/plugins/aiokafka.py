@@ -1,13 +1,12 @@
-"""Assignors for aiokafka: give an object, and one a consumer, in `partition_assignment_strategy`.
+"""Assignors for aiokafka: pass an object in `partition_assignment_strategy`, one per consumer.
 
-They keep their state in themselves and not in their class. aiokafka tells an assignor no generation: the leader puts it
-into what it assigns.
-`Cooperative` is as cooperative as aiokafka's protocol allows. Its consumers stop reading while their group rebalances,
-whatever the assignor; so in a group with others that go on, kafka-python's with our `Cooperative`, these are not
-disturbed, and nobody waits for what an aiokafka consumer has let go. In a group of aiokafka's alone it does what
-`Sticky` does.
-Refuses: static members and racks, which the client does not tell an assignor. To lead cooperative members that are not
-ours: it cannot see what they hold, since it reads subscriptions of version 0 alone.
+An object keeps its state in itself and not in its class. aiokafka tells an assignor no generation: the leader puts it
+into the assignments. `Cooperative` is as cooperative as aiokafka's protocol allows. aiokafka's consumers stop reading
+while their group rebalances, with any assignor. In a group with kafka-python's consumers and our `Cooperative`, those
+go on reading undisturbed. No member then waits for partitions that an aiokafka consumer has released. In a group of
+aiokafka's consumers alone, `Cooperative` does the same as `Sticky`.
+Refuses: static members and racks, which the client does not tell an assignor. It also refuses to lead cooperative
+members that are not ours. It cannot see their partitions, since it reads subscriptions of version 0 alone.
 Source: aiokafka's `AbstractPartitionAssignor` as of 0.14, of which nothing is imported.
 """
 
@@ -27,14 +26,14 @@ from apportion.errors import InvalidInput
 
 
 class Metadata(Protocol):
-    """What a member says, as aiokafka has read it."""
+    """A member's message when it joins, as aiokafka has read it."""
 
     subscription: Sequence[str]
     user_data: bytes | None
 
 
 class Assignment(Protocol):
-    """What a member was given, as aiokafka has read it."""
+    """A member's assignment, as aiokafka has read it."""
 
     user_data: bytes | None
 
@@ -53,11 +52,11 @@ class Range:
         self._past = Past()
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return what this member says when it joins."""
+        """Return this member's message when it joins."""
         return wire.subscription(topics, b"")
 
     def assign(self, cluster: ClusterMetadata, members: Mapping[str, Metadata]) -> dict[str, bytes]:
-        """Return what each member gets."""
+        """Return the assignment of each member, in Kafka's bytes."""
         seats = [
             Seat(member_id=member_id, topics=tuple(said.subscription), past=self._heard(member_id, said))
             for member_id, said in members.items()
@@ -65,10 +64,10 @@ class Range:
         return lead(self._spec, cluster, seats)
 
     def on_assignment(self, assignment: Assignment) -> None:
-        """Remember what this member was given, and the generation that came with it."""
+        """Remember the assignment of this member, and the generation that came with it."""
         self._past = wire.given(assignment.partitions(), assignment.user_data)
 
-    def _heard(self, member_id: str, said: Metadata) -> Past:  # noqa: ARG002 - what no past is of
+    def _heard(self, member_id: str, said: Metadata) -> Past:  # noqa: ARG002 - this assignor needs no past
         return Past()
 
 
@@ -80,27 +79,27 @@ class RoundRobin(Range):
 
 
 class Sticky(Range):
-    """`kafka.sticky`: even, and members get back what they had, as far as that allows."""
+    """`kafka.sticky`: even, and members get back their earlier partitions, as far as that allows."""
 
     name = "sticky"
     _spec = STICKY
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return what this member says when it joins: what it had, and in which generation."""
+        """Return this member's message when it joins: its earlier partitions and their generation."""
         return wire.subscription(topics, wire.sticky_data(self._past))
 
-    def _heard(self, member_id: str, said: Metadata) -> Past:  # noqa: ARG002 - anybody's
+    def _heard(self, member_id: str, said: Metadata) -> Past:  # noqa: ARG002 - the same for every member
         return wire.sticky_past(said.user_data)
 
 
 class Cooperative(Range):
-    """`kafka.cooperative`, for groups with kafka-python's consumers: these read on, and aiokafka's get theirs back."""
+    """`kafka.cooperative`, for groups with kafka-python: its consumers read on, aiokafka's get partitions back."""
 
     name = "cooperative-sticky"
     _spec = COOPERATIVE_STICKY
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return what this member says when it joins: that it holds nothing, and what it had."""
+        """Return this member's message when it joins: it holds nothing, and its earlier partitions."""
         return wire.owning_subscription(topics, self._past)
 
     def _heard(self, member_id: str, said: Metadata) -> Past:

@@ -1,11 +1,12 @@
 """Assignors for kafka-python 3: give a class, or a `partial` of one, in `partition_assignment_strategy`.
 
-They have the names and the bytes of Kafka's own, so that groups may mix them with consumers in Java. One object serves
-one consumer.
-Refuses: racks, which the client does not tell an assignor, nor that a session was lost: a consumer that comes back then
-claims what it had. Our leader sees through that by a new member id. Where the broker refuses its generation alone
-(ILLEGAL_GENERATION), it keeps its id, and then ours waits for it as another's always does, and as with kafka-python's
-own assignor: what it let go of may be left without a reader.
+They have the names and the bytes of Kafka's own assignors, so groups may mix them with consumers in Java. One object
+serves one consumer.
+Refuses: racks, which the client does not tell an assignor. It also refuses to notice a lost session, which the client
+does not tell either: a consumer that comes back then claims its earlier partitions. Our leader detects this by a new
+member id. Where the broker refuses only the generation (ILLEGAL_GENERATION), the consumer keeps its id. Then our
+leader waits for it, as other leaders always do, and as with kafka-python's own assignor. A partition that the
+consumer released may be left without a reader.
 Source: kafka-python's `AbstractPartitionAssignor` as of 3.0, of which nothing is imported.
 """
 
@@ -35,7 +36,7 @@ class Owned(Protocol):
 
 
 class Metadata(Protocol):
-    """What a member says, as kafka-python has read it."""
+    """A member's message when it joins, as kafka-python has read it."""
 
     topics: Sequence[str]
     user_data: bytes | None
@@ -44,7 +45,7 @@ class Metadata(Protocol):
 
 
 class Member(Protocol):
-    """A member, as kafka-python tells the leader of it."""
+    """A member, as kafka-python reports it to the leader."""
 
     member_id: str
     group_instance_id: str | None
@@ -52,7 +53,7 @@ class Member(Protocol):
 
 
 class Assignment(Protocol):
-    """What a member was given, as kafka-python has read it."""
+    """A member's assignment, as kafka-python has read it."""
 
     user_data: bytes | None
 
@@ -75,11 +76,11 @@ class Range:
         return [EAGER]
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return what this member says when it joins."""
+        """Return this member's message when it joins."""
         return wire.subscription(topics, b"")
 
     def assign(self, cluster: ClusterMetadata, members: Iterable[Member]) -> dict[str, bytes]:
-        """Return what each member gets."""
+        """Return the assignment of each member, in Kafka's bytes."""
         seats = [
             Seat(
                 member_id=member.member_id,
@@ -92,10 +93,10 @@ class Range:
         return lead(self._spec, cluster, seats)
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Remember what this member was given."""
+        """Remember the assignment of this member."""
         self._past = replace(wire.given(assignment.partitions(), assignment.user_data), generation=generation)
 
-    def _heard(self, metadata: Metadata) -> Past:  # noqa: ARG002 - what no past is of
+    def _heard(self, metadata: Metadata) -> Past:  # noqa: ARG002 - this assignor needs no past
         return Past()
 
 
@@ -107,13 +108,13 @@ class RoundRobin(Range):
 
 
 class Sticky(Range):
-    """`kafka.sticky`: even, and members get back what they had, as far as that allows."""
+    """`kafka.sticky`: even, and members get back their earlier partitions, as far as that allows."""
 
     name = "sticky"
     _spec = STICKY
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return what this member says when it joins: what it had, and in which generation."""
+        """Return this member's message when it joins: its earlier partitions and their generation."""
         return wire.subscription(topics, wire.sticky_data(self._past))
 
     def _heard(self, metadata: Metadata) -> Past:
@@ -121,7 +122,7 @@ class Sticky(Range):
 
 
 class Cooperative(Range):
-    """`kafka.cooperative`: as `Sticky`, and members read on meanwhile, but for what is to move."""
+    """`kafka.cooperative`: as `Sticky`, and members go on reading meanwhile, except for partitions that are to move."""
 
     name = "cooperative-sticky"
     _spec = COOPERATIVE_STICKY
@@ -131,9 +132,9 @@ class Cooperative(Range):
         return [COOPERATIVE]
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return what this member says when it joins: what it has of what it still wants, and in which generation."""
+        """Return this member's message when it joins: its partitions of topics it still wants, and their generation."""
         wanted = frozenset(topics)
-        # The client lets go of the rest before it joins: who claimed it would be waited for in vain.
+        # The client releases the rest before it joins. Others would wait in vain for a member that claimed it.
         owned = tuple(partition for partition in self._past.owned if partition[0] in wanted)
         return wire.owning_subscription(wanted, replace(self._past, owned=owned, is_held=True))
 
@@ -141,7 +142,8 @@ class Cooperative(Range):
         past = wire.cooperative_past(metadata.user_data)
         if past is not None:
             return past
-        # Another's: what it holds is in the subscription, and the generation, of versions before 2, in the user data.
+        # Another assignor's: its partitions are in the subscription; before version 2, its generation is in the user
+        # data.
         generation = max(metadata.generation_id, recall_generation(metadata.user_data))
         owned = tuple((each.topic, number) for each in metadata.owned_partitions or () for number in each.partitions)
         return Past(owned=owned, generation=generation, is_held=True)

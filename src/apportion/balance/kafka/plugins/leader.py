@@ -1,10 +1,11 @@
-"""What the leader of a group does for all: read what members say, ask an assignor, and write what each gets.
+"""The leader of a group: it reads members' messages, asks an assignor, and writes each member's assignment.
 
-Promises: a member that has let go of what it owned (aiokafka's do before each rebalance, and so has any that comes back
-under a new member id) is waited for by nobody, and its past never stands against what another still holds. The
-generation that assignments carry is one more than the newest that any member knows: it grows as Kafka's own does, and
-is never ahead.
-Refuses: to see that a member let go and kept its id, as when the broker refuses its generation: it is waited for.
+Promises: no member waits for a member that has released its partitions. aiokafka's members release theirs before each
+rebalance; a member that comes back under a new member id has released them too. The past of such a member never
+counts against partitions that another member still holds. The generation in assignments is one more than the newest
+that any member knows: it grows as Kafka's own does, and is never ahead.
+Refuses: to detect a member that released its partitions and kept its id, as when the broker refuses its generation.
+Others wait for it.
 """
 
 from collections.abc import Iterable
@@ -18,16 +19,16 @@ from apportion.balance.kafka.subscription import MAX_NUMBER, NO_GENERATION, Assi
 
 
 class ClusterMetadata(Protocol):
-    """What is asked of a client's metadata."""
+    """The part of a client's metadata that is needed here."""
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the numbers of the partitions that a topic has; None where it is not known."""
+        """Return the numbers of a topic's partitions; None where the topic is not known."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """A member as the leader hears of it."""
+    """A member, with the facts that the leader learns."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -50,13 +51,13 @@ def lead(spec: BalancerSpec, cluster: ClusterMetadata, seats: Iterable[Seat]) ->
 
 
 def _let_go_if_lost(seat: Seat) -> Seat:
-    """Return the seat; who comes under another id than it had has lost its session, and then holds nothing."""
+    """Return the seat; a member with another id than before has lost its session, and holds nothing."""
     is_same = seat.past.member_id in ("", seat.member_id)
     return seat if is_same else replace(seat, past=replace(seat.past, is_held=False))
 
 
 def _without_contradiction(seats: list[Seat]) -> list[Seat]:
-    """Return the seats; who holds nothing neither claims what others hold, nor knows a newer generation than they."""
+    """Return the seats; members that hold nothing get no held partitions and no generation newer than the holders'."""
     held = {partition for seat in seats if seat.past.is_held for partition in seat.past.owned}
     newest = max((seat.past.generation for seat in seats if seat.past.is_held and seat.past.owned), default=None)
     if newest is None:
@@ -74,7 +75,7 @@ def _counts(cluster: ClusterMetadata, seats: Iterable[Seat]) -> dict[str, int]:
     for topic in sorted({topic for seat in seats for topic in seat.topics}):
         numbers = cluster.partitions_for_topic(topic)
         if numbers:
-            # Numbers have no gaps in Kafka: one that is missing here has no leader just now.
+            # Numbers have no gaps in Kafka: a number that is missing here has no leader just now.
             counts[topic] = 1 + max(numbers)
     return counts
 
@@ -90,7 +91,7 @@ def _subscription(seat: Seat) -> Subscription:
 
 
 def _freed(found: Assigned, seats: Iterable[Seat]) -> dict[str, list[Partition]]:
-    """Return what is withheld although nobody holds it, by who is to have it."""
+    """Return the partitions that are withheld although no member holds them, by their new owner."""
     held = {partition for seat in seats if seat.past.is_held for partition in seat.past.owned}
     freed: dict[str, list[Partition]] = {}
     for partition, (_, to) in found.withheld.items():

@@ -1,4 +1,4 @@
-"""What members of a consumer group send each other, in Kafka's bytes, and what a member is said to have owned.
+"""Wire: the messages of a consumer group's members in Kafka's bytes, and the past of a member.
 
 Clients take bytes as they take their own structures, so nothing of theirs is imported; reading is left to them.
 Big-endian: INT16, INT32, texts with an INT16 length, arrays and bytes with an INT32 length.
@@ -23,9 +23,9 @@ _NUMBER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What a member was given last: what, in which generation, under which member id; empty if it was not told.
+    """The last assignment of a member: its partitions, generation and member id; empty fields are unknown.
 
-    `is_held` says that it goes on reading that while the group rebalances.
+    `is_held` says that the member goes on reading these partitions while the group rebalances.
     """
 
     owned: tuple[Partition, ...] = ()
@@ -35,7 +35,7 @@ class Past:
 
 
 def subscription(topics: Iterable[str], user_data: bytes) -> bytes:
-    """Return a subscription, version 0: what is owned is in its user data, if anywhere.
+    """Return a subscription, version 0: owned partitions are in its user data, if anywhere.
 
     >>> subscription(["t"], b"x").hex(" ")
     '00 00 00 00 00 01 00 01 74 00 00 00 01 78'
@@ -44,19 +44,19 @@ def subscription(topics: Iterable[str], user_data: bytes) -> bytes:
 
 
 def owning_subscription(topics: Iterable[str], past: Past) -> bytes:
-    """Return a subscription, version 2: it says what is held, in which generation."""
+    """Return a subscription, version 2: it contains the held partitions and their generation."""
     plain = _array(map(_text, sorted(topics))) + _bytes(cooperative_data(past))
     held = past.owned if past.is_held else ()
     return _int16(WITH_GENERATION) + plain + _partitions(held) + _int32(past.generation)
 
 
 def assignment(owned: Iterable[Partition], *, generation: int, member_id: str) -> bytes:
-    """Return an assignment, version 0; its user data is what clients do not tell: generation and member id."""
+    """Return an assignment, version 0; its user data is generation and member id, which clients do not tell."""
     return _int16(PLAIN) + _partitions(owned) + _bytes(_int32(generation) + member_id.encode())
 
 
 def given(owned: Iterable[Partition], user_data: bytes | None) -> Past:
-    """Return the past of who is given this; it knows no generation where another's assignor leads.
+    """Return the past of a member with this assignment; its generation is unknown if another's assignor leads.
 
     >>> given([("t", 1)], (7).to_bytes(4) + b"m1")
     Past(owned=(('t', 1),), generation=7, member_id='m1', is_held=False)
@@ -69,18 +69,18 @@ def given(owned: Iterable[Partition], user_data: bytes | None) -> Past:
 
 
 def sticky_data(past: Past) -> bytes:
-    """Return user data of `sticky`; none from who has owned nothing."""
+    """Return user data of `sticky`; empty for a member that has owned nothing."""
     return encode_sticky(Remembered(owned=past.owned, generation=past.generation)) if past.owned else b""
 
 
 def sticky_past(user_data: bytes | None) -> Past:
-    """Return the past that user data of `sticky` tells; what cannot be read is none, as in the Java client."""
+    """Return the past in user data of `sticky`; empty if it cannot be read, as in the Java client."""
     remembered = recall_sticky(user_data)
     return Past(owned=remembered.owned, generation=remembered.generation)
 
 
 def cooperative_data(past: Past) -> bytes:
-    """Return user data of `cooperative`: the generation, as in Java, and behind it what Java does not read.
+    """Return user data of `cooperative`: the generation, as in Java, and after it a part that Java does not read.
 
     aiokafka reads subscriptions of version 0 alone: when it leads, the past stands nowhere else.
     """
@@ -90,7 +90,7 @@ def cooperative_data(past: Past) -> bytes:
 
 
 def cooperative_past(user_data: bytes | None) -> Past | None:
-    """Return the past that our user data of `cooperative` tells; None if it is not ours.
+    """Return the past in our user data of `cooperative`; None for user data of other assignors.
 
     >>> past = Past(owned=(("t", 1),), generation=7, member_id="m1", is_held=True)
     >>> cooperative_past(cooperative_data(past)) == past, cooperative_past(encode_cooperative(7))

@@ -1,1 +1,1 @@
-"""Readers: what other systems print of themselves, as topologies and assignments."""
+"""Readers: the printed state of other systems, as topologies and assignments."""

@@ -4,11 +4,12 @@
     cache1.example:11211 600
     10.0.0.2:11211:300, [2001:db8::3]:11211
 
-A server is `host:port`, an address of IPv6 in brackets, and that text is the node's id. A whole number after a blank,
-or after a second colon, is the weight of the server before it. From `#` to the end of a line is a comment.
+A server is `host:port`, with an address of IPv6 in brackets, and this text is the node's id. A whole number after a
+blank, or after a second colon, is the weight of the server before it. A comment goes from `#` to the end of the line.
 
 Promises: every error names the line; a written list reads back as the same nodes.
-Refuses: a server without a port, listed twice, or of weight 0 (clients take that for 1, or drop the whole list).
+Refuses: a server without a port, one listed twice, or one of weight 0. Clients take weight 0 for 1, or drop the whole
+list.
 """
 
 import re
@@ -61,7 +62,7 @@ def parse_memcached(text: str) -> Topology:
 
 
 def write_memcached(topology: Topology) -> str:
-    """Return a server list of a topology's ids and weights, a line each, sorted by id. It has no place for zones.
+    """Return a server list of a topology's ids and weights, one per line, sorted by id. It has no place for zones.
 
     Raises `InvalidInput` for an id that is not `host:port`, `BadWeight` for a weight that is not whole or 0.
 
@@ -84,7 +85,7 @@ def _servers(number: int, line: str) -> Iterator[tuple[str, Node]]:
     """Yield the servers of a line, each with the word that named it."""
     parts = line.partition("#")[0].split(",")
     if not parts[-1].strip():
-        parts.pop()  # a comma may end a line whose list goes on in the next
+        parts.pop()  # a comma may end a line if the list continues in the next
     for part in parts:
         words = part.split()[::-1]
         if not words:

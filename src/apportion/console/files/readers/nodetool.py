@@ -1,14 +1,16 @@
-"""What Cassandra's `nodetool ring` and `nodetool describering KEYSPACE` print, read into nodes and their tokens.
+"""The output of Cassandra's `nodetool ring` and `nodetool describering KEYSPACE`, read into nodes and tokens.
 
-With these, `placement.cassandra.Cassandra(found.topology, tokens=found.tokens, strategy=...)` is the cluster. Both
-formats are those of releases 3.11 and 4.x, with or without ports (`-pp`) and host names (`-r`).
+With the result, `placement.cassandra.Cassandra(found.topology, tokens=found.tokens, strategy=...)` is the cluster.
+Both formats are those of releases 3.11 and 4.x, with or without ports (`-pp`) and host names (`-r`).
 
-Promises: a node is its address as printed, its zone (datacenter, rack); every line that is not understood is refused by
-its number, and so is output that was cut: a range of describering that does not join the one before it, a datacenter
-of ring without the row of the token above its rows. A node that is not up is named in `not_up`: it owns its tokens.
-Refuses: nodes that join, leave or move, between whose two rings the cluster has not decided; tokens that are no numbers
-(ByteOrderedPartitioner). Of describering: the first endpoint of a range is taken for the owner of its end token, which
-holds for a keyspace with replicas in every datacenter; of others the nodes elsewhere are not seen.
+Promises: a node is its address as printed, and its zone is (datacenter, rack). A line with an unknown form is refused
+by its number. Output that was cut is refused too. In describering, such output has a range that does not join the one
+before it. In ring, it has a datacenter without the row of the token above its rows. A node that is not up is named in
+`not_up`: it owns its tokens.
+Refuses: nodes that join, leave or move, because the cluster has not yet decided between their two rings. It refuses
+tokens that are not numbers (ByteOrderedPartitioner).
+In describering, the first endpoint of a range is taken for the owner of its end token. This holds for a keyspace with
+replicas in every datacenter. For other keyspaces, nodes in the other datacenters are not seen.
 
 Source: the `Ring` and `DescribeRing` commands of Apache Cassandra.
 """
@@ -53,7 +55,7 @@ _DETAIL = re.compile(
 class TokenRing:
     """The nodes with their tokens, sorted, and those that were not up.
 
-    `replicas` are the nodes that hold the range that ends with a token, in Cassandra's order; of describering only.
+    `replicas` are the nodes that hold the range with this end token, in Cassandra's order; only from describering.
     """
 
     topology: Topology
@@ -63,7 +65,7 @@ class TokenRing:
 
 
 def read_token_ring(path: Path) -> TokenRing:
-    """Return what a file says that either of the two commands printed."""
+    """Return the ring from a file with the output of either command."""
     data = read_bounded(path, MAX_BYTES, what="nodetool output")
     try:
         text = data.decode()
@@ -75,7 +77,7 @@ def read_token_ring(path: Path) -> TokenRing:
 
 
 def parse_ring(text: str) -> TokenRing:
-    """Return what `nodetool ring` printed.
+    """Return the ring from the output of `nodetool ring`.
 
     >>> found = parse_ring('''
     ... Datacenter: dc1
@@ -107,7 +109,7 @@ def parse_ring(text: str) -> TokenRing:
 
 
 def parse_describering(text: str) -> TokenRing:
-    """Return what `nodetool describering KEYSPACE` printed.
+    """Return the ring from the output of `nodetool describering KEYSPACE`.
 
     >>> found = parse_describering('''
     ... Schema Version:a49b80fb-839c-3ea0-ad1a-8782f38b8e44
@@ -137,10 +139,10 @@ def parse_describering(text: str) -> TokenRing:
 
 
 def write_initial_tokens(tokens: Mapping[str, Iterable[int]]) -> str:
-    """Return the lines of each node's cassandra.yaml that give it its tokens, sorted by id: to build a ring again.
+    """Return the lines of each node's cassandra.yaml with its tokens, sorted by id, to build the same ring again.
 
-    `tokens` are those of a `TokenRing` or of a `Cassandra`. Raises `InvalidInput` for a node without any: Cassandra
-    would choose some.
+    `tokens` are those of a `TokenRing` or of a `Cassandra`. Raises `InvalidInput` for a node without tokens, because
+    Cassandra would choose some.
 
     >>> print(write_initial_tokens({"10.0.0.1": (-7, 42)}), end="")
     # 10.0.0.1
@@ -159,7 +161,7 @@ def write_initial_tokens(tokens: Mapping[str, Iterable[int]]) -> str:
 
 
 class _Cluster:
-    """What was read so far: where each node is, whose each token is, and in which line it stood."""
+    """The facts read so far: the place of each node, the owner of each token, and the line of each token."""
 
     def __init__(self) -> None:
         self._zones: dict[str, tuple[str, str]] = {}
@@ -167,7 +169,7 @@ class _Cluster:
         self._not_up: set[str] = set()
 
     def add_node(self, number: int, address: str, zone: tuple[str, str], *, is_up: bool) -> None:
-        """Keep where a node is; refuse two places."""
+        """Keep the place of a node; refuse a second place."""
         known = self._zones.setdefault(address, zone)
         if known != zone:
             _refuse(number, "/".join(zone), f"{'/'.join(known)}, as above for {address}", "Ask the cluster again.")
@@ -175,7 +177,7 @@ class _Cluster:
             self._not_up.add(address)
 
     def add_token(self, number: int, address: str, token: int) -> None:
-        """Keep whose a token is; refuse two owners."""
+        """Keep the owner of a token; refuse a second owner."""
         if not _LEAST <= token <= _MOST:
             _refuse(number, token, "a token of at most 2**127 and at least -2**63", "Check the end of the line.")
         if token in self._owners:
@@ -189,7 +191,7 @@ class _Cluster:
             _refuse(last[0], last[1], "the token of a row below it", "Rows are missing: pass the output whole.")
 
     def ring(self, replicas: Mapping[int, tuple[str, ...]] | None = None) -> TokenRing:
-        """Return all that was read; refuse nothing at all."""
+        """Return all facts as a ring; refuse a ring without tokens."""
         if not self._owners:
             raise InvalidInput("nodetool output", "no rows", "at least one token", "Check that it is the right file.")
         topology = Topology(Node(address, zone=zone) for address, zone in self._zones.items())
@@ -205,7 +207,7 @@ class _Cluster:
 
 
 def _lines(text: str, *, skip: Callable[[str], bool]) -> Iterator[tuple[int, str]]:
-    """Yield the number of each line that says something, and the line without the blanks around it."""
+    """Yield each line with content: its number, and its text without the blanks around it."""
     for number, line in enumerate(text.splitlines(), start=1):
         if len(line) > MAX_LINE_CHARACTERS:
             _refuse(number, line, f"at most {MAX_LINE_CHARACTERS} characters", "Check that it is the right file.")
@@ -243,7 +245,7 @@ def _owners(number: int, endpoints: str, details: str) -> dict[str, tuple[str, s
 
 
 def _check_joined(ranges: Iterable[tuple[int, int, int]]) -> None:
-    """Refuse output that was cut: each range (end, start, line) begins where the one before it ends."""
+    """Refuse output that was cut: each range (end, start, line) begins at the end of the range before it."""
     listed = list(ranges)
     for (before, _, _), (_, start, number) in pairwise([*listed[-1:], *listed]):
         if start != before:
@@ -251,7 +253,7 @@ def _check_joined(ranges: Iterable[tuple[int, int, int]]) -> None:
 
 
 def _refuse_token_of_bytes(number: int, line: str) -> None:
-    """Say what a line has in place of a number, where that may be a token of ByteOrderedPartitioner."""
+    """Refuse a line with a token of ByteOrderedPartitioner in place of a number; the error shows the token."""
     found = _TOKEN_OF_BYTES.search(line)
     if found:
         hint = "Tokens of ByteOrderedPartitioner are not read: ask placement.cassandra.replicas_of in Python."

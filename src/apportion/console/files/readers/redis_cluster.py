@@ -1,14 +1,17 @@
-"""What `redis-cli cluster nodes` prints, read into a topology and an assignment of the 16 384 slots.
+"""The output of `redis-cli cluster nodes`, read into a topology and an assignment of the 16 384 slots.
 
-With these, `RedisSlots(found.assignment)` is the cluster, and `balance.slots(topology, previous=found.assignment)` the
-next one, whose plan says which slots a `redis-cli --cluster` tool would have to move. The format is that of releases
-3 to 8, with or without bus port, host name and shard id. Node ids are Redis's own, 40 hexadecimal digits.
+With the result, `RedisSlots(found.assignment)` is the cluster, and
+`balance.slots(topology, previous=found.assignment)` is the next one. The plan between them lists the slots that a
+`redis-cli --cluster` tool would have to move. The format is that of releases 3 to 8, with or without bus port, host
+name and shard id. Node ids are Redis's own, 40 hexadecimal digits.
 
-Promises: every slot has one owner, or the output is refused: a gap by its slots, all else by the number of the line.
-The topology holds the nodes that may own slots, all of weight 1; replicas are named beside it, because they own none.
-Refuses: owners that are down (`fail`), or that the asked node suspects (`fail?`) unless `accept_suspected`; slots on
-their way unless `accept_migrating` (each then belongs to the node it leaves, as in Redis); replicas with slots.
-A node without slots that is down, suspected, without an address or in its handshake is left out: it cannot own.
+Promises: every slot has one owner, or the output is refused. The error names a gap by its slots, and any other fault
+by the number of the line. The topology holds the nodes that may own slots, all of weight 1. Replicas are named beside
+it, because they own no slots.
+Refuses: owners that are down (`fail`), and replicas with slots. Owners that the asked node suspects (`fail?`) are
+refused unless `accept_suspected`. Slots that are moving are refused unless `accept_migrating`; each then belongs to
+the node that it leaves, as in Redis.
+A node without slots is left out if it is down, suspected, without an address or in its handshake: it cannot own.
 
 Source: the command CLUSTER NODES of Redis.
 """
@@ -27,7 +30,7 @@ from apportion.placement.layouts.redis_slots import SLOTS
 
 MAX_BYTES = 16 * 2**20
 
-# The words of the output: what they mean is said in ours everywhere else.
+# The words of the output. Everywhere else, our own words stand for their meaning.
 _LEADER, _REPLICA = "master", "slave"
 _FLAGS = ("myself", _LEADER, _REPLICA, "fail?", "fail", "handshake", "noaddr", "nofailover", "noflags")
 _UNUSABLE = frozenset(("fail", "handshake", "noaddr", "noflags"))
@@ -39,10 +42,10 @@ _MARK = re.compile(r"\[(?P<slot>[0-9]{1,5})-(?P<way>[<>])-(?P<other>[0-9a-f]{40}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisCluster:
-    """The owners of slots, who owns which, and what else was said of them.
+    """The owners of slots, their assignment, and the other facts of the output.
 
-    `addresses` are `host:port` by id, `replicas` those of each owner that are up, `migrating` and `importing` the slots
-    on their way, as the asked node sees its own: to whom, and from whom.
+    `addresses` are `host:port` by id. `replicas` are the replicas of each owner that are up. `migrating` and
+    `importing` are the moving slots, as the asked node sees its own: with the target, and with the source.
     """
 
     topology: Topology
@@ -75,7 +78,7 @@ class _Line:
 
 
 def read_cluster_nodes(path: Path, *, accept_suspected: bool = False, accept_migrating: bool = False) -> RedisCluster:
-    """Return what a file says that `redis-cli cluster nodes` printed."""
+    """Return the cluster from a file with the output of `redis-cli cluster nodes`."""
     data = read_bounded(path, MAX_BYTES, what="cluster nodes")
     try:
         text = data.decode()
@@ -87,7 +90,7 @@ def read_cluster_nodes(path: Path, *, accept_suspected: bool = False, accept_mig
 
 
 def parse_cluster_nodes(text: str, *, accept_suspected: bool = False, accept_migrating: bool = False) -> RedisCluster:
-    """Return what `redis-cli cluster nodes` printed. O(length + slots).
+    """Return the cluster from the output of `redis-cli cluster nodes`. O(length + slots).
 
     >>> found = parse_cluster_nodes('''
     ... 07c37dfeb235213a872192d90877d0cd55635b91 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8191 8193
@@ -119,7 +122,7 @@ def parse_cluster_nodes(text: str, *, accept_suspected: bool = False, accept_mig
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """Yield what each line says; refuse one that cannot be read, or a node a second time."""
+    """Yield the content of each line; refuse a line that cannot be read, or a node a second time."""
     seen: dict[str, int] = {}
     for number, said in enumerate(text.splitlines(), start=1):
         if said.strip():
@@ -182,7 +185,7 @@ def _mark(number: int, word: str) -> tuple[int, str, str]:
 
 
 def _check_owner(line: _Line, *, accept_suspected: bool, accept_migrating: bool) -> None:
-    """Refuse slots that nobody serves, or that are on their way."""
+    """Refuse slots without a usable owner, and slots that are moving."""
     if line.ranges and line.is_replica:
         _refuse(line.number, line.id, "a replica without slots", "Ask another node of the cluster.")
     if line.ranges and not line.is_usable(accept_suspected=accept_suspected):
@@ -206,7 +209,7 @@ def _unless(state: str) -> str:
 
 
 def _check_leaders(lines: Iterable[_Line]) -> None:
-    """Refuse output that was cut: the leader of a replica is a line of its own."""
+    """Refuse output that was cut: the leader of a replica has a line of its own."""
     listed = list(lines)
     known = {line.id for line in listed}
     for line in listed:
@@ -215,7 +218,7 @@ def _check_leaders(lines: Iterable[_Line]) -> None:
 
 
 def _rows(owners: Iterable[_Line], topology: Topology) -> Iterator[tuple[int]]:
-    """Return the owner of each slot; raise `BadRange` for one that is named twice, or for those that have none."""
+    """Return the owner of each slot; raise `BadRange` for a slot that is named twice, or without an owner."""
     taken: dict[int, _Line] = {}
     for line in owners:
         for slot in (slot for first, last in line.ranges for slot in range(first, last + 1)):

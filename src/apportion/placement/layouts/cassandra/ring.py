@@ -1,16 +1,18 @@
-"""Cassandra's ring: whose token a key falls to, and which nodes hold its replicas, as the cluster itself has it.
+"""Cassandra's ring: the token that owns a key, and the nodes that hold its replicas, exactly as in the cluster.
 
-For asking a cluster what a change would move before it moves: read its tokens (`nodetool ring`), build it, plan.
+Use it to see the moves of a change before they happen: read the cluster's tokens (`nodetool ring`), build the ring,
+plan.
 
-Promises: Cassandra's own tokens and replica lists, in its order (releases 3.0 to 4.1); the tables hold all of them, so
-plans are exact; a node that comes receives replicas and moves none between others, and so does one that goes.
-Refuses: to choose tokens (Cassandra's allocation is random, or reads the whole cluster): pass those that nodes have or
-will have; weights, for which a node has more tokens instead; tables for RandomPartitioner and ByteOrderedPartitioner,
-whose tokens do not fit into 64 bits: `replicas_of` walks their rings.
+Promises: Cassandra's own tokens and replica lists, in its order (releases 3.0 to 4.1). The tables hold all of them,
+so plans are exact. A node that comes receives replicas and moves none between others. The same holds for a node that
+goes.
+Refuses: to choose tokens, because Cassandra's allocation is random or reads the whole cluster. Pass the tokens that
+nodes have or will have. It refuses weights; give a node more tokens instead. It refuses tables for RandomPartitioner
+and ByteOrderedPartitioner, because their tokens do not fit into 64 bits; `replicas_of` walks their rings.
 
-Layout: a node owns the tokens after the previous one up to and with its own. The position of a token is token + 2**63.
-A draining node (weight 0) is one that leaves the cluster: its tokens do not count. Nodes in datacenters without
-replicas are passed over. See `cassandra_tokens` for keys and `cassandra_strategies` for replicas.
+Layout: a node owns the tokens after the previous token, up to and including its own. The position of a token is
+token + 2**63. A draining node (weight 0) is one that leaves the cluster: its tokens do not count. Nodes in
+datacenters without replicas are passed over. See `cassandra_tokens` for keys and `cassandra_strategies` for replicas.
 Source: Lakshman and Malik 2010; Apache Cassandra.
 """
 
@@ -99,7 +101,8 @@ class Cassandra(Circle):
     def missing(self) -> dict[str, int]:
         """How many replicas each datacenter lacks because it has fewer nodes than the strategy asks for.
 
-        Cassandra places those that it can, and so does this. `SimpleStrategy` counts them under `cluster`.
+        Cassandra places as many as it can, and so does this class. `SimpleStrategy` counts the missing ones under
+        `cluster`.
         """
         return self._rule.missing
 
@@ -108,12 +111,14 @@ class Cassandra(Circle):
         return self._named(self._row(self._stretch(key)))
 
     def replica_table(self) -> Table:
-        """Return the table of all replicas: `plan(old.replica_table(), new.replica_table())` also plans a change of
-        strategy. O(tokens · tokens walked)."""
+        """Return the table of all replicas. O(tokens · tokens walked).
+
+        `plan(old.replica_table(), new.replica_table())` also plans a change of strategy.
+        """
         return self.table(self.replica_count)
 
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the first `count` replicas; racks are the strategy's business, and `spread` has no say. O(nodes)."""
+        """Return the first `count` replicas; the strategy decides about racks, and `spread` is not used. O(nodes)."""
         self._check_count(count, spread_level, spread)
         return self.replicas(key)[:count]
 
@@ -125,7 +130,7 @@ class Cassandra(Circle):
         )
 
     def explain(self, key: Key) -> Explanation:
-        """Return the token of a key, the node whose token it falls to, and the other replicas."""
+        """Return the token of a key, the node that owns this token, and the other replicas."""
         place = self._position(key_bytes(key))
         owner, *others = self.replicas(key)
         walk = self._named(tuple(self._ranking(self._stretch(key))))
@@ -148,7 +153,7 @@ class Cassandra(Circle):
     def on(self, topology: Topology) -> Self:
         """Return the ring on another topology, with the tokens of every node that is in both.
 
-        Raises `CannotPlace` for a new node, whose tokens are not known, and for a datacenter that has lost its last
+        Raises `CannotPlace` for a new node, because its tokens are not known, and for a datacenter that lost its last
         node.
         """
         kept = {node_id: own for node_id, own in self.tokens.items() if node_id in topology}
@@ -194,7 +199,7 @@ def replicas_of(
     strategy: Strategy = _ONE_REPLICA,
     partitioner: Partitioner = "murmur3",
 ) -> tuple[str, ...]:
-    """Return who holds a token of any partitioner, by sorting the ring and walking it once. O(tokens log tokens).
+    """Return the nodes that hold a token of any partitioner, with one sort and one walk. O(tokens log tokens).
 
     >>> key = token("abc", partitioner="byteordered")
     >>> tokens = {"a": [b"a"], "b": [b"k"], "c": [b"z"]}

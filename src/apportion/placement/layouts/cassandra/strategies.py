@@ -1,14 +1,15 @@
 """Replication strategies of Cassandra: which of the nodes met clockwise hold the replicas of a token.
 
 - `SimpleStrategy(3)`: the next 3 distinct nodes, whatever their racks.
-- `NetworkTopologyStrategy({"dc1": 3, "dc2": 2})`: in one pass for all datacenters, so that the list is in the order of
-  the ring. A datacenter takes as many nodes as asked for, or all that it has. The first node of each rack is always
-  taken. A further node of a rack is taken only while repeats are left; a datacenter has as many as the replicas asked
-  for exceed its racks.
+- `NetworkTopologyStrategy({"dc1": 3, "dc2": 2})`: one pass for all datacenters, so the list is in the order of the
+  ring. A datacenter takes as many nodes as asked for, or all that it has. The first node of each rack is always
+  taken. A further node of a rack is taken only while repeats are left. The repeats of a datacenter are the replicas
+  asked for, less its racks.
 
-Promises: Cassandra's own lists, in its order (releases 3.0 to 4.1). Refuses: datacenters without a node, nodes
-whose zone is not (datacenter, rack), transient replicas. Where replicas outnumber nodes Cassandra places fewer; so does
-this, and `ReplicaRule.missing` says how many are missing where.
+Promises: Cassandra's own lists, in its order (releases 3.0 to 4.1).
+Refuses: datacenters without a node, nodes with a zone other than (datacenter, rack), transient replicas. If replicas
+outnumber nodes, Cassandra places fewer. So does this module, and `ReplicaRule.missing` counts the missing ones per
+datacenter.
 Source: `SimpleStrategy` and `NetworkTopologyStrategy` of Apache Cassandra.
 """
 
@@ -27,7 +28,7 @@ Rack: TypeAlias = tuple[str, str]
 class ReplicaRule:
     """A strategy on a topology. `racks[i]` is the (datacenter, rack) of node i, None where a node holds nothing.
 
-    `wanted` are the replicas asked for and `repeats` the nodes of known racks that are taken, by datacenter.
+    By datacenter, `wanted` counts the replicas asked for and `repeats` the nodes of known racks that may be taken.
     """
 
     racks: tuple[Rack | None, ...]
@@ -47,12 +48,12 @@ class ReplicaRule:
 
     @property
     def missing(self) -> dict[str, int]:
-        """How many of the replicas asked for have no node, by datacenter, where any has none."""
+        """How many of the replicas asked for have no node, for each datacenter with any."""
         short = {name: wanted - self.nodes[name] for name, wanted in self.wanted.items()}
         return {name: count for name, count in short.items() if count > 0}
 
     def pick(self, walk: Iterable[int]) -> tuple[int, ...]:
-        """Return the replicas among the nodes met clockwise, each of which `walk` names once. O(what is read of it)."""
+        """Return the replicas among the nodes met clockwise; `walk` names each node once. O(nodes read from it)."""
         left, repeats = self.placed, dict(self.repeats)
         seen: set[Rack] = set()
         chosen: list[int] = []
@@ -72,7 +73,7 @@ class ReplicaRule:
 
 @dataclass(frozen=True, slots=True)
 class SimpleStrategy:
-    """The next `replicas` distinct nodes clockwise; racks and datacenters are not looked at.
+    """The next `replicas` distinct nodes clockwise, without regard to racks and datacenters.
 
     >>> SimpleStrategy(3)
     SimpleStrategy(replicas=3)
@@ -84,7 +85,7 @@ class SimpleStrategy:
         _check_replicas("replicas of SimpleStrategy", self.replicas, least=1)
 
     def rule(self, topology: Topology) -> ReplicaRule:
-        """Return the rule on a topology: one rack of one datacenter, called `cluster`, of which all nodes are."""
+        """Return the rule on a topology: all nodes belong to one rack of one datacenter, called `cluster`."""
         racks = tuple(("cluster", "") if node.weight > 0 else None for node in topology)
         return _rule(racks, {"cluster": self.replicas})
 

@@ -1,17 +1,19 @@
-"""Tokens of Cassandra: where its three partitioners put a key, and which tokens nodes may have.
+"""Tokens of Cassandra: the place of a key under each of its three partitioners, and the tokens that nodes may have.
 
-- `murmur3` (Murmur3Partitioner, the default): the hash as a signed 64-bit integer; -2**63 is given up to the empty key,
-  so a key that hashes to it stands at 2**63 - 1.
-- `random` (RandomPartitioner): MD5 as a signed 128-bit big-endian integer, without its sign: 0 .. 2**127; the empty key
-  stands at -1.
+- `murmur3` (Murmur3Partitioner, the default): the hash as a signed 64-bit integer. -2**63 is reserved for the empty
+  key, so a key with this hash stands at 2**63 - 1.
+- `random` (RandomPartitioner): MD5 as a signed 128-bit big-endian integer, without its sign: 0 .. 2**127. The empty
+  key stands at -1.
 - `byteordered` (ByteOrderedPartitioner): the bytes of the key.
 
-Promises: Cassandra's own token for the same bytes. A key becomes bytes as everywhere in this library (see `keys`),
-which is what Cassandra's `text`, `ascii` and `blob` are. Its other types differ, so pass their bytes: a `bigint` is 8
-bytes big-endian (`n.to_bytes(8, "big", signed=True)`; an int given here is little-endian), an `int` 4 of them, a `uuid`
-the 16 of `u.bytes`. Of a partition key of several columns each column is its length in two bytes, big-endian, its bytes
-and a zero byte.
-Refuses: tokens of the wrong kind or out of range, and one token at two nodes, of which Cassandra knows one owner only.
+Promises: Cassandra's own token for the same bytes. A key becomes bytes as everywhere in this library (see `keys`).
+These are the bytes of Cassandra's `text`, `ascii` and `blob`. Its other types differ, so pass their bytes:
+- a `bigint` is 8 bytes big-endian (`n.to_bytes(8, "big", signed=True)`); an int given here is little-endian;
+- an `int` is 4 bytes big-endian;
+- a `uuid` is the 16 bytes of `u.bytes`;
+- in a partition key of several columns, each column is its length in two bytes, big-endian, its bytes and a zero
+  byte.
+Refuses: tokens of the wrong kind or out of range, and one token at two nodes, because Cassandra knows only one owner.
 Source: `Murmur3Partitioner`, `RandomPartitioner` and `ByteOrderedPartitioner` of Apache Cassandra.
 """
 
@@ -54,13 +56,13 @@ def token(key: Key, *, partitioner: Partitioner = "murmur3") -> CassandraToken:
 
 
 def position(data: bytes) -> Token:
-    """Return where the `murmur3` token of some bytes stands on the circle: 2**63 more, so that the least is 0."""
+    """Return the position of the `murmur3` token of some bytes: the token plus 2**63, so that the least is 0."""
     return _murmur3_token(data) - LEAST_MURMUR3
 
 
 @dataclass(frozen=True, slots=True)
 class Murmur3Positions:
-    """The hasher of tables made with Murmur3Partitioner: a position is the token and 2**63."""
+    """The hasher of tables made with Murmur3Partitioner: a position is the token plus 2**63."""
 
     label: str = "cassandra-murmur3"
     bits: int = 64
@@ -75,9 +77,10 @@ class Murmur3Positions:
 def tokens_of_nodes(
     tokens: Mapping[str, Iterable[TokenKind]], topology: Topology, *, partitioner: Partitioner
 ) -> tuple[tuple[TokenKind, ...], ...]:
-    """Return the tokens of each node of a topology, sorted, in its order. O(tokens log tokens).
+    """Return the tokens of each node of a topology, sorted, in the order of the nodes. O(tokens log tokens).
 
-    A draining node may have none. Raises `InvalidInput` for what no node can have, and for a token that two nodes have.
+    A draining node may have none. Raises `InvalidInput` for a token that no node can have, and for a token of two
+    nodes.
     """
     if not isinstance(tokens, Mapping):
         raise InvalidInput("tokens", tokens, "a mapping of node ids to tokens", 'Write tokens={"a": [-3, 42]}.')
@@ -102,23 +105,23 @@ def tokens_of_nodes(
 
 
 def check_key_token(value: CassandraToken, partitioner: Partitioner) -> None:
-    """Raise `InvalidInput` for what no key has as its token."""
+    """Raise `InvalidInput` for a value that is not the token of any key."""
     rules = _rules(partitioner)
-    # The empty key of `random` stands at -1, where no node can.
+    # The empty key of `random` stands at -1, where no node can stand.
     if type(value) is not int or value != rules.token(b""):
         rules.check("token", value)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What a partitioner makes of keys, and the tokens that a node can have: `least` .. `most`, or bytes."""
+    """A partitioner: its token of a key, and the tokens that a node can have: `least` .. `most`, or bytes."""
 
     token: Callable[[bytes], CassandraToken]
     least: int | None
     most: int
 
     def check(self, name: str, value: CassandraToken) -> None:
-        """Raise `InvalidInput` that names what no node can have as its token."""
+        """Raise `InvalidInput` for a value that no node can have as its token."""
         if self.least is None:
             fits, expected = isinstance(value, bytes) and len(value) <= self.most, f"at most {self.most} bytes"
         else:
@@ -142,7 +145,7 @@ def _murmur3_token(data: bytes) -> int:
 
 
 def _random_token(data: bytes) -> int:
-    from hashlib import md5  # noqa: PLC0415 - loaded when first asked for, as in `hashers`
+    from hashlib import md5  # noqa: PLC0415 - loaded at its first use, as in `hashers`
 
     if not data:
         return -1

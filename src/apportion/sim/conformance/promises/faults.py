@@ -9,6 +9,7 @@ from apportion.sim.conformance.case import case
 from apportion.sim.conformance.context import LATENESS_SECONDS, Stage
 from apportion.sim.conformance.expect import committed, holds, same
 from apportion.sim.conformance.lossy import LossyHandle
+from apportion.sim.conformance.proxy import Proxy
 from apportion.sim.conformance.steps import delete, item, make, rewrite
 from apportion.stores import Absent, Committed, CoordinationStore, Event, Put, Refused, Unchanged, Unknown
 
@@ -159,13 +160,24 @@ async def _unavailable(asked: object) -> None:
 @case("multi_host")
 async def connections_that_answer_no_more_are_given_up_within_a_quarter_of_a_lease(stage: Stage) -> None:
     """When open connections fall silent, while new ones work, calls and a watch work again in time."""
+    await _goes_on(stage, lambda proxy, _: proxy.half_open())
+
+
+@case("multi_host")
+async def connections_that_trickle_are_given_up_before_a_lease_ends(stage: Stage) -> None:
+    """When replies on open connections come byte by byte, each in time, calls and a watch work again in time."""
+    await _goes_on(stage, lambda proxy, ttl_seconds: proxy.trickle_open(ttl_seconds / 6))
+
+
+async def _goes_on(stage: Stage, disturb: Callable[[Proxy, float], None]) -> None:
+    """Disturb the open connections, while new ones work; calls and a watch work again in time."""
     proxy = await stage.proxy()
     store = await stage.connect(address=proxy.address)
     lease = await store.grant(ttl_seconds=max(_HALF_OPEN_TTL_SECONDS, stage.able.min_ttl_seconds))
     tape = await stage.watch(after=await make(store, "before"), store=store)
     await tape.shows(await make(stage.store, "shown"))
     await asyncio.gather(store.scan(""), store.renew([lease.id]))
-    proxy.half_open()
+    disturb(proxy, lease.ttl_seconds)
     within = lease.ttl_seconds / 4 + LATENESS_SECONDS
     calls: dict[str, Callable[[], Awaitable[object]]] = {
         "a renewal": lambda: store.renew([lease.id]),

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apportion.errors import BadSnapshot
-from apportion.groups.fields import HINT
-from apportion.groups.records import (
+from apportion.groups.view.fields import HINT
+from apportion.groups.view.records import (
     MemberRecord,
     Mode,
     OwnershipRecord,

@@ -24,9 +24,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar
 
 from apportion.errors import BadSnapshot, InvalidInput
-from apportion.groups import fields
-from apportion.groups.fields import HINT, Reader
-from apportion.groups.seal import sealed, unsealed
+from apportion.groups.view import fields
+from apportion.groups.view.fields import HINT, Reader
+from apportion.groups.view.seal import sealed, unsealed
 from apportion.model.topology import MAX_ZONE_LEVELS, Node, check_name
 from apportion.tables.layout import MAX_NAME_BYTES
 

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable
 
 from apportion.errors import ApportionError, Compacted, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.groups.view import View
-from apportion.groups.went_back import known, lacking_in
+from apportion.groups.view.view import View
+from apportion.groups.view.went_back import known, lacking_in
 from apportion.stores.api import CoordinationStore, Scan, StoreChange
 
 AGAIN_SECONDS = 0.25

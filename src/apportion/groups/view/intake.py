@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from apportion.errors import BadSnapshot
-from apportion.groups.damage import (
+from apportion.groups.view.damage import (
     NOBODY_OWNS,
     Damage,
     controller_of,
@@ -22,7 +22,7 @@ from apportion.groups.damage import (
     static_of,
     target_of,
 )
-from apportion.groups.records import (
+from apportion.groups.view.records import (
     MAX_PARTITIONS,
     GroupKeys,
     MemberRecord,

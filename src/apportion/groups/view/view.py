@@ -3,8 +3,8 @@
 Refuses: to judge records; `intake` does, and a record that cannot be right says nothing here.
 """
 
-from apportion.groups.intake import Intake, SeenOwnership
-from apportion.groups.records import GroupKeys, GroupRecord, OwnershipRecord
+from apportion.groups.view.intake import Intake, SeenOwnership
+from apportion.groups.view.records import GroupKeys, GroupRecord, OwnershipRecord
 
 
 class View(Intake):

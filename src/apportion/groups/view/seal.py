@@ -6,7 +6,7 @@ Refuses: to protect from somebody who means harm; the checksum is no signature.
 """
 
 from apportion.errors import BadSnapshot
-from apportion.groups.fields import HINT
+from apportion.groups.view.fields import HINT
 from apportion.model.epoch import content_digest
 
 _BEGIN, _END = b'{"checksum":"', b'",'

@@ -6,7 +6,7 @@ Refuses: to judge single records. A newer record at a lower epoch is damage, and
 
 from copy import copy
 
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 from apportion.stores.api import Scan
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from apportion.balance import catalog
 from apportion.balance.api import GroupView, Owners
 from apportion.errors import ApportionError
-from apportion.groups.arrivals import Arrivals
-from apportion.groups.isolation import isolated
-from apportion.groups.records import GroupRecord, MemberRecord, Target, encoded_target, led_by
-from apportion.groups.view import View
+from apportion.groups.controller.arrivals import Arrivals
+from apportion.groups.controller.isolation import isolated
+from apportion.groups.view.records import GroupRecord, MemberRecord, Target, encoded_target, led_by
+from apportion.groups.view.view import View
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import content_digest
 from apportion.model.rows import NOBODY, Rows
@@ -65,6 +65,7 @@ class Controller:
         self._vacant_since: float | None = None
         self._is_waiting = False
         self._wakes_at: float | None = None
+        self._failures, self._again_at = 0, float("-inf")
         self._refused = ""
         self._planned: tuple[str, Owners] | None = None
 
@@ -79,15 +80,19 @@ class Controller:
         return self._wakes_at
 
     def answered(self, is_done: bool, now: float) -> None:
-        """Take what came of the write: when it failed, look again a little later."""
+        """Take the outcome of the write: a first failure is tried again at once, each further one after a pause."""
         self._is_waiting = False
-        self._wakes_at = now if is_done else now + AGAIN_SECONDS
+        self._failures = 0 if is_done else self._failures + 1
+        self._again_at = self._wakes_at = now + (AGAIN_SECONDS if self._failures > 1 else 0.0)
 
     def look(self, now: float) -> Write | None:
         """Return what to write now, None for nothing."""
         self._wakes_at = None
         self._arrivals.look(self._view.members, now)
         if self._is_waiting or self._view.session(self._id) is None:
+            return None
+        if now < self._again_at:
+            self._wakes_at = self._again_at
             return None
         term = self.term
         write = self._campaign(now) if term is None else self._decide(term, now)

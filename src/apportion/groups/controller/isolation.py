@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from apportion.balance.api import Owners
 from apportion.groups.deaths import ended
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 
 _ENDED = 2  # one death says nothing: every partition of that owner has it
 _FEW = 16  # or as many as members: beyond that an even share is all that can be had

@@ -21,8 +21,8 @@ from apportion.errors import (
     StoreUnavailable,
     StoreWentBack,
 )
-from apportion.groups.controller import Controller
-from apportion.groups.view import View
+from apportion.groups.controller.controller import Controller
+from apportion.groups.view.view import View
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.stores.api import CoordinationStore, Unchanged

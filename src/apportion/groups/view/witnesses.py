@@ -8,7 +8,7 @@ Refuses: to decide by one record alone while another contradicts it, unless left
 
 from collections.abc import Iterable
 
-from apportion.groups.view import View
+from apportion.groups.view.view import View
 
 
 def partitions_of(said: int | None, view: View, *, remembered: int | None = None) -> int | None:

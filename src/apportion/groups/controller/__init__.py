@@ -1,0 +1,1 @@
+"""The controller: one member decides who should own what, and publishes who does."""
