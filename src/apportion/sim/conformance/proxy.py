@@ -125,6 +125,8 @@ class Proxy:
         self._server.close()
         self.cut()
         self.heal()
+        for pump in self._pumps:  # one may be in a long pause
+            pump.cancel()
         if self._pumps:
             await asyncio.wait(self._pumps)
 
