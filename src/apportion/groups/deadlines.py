@@ -39,7 +39,7 @@ class Deadlines:
         self._force_at.clear()
 
     def to_cancel(self, now: float) -> tuple[int, ...]:
-        """Return the partitions whose work is to be cancelled now, each once."""
+        """Return the partitions with work to cancel now, each once."""
         late = tuple(sorted(partition for partition, at in self._cancel_at.items() if at <= now))
         for partition in late:
             del self._cancel_at[partition]

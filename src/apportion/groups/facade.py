@@ -60,8 +60,8 @@ class AsyncGroup(Group):
     async def serve(self, *, on_gained: Handler | None = None, on_lost: Handler | None = None) -> None:
         """Call handlers with (partition, token) for each partition gained or lost, until this member has left.
 
-        `serve` is the one consumer of changes. See `handlers` for a handler that fails; `failing` lists the failures. When
-        the session ends, `on_lost` is called at a time when others may be owners. Work that `on_gained` begins
+        `serve` is the one consumer of changes. See `handlers` for a handler that fails; `failing` lists the failures.
+        When the session ends, `on_lost` is called at a time when others may be owners. Work that `on_gained` begins
         should therefore use `hold`.
         In `apportion.sync` handlers are plain functions, and each call has its own thread, at most 32 at once. A thread
         cannot be cancelled: its partition is kept until the thread has ended or the session is given up. A thread that

@@ -104,7 +104,7 @@ class Holdings(Handle, Mapping[int, Holding]):
         return len(self._held) if self.is_current else 0
 
     def confirm(self, deadline: float) -> None:
-        """Go on until a deadline; after a lapse, the consumer of changes is first told that all partitions were lost."""
+        """Go on until a deadline; after a lapse, the consumer of changes is first told that all was lost."""
         has_lapsed = not self.is_current
         self.deadline = deadline
         if has_lapsed:

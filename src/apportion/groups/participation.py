@@ -67,7 +67,7 @@ class Participation:
             self._loop.call_soon_threadsafe(self._say_leaving)
 
     async def end(self) -> None:
-        """Hand over all partitions, leave, and close the store. Raises the error that ended it, unless told before."""
+        """Hand over all partitions, leave, close the store. Raises the error that ended the member, unless raised before."""
         self.has_ended = True
         self.driver.leave()
         self._say_leaving()
@@ -147,7 +147,7 @@ class Participation:
         return held.token
 
     def _serves_its_own(self) -> bool:
-        """Whether we serve all partitions that the records call ours: a record may be seen before its commit's answer."""
+        """Whether we serve all that the records call ours: a record may be seen before its commit is answered."""
         me, serving = self.driver.member.me, set(self.driver.member.serving)
         owned = ((partition, each.ownership) for partition, each in self.driver.view.own.items())
         return all(each in serving for each, own in owned if (own.owner, own.session) == (me.id, me.session))
