@@ -67,7 +67,7 @@ class _Inside:
         """Cancel the block's task at its await; from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._cancel)
-        except RuntimeError:  # its loop was closed within the block: nobody works there any more
+        except RuntimeError:  # its loop was closed within the block: no work goes on there
             self.abandoned()
 
     def end(self) -> bool:

@@ -1,4 +1,4 @@
-"""Member: one member's side of a group: it decides which partitions to serve, to release and to commit.
+"""Member: one member's side of a group, for all partitions together: which to serve or release, which commits to send.
 
 Promises: at most one commit per partition is under way at a time. Moves that do not depend on each other go in one
 commit. A refused commit is sent again in halves, so that one stale move holds up no other. The cost of an event grows
@@ -102,7 +102,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A partition that should be ours is tried again at `until` (infinity: after a release), because of `deaths`."""
+    """A partition that should be ours is tried only at `until` (infinity: after a release), because of `deaths`."""
 
     partition: int
     deaths: int

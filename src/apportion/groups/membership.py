@@ -1,4 +1,4 @@
-"""Membership: how a member joins and leaves a group, by commits of its own record.
+"""Membership: how a member joins and leaves a group, by commits about its own record.
 
 Promises: at most one session per id is there. A newcomer waits for the lease of its predecessor to end, for at most one
 time to live and a second. After that wait it is told that the other one lives.

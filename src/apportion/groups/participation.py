@@ -67,7 +67,7 @@ class Participation:
             self._loop.call_soon_threadsafe(self._say_leaving)
 
     async def end(self) -> None:
-        """Hand over all partitions, leave, close the store. Raises the error that ended the member, unless raised before."""
+        """Hand over all partitions, leave, close the store. Raises the error that ended us, unless raised before."""
         self.has_ended = True
         self.driver.leave()
         self._say_leaving()
