@@ -43,7 +43,7 @@ class Sessions:
         """Return a part in the session; the first call begins it. `confirmed` is called with each new deadline.
 
         `incarnation` is the life of the store in which the group is. A session of an earlier life ends for all groups:
-        a renewal in that life does not bound the lease in this one.
+        a renewal there does not say how long the lease lasts here.
         """
         async with self._beginning:
             session = self._newest.get(ttl_seconds)
