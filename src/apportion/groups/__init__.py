@@ -1,4 +1,4 @@
-"""Groups: processes that share partitions, one owner each, while members come and go."""
+"""Groups: processes share partitions, and each partition has one owner while members come and go."""
 
 from apportion.groups.facade import AsyncGroup
 from apportion.groups.group import Group

@@ -1,7 +1,7 @@
-"""Agreement: the settings to which all members of a group agree, held against what the store says.
+"""Agreement: the settings to which all members of a group agree, compared with the record in the store.
 
-Promises: a process that agreed once never ends because of the record of its group. It takes a difference as damage that
-may pass: it logs it once, waits, and asks again. Only a process that never agreed gets `InvalidInput`.
+Promises: a process that agreed once never ends because of the record of its group. It treats a difference as damage
+that may pass: it logs the difference once, waits, and asks again. Only a process that never agreed gets `InvalidInput`.
 A record that cannot be right is written anew. No single record is believed about the number of partitions: see
 `witnesses`.
 """
@@ -29,7 +29,7 @@ _CHANGE = {
 
 
 class Agreement:
-    """What one process says that its group is, and whether the store has said the same before."""
+    """The settings that one process states for its group, and whether the store has stated the same before."""
 
     def __init__(self, store: CoordinationStore, group: str, record: GroupRecord) -> None:
         self._store, self._group, self._record = store, group, record
@@ -37,10 +37,10 @@ class Agreement:
         self._was_reached = False
 
     async def reached(self, *, is_over: Callable[[], bool]) -> int:
-        """Make the group, or find that it is as we say; return the revision of its record.
+        """Make the group, or find that it has our settings; return the revision of its record.
 
-        `InvalidInput` if it is not, and never was. Once it was, this waits until it is so again; `BadSnapshot` if
-        `is_over` says meanwhile that nobody needs it any more.
+        `InvalidInput` if its settings differ and never agreed with ours. If they agreed once, this waits until they
+        agree again. `BadSnapshot` if `is_over` says meanwhile that nobody needs the answer any more.
         """
         pause, told = _PAUSE_SECONDS, ""
         while True:
@@ -61,7 +61,7 @@ class Agreement:
                 return agreed
 
     async def _agreed(self) -> int:
-        """Return the revision of the group's record, once it says what we say; `InvalidInput` if it does not."""
+        """Return the revision of the group's record, once it has our settings; `InvalidInput` if it has others."""
         while True:
             key, ours = self._keys.record, self._record
             found = next((item for item in (await self._store.scan(key)).items if item.key == key), None)
@@ -77,7 +77,7 @@ class Agreement:
             await asyncio.sleep(0)
 
     async def _check(self, found: Item | None, there: GroupRecord | None) -> None:
-        """Pass if our record may be written: over none, or over one that is wrong; `InvalidInput` if it may not."""
+        """Pass if our record may be written, over none or over a wrong record; `InvalidInput` if it may not."""
         if there is not None and there.format != self._record.format:
             _check_same(self._group, self._record, there)
         view = View(self._keys)
@@ -93,15 +93,15 @@ class Agreement:
 
 
 def _joined_under(found: Item, view: View) -> bool:
-    """Whether a member is there that joined since the record of its group was written, so that it agreed to that.
+    """Whether a member is there that joined after its group's record was written, and so agreed to the record.
 
-    Nothing but the number of partitions ever changes in that record, and that only while no member is there.
+    Only the number of partitions ever changes in that record, and only while no member is there.
     """
     return any(there.session > found.revision for there in view.members.values() if there.record.nonce)
 
 
 def _read(value: bytes) -> GroupRecord | None:
-    """Return what a group is, None where its record is damaged."""
+    """Return a group's settings, None if its record is damaged."""
     later = later_format(value)
     if later is not None:
         return GroupRecord(partitions=1, format=later)

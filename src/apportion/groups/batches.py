@@ -1,6 +1,7 @@
-"""Batches: the moves of one member that wait for a commit, and those whose commit is under way.
+"""Batches: the moves of one member that wait for a commit, and those with a commit under way.
 
-Promises: a partition is in one move at a time; what was refused together is asked for again in halves, before all else.
+Promises: a partition is in one move at a time. Moves that were refused together are sent again in halves, before all
+other moves.
 """
 
 from collections import deque
@@ -13,7 +14,7 @@ from apportion.groups.handover import Act, Known
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingMove:
-    """One act on one partition, and what it rests upon."""
+    """One act on one partition, and the known state on which it was decided."""
 
     partition: int
     act: Act
@@ -22,7 +23,7 @@ class PendingMove:
 
 @dataclass(slots=True)
 class Batches:
-    """Moves that wait, halves of what was refused, and what is under way; `busy` is what they are about."""
+    """Moves that wait, halves of refused batches, and batches under way; `busy` are the partitions of all these."""
 
     fresh: deque[PendingMove] = field(default_factory=deque)
     halves: deque[tuple[PendingMove, ...]] = field(default_factory=deque)
@@ -35,12 +36,12 @@ class Batches:
         return chain(self.fresh, *self.halves, *self.sent.values())
 
     def next(self, width: int) -> tuple[PendingMove, ...]:
-        """Take what goes into the next commit; nothing, when nothing waits."""
+        """Take the moves of the next commit; none, if no move waits."""
         if self.halves:
             return self.halves.popleft()
         return tuple(self.fresh.popleft() for _ in range(min(width, len(self.fresh))))
 
     def put_back(self, moves: tuple[PendingMove, ...]) -> None:
-        """Let some wait for the commit after this one."""
+        """Let some moves wait for the commit after this one."""
         if moves:
             self.halves.appendleft(moves)

@@ -1,8 +1,8 @@
-"""Deadlines: how long work may take that stands in the way of others.
+"""Deadlines: the time limits of work that other members wait for.
 
-A partition that was lost is given away once its work has ended. After the drain's time that work is cancelled; when it
-outlives one more time to live, or when any work makes no progress for too long, nothing is left but to give up the
-session: then the store lets others take over, and only guards protect from what still goes on here.
+A lost partition is given away once its work has ended. After the drain's time, that work is cancelled. If the work
+outlives one more time to live, or if any work makes no progress for too long, the session must be given up. Then the
+store lets others take over, and only guards protect against work that still goes on here.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class Deadlines:
-    """What is waited for, and until when. Times are elapsed seconds."""
+    """The partitions with work that others wait for, and its limits. Times are elapsed seconds."""
 
     drain_seconds: float
     ttl_seconds: float
@@ -21,7 +21,7 @@ class Deadlines:
     _is_over: bool = False
 
     def lost(self, partitions: Iterable[int], now: float) -> list[int]:
-        """Begin to wait for the work on some partitions; return those that were not waited for yet."""
+        """Begin to wait for the work on some partitions; return the partitions that are new here."""
         new = [each for each in partitions if each not in self._cancel_at and each not in self._force_at]
         self._cancel_at.update((partition, now + self.drain_seconds) for partition in new)
         return new
@@ -33,13 +33,13 @@ class Deadlines:
             self._force_at.pop(partition, None)
 
     def renew(self) -> None:
-        """Begin anew with another session: what still goes on of the former one is no reason to end this one too."""
+        """Begin anew with another session: work left from the former session is no reason to end this one too."""
         self._is_over = False
         self._cancel_at.clear()
         self._force_at.clear()
 
     def to_cancel(self, now: float) -> tuple[int, ...]:
-        """Return the partitions whose work is to be cancelled now, each once."""
+        """Return the partitions with work to cancel now, each once."""
         late = tuple(sorted(partition for partition, at in self._cancel_at.items() if at <= now))
         for partition in late:
             del self._cancel_at[partition]
@@ -47,7 +47,7 @@ class Deadlines:
         return late
 
     def verdict(self, oldest: tuple[float, int] | None, now: float) -> str | None:
-        """Return why the session is to be given up, once; None to go on. `oldest` is at work for the longest."""
+        """Return, once, why the session must be given up; None to go on. `oldest` is the hold at work for longest."""
         if self._is_over:
             return None
         forced = sorted(partition for partition, at in self._force_at.items() if at <= now)

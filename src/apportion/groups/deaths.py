@@ -1,8 +1,8 @@
-"""Deaths: a partition whose owners die again and again waits longer before each next owner (crash-loop back-off).
+"""Deaths: after repeated deaths of its owners, a partition waits longer before each next owner (crash-loop back-off).
 
-An ownership record lists the last sessions that ended under it, each within a minute of taking it. A session counts
-unless its process lives on, or left. After the third in a row the next owner waits a second, then twice as long each
-time, up to a minute. A minute of service clears the list; a planned transfer keeps it.
+An ownership record lists the last sessions that ended under it, each within a minute of taking the partition. A session
+counts unless its process lives on, or left. After the third death in a row the next owner waits a second. Each further
+death doubles the wait, up to a minute. A minute of service clears the list; a planned transfer keeps it.
 
 Promises: no partition is without an owner for longer than a minute because of deaths, unless its group asked for
 quarantine. A pause, a cut network or a node that leaves delays nothing.
@@ -21,7 +21,7 @@ _FREE_DEATHS = 3  # the third death in a row is the first that makes the next ow
 
 
 def wait_seconds(deaths: int) -> float:
-    """Return how long a partition waits for its next owner after so many deaths in a row.
+    """Return how long a partition waits for its next owner after this number of deaths in a row.
 
     >>> [wait_seconds(deaths) for deaths in (0, 2, 3, 4, 8, 9)]
     [0.0, 0.0, 1.0, 2.0, 32.0, 60.0]
@@ -32,9 +32,9 @@ def wait_seconds(deaths: int) -> float:
 def with_death(
     before: tuple[int, ...], session: int, *, lasted_seconds: float, lived: Collection[int]
 ) -> tuple[int, ...]:
-    """Return the sessions that ended in a row, once one more has ended after so many seconds of service.
+    """Return the sessions that ended in a row, once one more has ended after `lasted_seconds` of service.
 
-    `lived` are sessions whose process lives on. A session of a minute or more clears the list.
+    `lived` are sessions of processes that live on. A session of a minute or more clears the list.
 
     >>> with_death((4,), 7, lasted_seconds=2.0, lived=())
     (4, 7)
@@ -58,7 +58,7 @@ def ended(view: View, partition: int) -> tuple[int, ...]:
 
 
 def next_try(view: View, partition: int) -> float:
-    """Return when the next owner may take a partition whose owner is gone; infinity while it is in quarantine."""
+    """Return when the next owner may take a partition after its owner is gone; infinity while in quarantine."""
     owned = view.owned(partition)
     if owned.ownership.owner is None or view.is_live(owned.ownership):
         return float("-inf")

@@ -1,7 +1,7 @@
-"""Departure: how a member leaves its group: it asks for a drain until the request is there, then goes.
+"""Departure: how a member leaves its group. It asks for a drain until the store has the request, then goes.
 
-Promises: a request that is lost with its connection is asked once more at once, then every quarter of a second. The
-member frees every partition that it cannot hand over in time, so that its leaving counts as nobody's death. A static
+Promises: a request that is lost with its connection is sent once more at once, then every quarter of a second. The
+member frees every partition that it cannot hand over in time, so that its departure does not count as a death. A static
 member keeps its partitions for its next session.
 Refuses: to wait for longer than the drain's time and one time to live.
 """
@@ -18,7 +18,7 @@ AGAIN_SECONDS = 0.25
 
 
 class Departure:
-    """One member on its way out; times are elapsed seconds."""
+    """The departure of one member; times are elapsed seconds."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -31,11 +31,11 @@ class Departure:
         return self._ends_at is not None
 
     def wakes_at(self) -> float | None:
-        """Return when to look again though nothing changed, None if there is no need."""
+        """Return when to look again even without news, None if there is no need."""
         return self._ends_at if self._asks_at is None else self._asks_at
 
     async def ask(self, membership: Membership, now: float) -> None:
-        """Ask the controller for a target without us, unless the request is there."""
+        """Ask the controller for a target without us, unless the request is already there."""
         if self._ends_at is None:
             self._ends_at = now + self._options.drain_seconds + self._options.ttl_seconds
         if self._options.is_static or membership.is_asked:
@@ -48,13 +48,13 @@ class Departure:
             await membership.ask()
 
     def is_late(self, now: float) -> bool:
-        """Whether others have waited for long enough."""
+        """Whether the others have waited long enough."""
         return self._ends_at is not None and now >= self._ends_at
 
     async def go(self, membership: Membership, *, width: int, is_quiet: Callable[[int], bool]) -> None:
-        """Take our record away. Before that, free every partition that is still ours.
+        """Delete our member record. Before that, free every partition that is still ours.
 
-        A partition that is still worked on is freed in the very commit that ends the session.
+        A partition with work under way is freed in the same commit that ends the session.
         """
         left = () if self._options.is_static else membership.owned
         await membership.free([each for each in left if is_quiet(each)], width=width)

@@ -1,9 +1,9 @@
-"""Driver: what carries one member of one group through its lives: it waits, asks the pure machines, and acts.
+"""Driver: carries one member of one group through its lives: it waits, asks the pure machines, and acts.
 
-Promises: all that decides is in `member`, `controller` and `handover`; this file feeds them what the store shows and
-answers, and does what they say, in order. What waits here is bounded by time, or ends with the session. No error is
-dropped: a commit that fails is answered to the machine, any other error ends the session. Only misuse ends the member.
-Refuses: threads. It runs on the I/O thread's loop, or on that of the simulated world.
+Promises: `member`, `controller` and `handover` make all decisions. The driver passes them the store's news and answers,
+and carries out their actions in order. Each wait is bounded by time, or ends with the session. No error is dropped: a
+failed commit is reported to the machine, any other error ends the session. Only misuse ends the member.
+Refuses: threads. The driver runs on the I/O thread's loop, or on the loop of the simulated world.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ News = StoreChange | Scan | CommitAnswered | Quiet | BaseException | None
 
 
 class Driver:
-    """One member of one group. `run` goes from life to life until it was asked to leave."""
+    """One member of one group. `run` starts life after life until the member is asked to leave."""
 
     def __init__(self, store: CoordinationStore, sessions: Sessions, clock: Clock, options: Options) -> None:
         self.options = options
@@ -86,7 +86,7 @@ class Driver:
         self._former: deque[int] = deque(maxlen=KEPT_SESSIONS)
 
     async def run(self) -> None:
-        """Live, again and again; returns when it has left, raises the misuse that no new life can mend."""
+        """Live one life after another; return when the member has left, raise misuse that no new life can mend."""
         pause = _PAUSE_SECONDS
         while not self._is_leaving:
             lives = self.statistics.sessions
@@ -109,12 +109,12 @@ class Driver:
         return is_misuse or not isinstance(error, Exception)
 
     def leave(self) -> None:
-        """Hand all over and go; `run` returns then. From any thread."""
+        """Hand over all partitions and leave; `run` returns after that. From any thread."""
         self._is_leaving = True
         self._tell(None)
 
     def sight(self) -> GroupSummary:
-        """Return what this member sees of its group. O(partitions)."""
+        """Return this member's view of its group. O(partitions)."""
         is_controller = self.controller.term is not None
         return sight(self.view, owned=len(self.holdings), is_controller=is_controller, now=self._clock.elapsed())
 
@@ -123,17 +123,17 @@ class Driver:
         await self._turned.wait()
 
     async def _live(self) -> None:
-        """Live one life: from the lease to its end, whichever of its parts ends first."""
+        """Live one life, from the lease until the first of the life's parts ends."""
         self._deadlines.renew()
         agreed = await self._agreement.reached(is_over=lambda: self._is_leaving)
-        # The last scan before the watch: either accepts another life of the store, and both must be of one.
+        # The last scan before the watch: each accepts another life of the store, and both must be of the same life.
         scan = await self._feed.scan()
         part = await self._sessions.join(self.options.ttl_seconds, self.holdings.confirm, incarnation=scan.incarnation)
         self.statistics.sessions += 1
-        # What was begun in an earlier life may have ended meanwhile; all else is of that life.
+        # Work of an earlier life may have ended meanwhile: keep this news. All other news belongs to that life.
         self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]
         if scan.incarnation != self.view.incarnation:
-            self._former.clear()  # its revisions say nothing of this life's
+            self._former.clear()  # revisions of the store's former life say nothing about this life
         self._step(Seen(touched=self.view.load(scan, self._clock.elapsed())))
         publishing = publish_owners(self._store, self.view, self.controller, self.turn)
         running = (part.keep(), self._feed.follow(scan.revision), self._serve(part, agreed), publishing)
@@ -146,13 +146,13 @@ class Driver:
             task.result()
 
     async def _end(self, part: GroupLease, tasks: Iterable["asyncio.Future[None]"]) -> None:
-        """End a life: nothing of it is held, goes on, or hangs on a lease that lives on."""
+        """End a life: it leaves no partition held, no task, and no record on a lease that lives on."""
         self.holdings.deadline = float("-inf")
         self.holdings.cancel()
         await _ended([*tasks, *self._asides])
         self._former.extend(filter(None, (self.member.me.session,)))
         self._step(Ended())
-        self.controller.answered(False, self._clock.elapsed())  # of a write whose answer nobody awaits any more
+        self.controller.answered(False, self._clock.elapsed())  # for a write that nobody awaits any more
         membership, self._membership = self._membership, None
         if part.is_forfeit or (membership is not None and membership.is_damaged):
             await self._outlived(part.ttl_seconds)
@@ -160,7 +160,7 @@ class Driver:
         await part.end(is_clear=is_clear)
 
     async def _outlived(self, ttl_seconds: float) -> None:
-        """Wait with giving up what was ours until our work on it has ended, or our lease would have."""
+        """Delay giving up our partitions until our work on them has ended, or our lease would have ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ttl_seconds):
                 while not self.holdings.all_quiet:
@@ -168,7 +168,7 @@ class Driver:
                     await self._woken.wait()
 
     async def _serve(self, part: GroupLease, agreed: int) -> None:
-        """Do what the machines say until the store has ended the session, or we have left."""
+        """Carry out the machines' actions until the store has ended the session, or we have left."""
         former = tuple(self._former)
         self._membership = membership = Membership(
             self._store, self.view, self.options, agreed=agreed, lease=part.lease, former=former
@@ -193,8 +193,8 @@ class Driver:
             await self._wait(due)
 
     async def _is_done(self, membership: Membership, now: float, patience: float) -> bool:
-        """Come in, or go; whether this life is done."""
-        if membership.session is None and self.holdings.all_quiet:  # nothing of an earlier life goes on
+        """Join or leave, as needed; return whether this life is done."""
+        if membership.session is None and self.holdings.all_quiet:  # no work of an earlier life goes on
             await membership.try_to_join(is_patient=now < patience)
             if now >= patience:
                 return True  # the group itself has changed: agree anew
@@ -203,13 +203,13 @@ class Driver:
         return membership.session is not None and self._is_leaving and await self._has_left(membership, now)
 
     def _say_once(self, error: ApportionError) -> None:
-        """Log why the store did not do a thing that is asked for again, unless that was said last."""
+        """Log why a request to the store failed and is repeated, unless the last message said the same."""
         if self._told != error.problem:
             self._told = error.problem
             logger.warning("%s: %s asks again: %s", self.options.group, self.options.member_id, error)
 
     async def _wait(self, due: float | None) -> None:
-        """Take what is in the inbox, once there is something, or something is due."""
+        """Wait until there is news or an action is due, then take all news from the inbox."""
         dues = [due, self.member.wakes_at(), self._departure.wakes_at(), self._deadlines.wakes_at(self._oldest())]
         dues += [self.controller.wakes_at()] if self.member.me.session else []
         dues += [self.holdings.deadline] if self.holdings.is_current else []
@@ -222,7 +222,7 @@ class Driver:
         for each in news:
             self._take(each)
         ended = (partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
-        quiet = frozenset(filter(self.holdings.is_quiet, ended))  # it may have been said long ago
+        quiet = frozenset(filter(self.holdings.is_quiet, ended))  # the news may be old
         self._deadlines.ended(quiet)
         self._step(Quiet(partitions=quiet) if quiet else Tick())
         self.note_turn()
@@ -239,7 +239,7 @@ class Driver:
             raise news
 
     def _step(self, event: Joined | Seen | CommitAnswered | Quiet | Ended | Tick) -> None:
-        """Ask the machine, and do what it says."""
+        """Pass an event to the machine, and carry out its actions."""
         if isinstance(event, Seen):
             log_damage(self.options.group, event.touched.damaged)
         now = self._clock.elapsed()
@@ -250,7 +250,7 @@ class Driver:
         self._effects.act(actions, self.member.me, now)
 
     def _press(self, part: GroupLease, now: float) -> None:
-        """Cancel what does not end in time; when that does not help, give up the session."""
+        """Cancel work that does not end in time; if that does not help, give up the session."""
         if not self.holdings.is_current:
             self.holdings.cancel()
         for partition in self._deadlines.to_cancel(now):
@@ -263,18 +263,18 @@ class Driver:
             part.forfeit()
 
     def _oldest(self) -> tuple[float, int] | None:
-        """Return the hold at work for the longest; none before we have joined: it cost its own session already."""
+        """Return the hold at work for the longest; None before we join: an older hold has cost its own session."""
         return self.holdings.oldest() if self.member.me.session else None
 
     async def _has_left(self, membership: Membership, now: float) -> bool:
-        """Let go of everything; whether that is done, or has taken too long."""
+        """Release all partitions; return whether that is done, or has taken too long."""
         if self.options.is_static and not self._departure.has_begun:
             self.holdings.withdraw(list(self.member.serving))
         await self._departure.ask(membership, now)
         is_idle = self.holdings.all_quiet if self.options.is_static else membership.is_asked and self._has_nothing()
         if not is_idle and not self._departure.is_late(now):
             return False
-        self.holdings.withdraw(list(self.member.serving))  # before others may take what is left
+        self.holdings.withdraw(list(self.member.serving))  # before others may take the rest
         await self._departure.go(membership, width=self._width, is_quiet=self.holdings.is_quiet)
         return True
 
@@ -304,7 +304,7 @@ class Driver:
         puts = commit.puts if isinstance(commit, Commit) else (commit.put,)
         try:
             return await self._store.commit(when=commit.when, puts=puts)
-        except InvalidInput as error:  # too large for this store: its halves may not be
+        except InvalidInput as error:  # too large for this store: halves of the commit may fit
             self._say_once(error)
             return Refused(revision=0)
         except ApportionError as error:
@@ -316,7 +316,7 @@ class Driver:
         task.add_done_callback(self._end_aside)
 
     def _end_aside(self, task: "asyncio.Task[None]") -> None:
-        """Take the end of a task: an error of it ends the session."""
+        """Take the end of a task: an error of the task ends the session."""
         self._asides.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._hear(error)
@@ -325,7 +325,7 @@ class Driver:
         self._tell(Quiet(partitions=partitions))
 
     def _tell(self, news: Quiet | None) -> None:
-        """Put something into the inbox, from any thread."""
+        """Put news into the inbox, from any thread."""
         with suppress(RuntimeError):  # the loop has ended with the interpreter
             self._loop.call_soon_threadsafe(self._hear, news)
 
@@ -338,7 +338,7 @@ class Driver:
             self._loop.call_soon_threadsafe(self.note_turn)
 
     def note_turn(self) -> None:
-        """Wake all who wait in `turn`."""
+        """Wake all callers that wait in `turn`."""
         self._turned.set()
         self._turned = asyncio.Event()
 

@@ -1,6 +1,6 @@
-"""Effects: carries out the decisions of one member at home: it grants and withdraws partitions, counts and logs.
+"""Effects: carries out one member's decisions in this process: it grants and withdraws partitions, counts and logs.
 
-Refuses: to wait and to commit; commits are the driver's.
+Refuses: to wait and to commit; the driver commits.
 """
 
 import logging
@@ -28,7 +28,7 @@ class Effects:
         self._holdings, self._statistics, self._deadlines = holdings, statistics, deadlines
 
     def act(self, actions: Sequence[Action], me: OwnSession, now: float) -> None:
-        """Carry out all that is no commit: first every gain, then every loss."""
+        """Carry out all actions except commits: first every gain, then every loss."""
         gained: dict[int, FencingToken] = {}
         lost: list[Drain | Stop] = []
         for action in actions:

@@ -4,7 +4,7 @@
         async for change in group.changes():
             ...
 
-All that must go on in time goes on on the I/O thread: a user's loop that is blocked loses nothing.
+All work with a deadline runs on the I/O thread. A user's event loop that is blocked therefore loses nothing.
 The sync twin of this file is `sync/groups.py`.
 """
 
@@ -29,16 +29,17 @@ class AsyncGroup(Group):
     """A group for callers on any event loop."""
 
     async def changes(self) -> AsyncGenerator[GroupChange, None]:
-        """Yield what was gained and lost, until this member has left. One consumer.
+        """Yield the partitions gained and lost, until this member has left. One consumer at a time.
 
-        What was lost goes to its next owner once the next change was asked for and no `hold` on it is open: end the
-        work on it before you ask. A change that was not delivered because its consumer was cancelled comes again.
+        A lost partition goes to its next owner once the consumer asks for the next change and no `hold` on the
+        partition is open. End the work on the partition before you ask. If the consumer is cancelled before a change is
+        delivered, the change comes again.
         """
         self._require_open()
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # Asked here first: what was lost is given away before another thread has woken.
+            # Asked here first, so that lost partitions are given away before another thread has woken.
             while (
                 change := holdings.next_change() or await self._thread.hop(self._participation.next_change())
             ) is not None:
@@ -50,34 +51,35 @@ class AsyncGroup(Group):
     def hold(self, partition: int | str) -> AbstractAsyncContextManager[FencingToken]:
         """Hold a partition within the block: it is not handed over before the block has ended.
 
-        `NotOwner` at once if it is not ours. If the session ends, or the drain times out, a task is cancelled in the
-        middle of the block, and `NotOwner` comes out of it. A thread cannot be cancelled: in long work it asks `token`
-        again.
+        Raises `NotOwner` at once if the partition is not ours. If the session ends or the drain times out, a task is
+        cancelled in the middle of the block, and the block raises `NotOwner`. A thread cannot be cancelled: long work
+        in a thread must ask `token` again.
         """
         return AsyncBlock("group.hold(partition)", holding(self._participation, partition))
 
     async def serve(self, *, on_gained: Handler | None = None, on_lost: Handler | None = None) -> None:
-        """Call handlers with (partition, token) for all that is gained and lost, until this member has left.
+        """Call handlers with (partition, token) for each partition gained or lost, until this member has left.
 
-        It is the one consumer of changes. See `handlers` for what happens when a handler fails; `failing` says it.
-        Where the session ends, `on_lost` comes when others may be owners: let what `on_gained` begins `hold`.
-        In `apportion.sync` handlers are plain functions, and each call has a thread of its own, at most 32 at once. A
-        thread cannot be cancelled: its partition is kept until it has ended, or the session is given up. A thread that
-        outlives its member goes on alone.
+        `serve` is the one consumer of changes. See `handlers` for a handler that fails; `failing` lists the failures.
+        When the session ends, `on_lost` is called at a time when others may be owners. Work that `on_gained` begins
+        should therefore use `hold`.
+        In `apportion.sync` handlers are plain functions, and each call has its own thread, at most 32 at once. A thread
+        cannot be cancelled: its partition is kept until the thread has ended or the session is given up. A thread that
+        outlives its member continues alone.
 
-        `InvalidInput` before any call for a function of the other kind, or for one that cannot take two arguments; at
-        once where only a call shows it.
+        Raises `InvalidInput` before any call for a function of the other kind, or one that cannot take two arguments.
+        If only a call shows the mistake, the error comes at once after that call.
         """
         self._require_open()
         await self._serve_here(awaited("on_gained", on_gained), awaited("on_lost", on_lost))
 
     async def wait_until_settled(self) -> None:
-        """Wait until every partition of the group belongs to whom it should."""
+        """Wait until every partition of the group belongs to its intended owner."""
         self._require_open()
         await self._thread.hop(self._participation.until_settled())
 
     async def members(self) -> dict[str, LiveMember]:
-        """Return who is there, by id."""
+        """Return the live members, by id."""
         self._require_open()
         return await self._thread.hop(self._participation.members())
 
@@ -85,7 +87,7 @@ class AsyncGroup(Group):
 class AsyncOpening(Opening, OnlyAsync):
     """`apportion.open_group(...)`: joins at the beginning of an `async with` block, and leaves at its end.
 
-    A caller that is cancelled at either end hears of that at once; what has joined leaves without it.
+    A caller that is cancelled at either end gets the error at once. A member that has joined then leaves by itself.
     """
 
     _call = "apportion.open_group(url, name, partitions=…)"
@@ -96,7 +98,7 @@ class AsyncOpening(Opening, OnlyAsync):
         return AsyncResource(self._call, begin, Participation.end, AsyncGroup, around=leaving)
 
     async def __aenter__(self) -> AsyncGroup:
-        """Connect and join. Errors as those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
+        """Connect and join. Errors: those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
         return await self._block.__aenter__()
 
     async def __aexit__(

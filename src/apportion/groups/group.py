@@ -1,4 +1,4 @@
-"""Group: what a member knows and does without waiting, whether its callers have an event loop or not."""
+"""Group: the part of a group's handle that never waits, for callers with and without an event loop."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractContextManager
@@ -15,11 +15,11 @@ from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner
 
 MOST_THREADS = 32
-LAST_SECONDS = 1.0  # for threads of a member that has left, and waited for them as long as it may
+LAST_SECONDS = 1.0  # a last wait for threads, after their member has left and waited for them as long as it may
 
 
 class Group(Handle):
-    """What a member knows without waiting; `AsyncGroup` and `SyncGroup` have the rest."""
+    """The state and calls that need no waiting; `AsyncGroup` and `SyncGroup` have the rest."""
 
     def __init__(self, participation: Participation, thread: Runner) -> None:
         self._participation, self._thread = participation, thread
@@ -37,49 +37,49 @@ class Group(Handle):
 
     @property
     def statistics(self) -> Statistics:
-        """What this member has counted since it began. No I/O."""
+        """The counts of this member since it began. No I/O."""
         return self._participation.driver.statistics
 
     @property
     def seconds_left(self) -> float:
-        """How long until this member must stop, if its session is not renewed; below 0 once it had to. No I/O."""
+        """Seconds until this member must stop, unless its session is renewed; below 0 after that moment. No I/O."""
         return self._participation.holdings.seconds_left
 
     def sight(self) -> GroupSummary:
-        """Return what this member sees of its group. No I/O; O(partitions)."""
+        """Return this member's view of its group. No I/O; O(partitions)."""
         return self._participation.driver.sight()
 
     @property
     def owned(self) -> Mapping[int, Holding]:
-        """The partitions that are ours now, live: empty as soon as the session is past its deadline. No I/O."""
+        """The partitions that are ours now, a live view: empty once the session is past its deadline. No I/O."""
         return self._participation.holdings
 
     @property
     def is_ready(self) -> bool:
-        """Whether our session lives and a target is known: what a readiness probe asks."""
+        """Whether our session is alive and a target is known, for a readiness probe."""
         return self._participation.holdings.is_current and self._participation.driver.view.target is not None
 
     @property
     def is_alive(self) -> bool:
-        """Whether this member still takes part, or tries to: what a liveness probe asks."""
+        """Whether this member still takes part, or tries to, for a liveness probe."""
         return self._participation.is_running and self._thread.runs
 
     @property
     def unguarded(self) -> frozenset[int]:
-        """The partitions on which work has ended without that any guard had seen their token: see `guards`."""
+        """The partitions on which work has ended although no guard had seen their token: see `guards`."""
         return frozenset(self._participation.holdings.unguarded)
 
     @property
     def failing(self) -> Mapping[int, str]:
-        """The partitions whose handlers fail at this moment, and why: a copy. No I/O."""
+        """The partitions with a handler that fails at this moment, and the reasons: a copy. No I/O."""
         return {} if self._handlers is None else dict(self._handlers.failing)
 
     def token(self, partition: int | str) -> FencingToken:
-        """Return the token of a partition; `NotOwner` when it is not ours at this moment. No I/O."""
+        """Return the token of a partition; `NotOwner` when the partition is not ours at this moment. No I/O."""
         return self._participation.token(partition)
 
     def leave(self) -> None:
-        """Begin to hand all over and leave; changes() ends when that is done. From any thread."""
+        """Begin to hand over all partitions and leave; changes() ends when that is done. From any thread."""
         if self._thread.runs:
             self._participation.leave()
 
@@ -115,11 +115,11 @@ class Group(Handle):
         return self._participation.options.drain_seconds
 
     async def _told(self) -> AsyncGenerator[GroupChange, None]:
-        """Yield what was gained and lost, on any event loop; see `AsyncGroup.changes`."""
+        """Yield the partitions gained and lost, on any event loop; see `AsyncGroup.changes`."""
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # Asked here first: what was lost is given away before another thread has woken.
+            # Asked here first, so that lost partitions are given away before another thread has woken.
             while (
                 change := holdings.next_change() or await self._thread.hop(self._participation.next_change())
             ) is not None:
@@ -130,5 +130,5 @@ class Group(Handle):
 
 
 def leaving(participation: Participation) -> AbstractContextManager[None]:
-    """Within the block, SIGTERM lets the member leave."""
+    """Within the block, SIGTERM makes the member leave."""
     return leaving_on_sigterm(participation.leave)

@@ -1,13 +1,13 @@
-"""Handlers: calls of the user's own for each partition that is gained and lost, which may fail.
+"""Handlers: the user's functions, called for each partition gained or lost; they may fail.
 
     await group.serve(on_gained=open_inbox, on_lost=close_inbox)
 
-Promises: for one partition they never run at once, and `on_lost` comes after `on_gained` of the same token. A partition
-goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises is called
-again, later each time, and is on probation meanwhile: `failing` says which and why. `on_gained` is given up when the
-partition is lost, `on_lost` when the drain's time is over. Where the session ends first, `on_lost` is called once, for
-as long as a drain may last: others may be owners by then, and the next `on_gained` here waits for it. Between its
-handlers a partition owes no progress.
+Promises: the handlers of one partition never run at once, and `on_lost` comes after `on_gained` of the same token. A
+partition goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises is
+called again, after a longer pause each time. Meanwhile it is on probation: `failing` gives the partition and the error.
+`on_gained` is given up when the partition is lost, `on_lost` when the drain's time is over. If the session ends first,
+`on_lost` is called once, for at most the time of a drain. Others may be owners by then, and the next `on_gained` here
+waits for that call. Between its handlers a partition owes no progress.
 """
 
 import asyncio
@@ -28,13 +28,14 @@ LONGEST_PAUSE_SECONDS = 30.0
 
 
 class Handlers:
-    """The handlers of one group, and a task for each partition that is ours.
+    """The handlers of one group, and one task per partition that is ours.
 
-    So many run `at_once`, None for all. When this member has left, those that still run are waited for so many
-    `last_seconds`, None for as long as they take. `drain_seconds` is what `on_lost` may take once the session is over.
+    At most `at_once` handlers run at a time; None means no limit. After this member has left, `run` waits up to
+    `last_seconds` for handlers that still run; None means until they end. `drain_seconds` is the time that `on_lost`
+    may take once the session is over.
     """
 
-    _broken: "asyncio.Future[None]"  # of the run; fails with what no handler may raise
+    _broken: "asyncio.Future[None]"  # of the run; fails with an error that no handler may raise
 
     def __init__(
         self,
@@ -58,10 +59,10 @@ class Handlers:
         self.failing: dict[int, str] = {}
 
     async def run(self) -> None:
-        """Call the handlers for all that changes, until this member has left.
+        """Call the handlers for all changes, until this member has left.
 
-        `NoHandler` as soon as a handler turns out to be none. Whatever ends this, `on_lost` is called for what is held;
-        a second cancellation gives that up.
+        Raises `NoHandler` as soon as a handler turns out to be none. At every end of the run, `on_lost` is called for
+        each partition that is held; a second cancellation gives that up.
         """
         self._broken = asyncio.get_running_loop().create_future()
         telling = asyncio.ensure_future(self._tell())
@@ -81,7 +82,7 @@ class Handlers:
                 self._begin(partition)
 
     async def _last(self, telling: "asyncio.Task[None]") -> None:
-        """Wait for the tasks of all partitions, which lose what they have."""
+        """Tell the tasks of all partitions that these are lost, and wait for the tasks."""
         try:
             await asyncio.wait([telling])
             for losing in self._losing.values():
@@ -125,7 +126,7 @@ class Handlers:
             self.failing.pop(partition, None)
 
     async def _end(self, token: FencingToken, hold: Hold) -> None:
-        """Call `on_lost` for what was lost at once, as a cancellation has said; another one does not end it."""
+        """Call `on_lost` for a partition that was lost at once; a further cancellation does not end the call."""
         if self._on_lost is None:
             return
         loop = asyncio.get_running_loop()
@@ -158,7 +159,7 @@ class Handlers:
     async def _called(
         self, call: Call, token: FencingToken, hold: Hold, give_up: asyncio.Event | None
     ) -> BaseException | None:
-        """Call a handler once, in its turn, unless it was given up by then; return what it raised."""
+        """Call a handler once, in its turn, unless it was given up by then; return the error it raised."""
         async with self._places:
             if give_up is not None and give_up.is_set():
                 return None

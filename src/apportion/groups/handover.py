@@ -1,11 +1,13 @@
-"""Hand-over: what one member does about one partition, so that planned moves never overlap and no right is used twice.
+"""Hand-over: one member's acts on one partition; planned moves never overlap, and no right is used twice.
 
-Promises: a member serves only under an epoch that a commit gave to its session, and that it has not let go before. What
-it let go it never takes up again under the same epoch, for a late commit of its own may still give it away: it first
-writes the next one. A live owner is never robbed: it gives, in one commit that names the receiver's session.
-Refuses: to wait, to read a clock or a store: `step` takes what is known and says what to do, `request` how to commit.
-The commits compare all that they rest upon, so whoever acts on an old view is refused and no harm is done.
-Source: the transitions were explored exhaustively before (see `models/`), after KIP-848's target and current ownership.
+Promises: a member serves only under an epoch that a commit gave to its session, and that it has not released before. A
+member never resumes a partition under an epoch it has released: a late commit of its own may still give the partition
+away. It writes the next epoch first. A live owner is never robbed: it gives the partition away itself, in one commit
+that names the receiver's session.
+Refuses: to wait, and to read a clock or a store. `step` takes the known state and returns the act; `request` returns
+its commit. Each commit compares all records that it depends on. A member with an old view is therefore refused and does
+no harm.
+Source: KIP-848's target and current ownership. The transitions were explored exhaustively before (see `models/`).
 """
 
 from dataclasses import dataclass, replace
@@ -16,34 +18,34 @@ from apportion.stores.api import Absent, Compare, Put, Unchanged
 
 
 class Phase(Enum):
-    """What a member is about to do with a partition."""
+    """The phase of one partition at one member."""
 
     IDLE = auto()
     ASKING = auto()  # a commit that makes us the owner is under way
     SERVING = auto()
-    DRAINING = auto()  # not ours to begin with any more; waits until what was begun has ended
+    DRAINING = auto()  # no new work begins; waits until the work that was begun has ended
     GIVING = auto()  # a commit that makes another the owner is under way
 
 
 class HandOverEvent(Enum):
-    """What became known: how the record stands and whether the target names us, or what came of our own doing."""
+    """An event: the state of the record, and whether the target names us; or the result of our own act."""
 
     WANTED_FREE = auto()
     WANTED_ORPHANED = auto()  # its owner's session is over
-    WANTED_GRANTED = auto()  # it names our session, at an epoch that we have not served
-    WANTED_USED = auto()  # it names our session, at an epoch that we serve or have let go
+    WANTED_GRANTED = auto()  # the record names our session, at an epoch that we have not served
+    WANTED_USED = auto()  # the record names our session, at an epoch that we serve or have released
     UNWANTED_GRANTED = auto()
     UNWANTED_USED = auto()
-    TAKEN = auto()  # it does not name our session, or not at the epoch that we serve
+    TAKEN = auto()  # the record does not name our session, or not at the epoch that we serve
     PROVEN = auto()  # served for a minute after a session ended under it
-    QUIET = auto()  # nothing that was begun under it goes on
+    QUIET = auto()  # all work that was begun under it has ended
     DONE = auto()  # our commit happened
-    FAILED = auto()  # it did not, or nobody knows
+    FAILED = auto()  # our commit did not happen, or nobody knows
     OVER = auto()  # our session has ended
 
 
 class Act(Enum):
-    """What to do."""
+    """An act of a member on a partition."""
 
     CLAIM = auto()
     TAKE_OVER = auto()
@@ -79,7 +81,7 @@ TRANSITIONS: dict[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSession:
-    """A member in one session, which is the revision of its member record."""
+    """A member in one session; the session is the revision of its member record."""
 
     id: str
     session: int
@@ -87,12 +89,12 @@ class OwnSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of one partition, at some time: `revision` wrote the record (0: there is none yet).
+    """The known state of one partition at one time; `revision` wrote the record (0: there is none yet).
 
-    `session` is that of the owner's id now (None: no such member is there), `receiver` the member that the target
-    names, if it is there; `stays` compares that nobody asked it to leave. `ended` are the sessions in a row that ended
-    under the partition: every write lists them. `waits` says that the next owner has to wait because of them,
-    `is_proven` that we have served for a minute since.
+    `session` is the current session of the owner's id (None: that member is not there). `receiver` is the member that
+    the target names, if it is there; `stays` compares that nobody asked the receiver to leave. `ended` are the sessions
+    in a row that ended under the partition: every write lists them. `waits` says that the next owner has to wait
+    because of them. `is_proven` says that we have served for a minute since.
     """
 
     record: OwnershipRecord
@@ -107,7 +109,7 @@ class Known:
 
     @property
     def is_free(self) -> bool:
-        """Whether no session that lives owns it."""
+        """Whether no live session owns the partition."""
         return self.record.owner is None or self.session != self.record.session
 
 
@@ -115,19 +117,19 @@ class Known:
 class HandOver:
     """One partition at one member: the phase, and the highest epoch that this session has served or given (0: none).
 
-    What it only meant to give counts too: that commit may land late, while it serves again.
+    An epoch that it only meant to give counts too: that commit may land late, while the session serves again.
     """
 
     phase: Phase = Phase.IDLE
     served: int = 0
 
     def look(self, known: Known, me: OwnSession) -> "tuple[HandOver, Act | None]":
-        """Take what is known now; return what becomes of it, and what to do."""
+        """Take the state known now; return the next hand-over state, and the act."""
         event = standing(known, me, self)
         return (self, None) if event is None else self.step(event, epoch=known.record.epoch)
 
     def step(self, event: HandOverEvent, *, epoch: int = 0) -> "tuple[HandOver, Act | None]":
-        """Take one event; return what becomes of it, and what to do. `epoch` is what would be served or given.
+        """Take one event; return the next state, and the act. `epoch` is the epoch that would be served or given.
 
         >>> HandOver().step(HandOverEvent.WANTED_FREE)[1]
         <Act.CLAIM: 1>
@@ -138,7 +140,7 @@ class HandOver:
 
 
 def standing(known: Known, me: OwnSession, now: HandOver) -> HandOverEvent | None:
-    """Say how a record stands; None when it is nothing to us."""
+    """Return the event that a record's state means to us; None if it means nothing to us."""
     record = known.record
     if (record.owner, record.session) != (me.id, me.session):
         return _foreign(known, now)
@@ -161,7 +163,7 @@ def _foreign(known: Known, now: HandOver) -> HandOverEvent | None:
 
 
 def outcome(act: Act, known: Known, me: OwnSession) -> OwnershipRecord:
-    """Return the record that an act writes. The epoch grows with each, but where the owner stays."""
+    """Return the record that an act writes. Each act except ABSOLVE raises the epoch."""
     record = known.record
     if act is Act.ABSOLVE:
         return replace(record, ended=())
@@ -173,7 +175,7 @@ def outcome(act: Act, known: Known, me: OwnSession) -> OwnershipRecord:
 
 
 def request(act: Act, partition: int, known: Known, me: OwnSession, keys: GroupKeys) -> tuple[tuple[Compare, ...], Put]:
-    """Return what an act's commit compares, and what it writes."""
+    """Return the comparisons of an act's commit, and its write."""
     own = keys.own(partition)
     when: dict[str, Compare] = {
         own: Unchanged(key=own, revision=known.revision) if known.revision else Absent(key=own),
@@ -186,6 +188,6 @@ def request(act: Act, partition: int, known: Known, me: OwnSession, keys: GroupK
     if act is Act.GIVE and receiver is not None:
         there = keys.member(receiver.id)
         when[there] = Unchanged(key=there, revision=receiver.session)
-        if known.stays is not None:  # a member that leaves must know all that it was given
+        if known.stays is not None:  # a member that leaves must know every partition that it was given
             when[known.stays.key] = known.stays
     return tuple(when.values()), Put(key=own, value=encoded(outcome(act, known, me)))

@@ -1,12 +1,13 @@
-"""Holdings: what this process may work on right now, for whichever thread asks.
+"""Holdings: the partitions that this process may work on right now, for any thread.
 
-Promises: every access looks at the deadline of the session on this process's own clock, so that a process that was
-paused, or cut off, stops by itself before another may start; a forked child owns nothing. A partition is quiet when no
-hold on it is open and the consumer of changes has asked for the next one, so that what was lost is given away after the
+Promises: every access checks the session's deadline on this process's own clock. A process that was paused or cut off
+therefore stops by itself before another may start. A forked child owns nothing. A partition is quiet when no hold on it
+is open and the consumer of changes has asked for the next change. A lost partition is therefore given away after the
 work on it has ended.
-Refuses: to wait. It takes no lock: a finalizer may end a hold, or begin one, wherever it runs, in the middle of this
-file too. So each change is one assignment, or one step of a dict; a hold is counted before its partition is looked at,
-and a partition is withdrawn before its holds are. It is filled by the driver on the I/O thread, and read from any.
+Refuses: to wait, and to take a lock. A finalizer may end or begin a hold wherever it runs, even in the middle of this
+file. So each change is one assignment, or one step of a dict. A hold is counted before its partition is checked; a
+partition is withdrawn before its holds are checked. The driver fills the holdings on the I/O thread; any thread reads
+them.
 """
 
 import logging
@@ -27,7 +28,7 @@ logger = logging.getLogger("apportion.group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """A partition that is ours: the token to show where we write, and since when on this machine's elapsed clock."""
+    """A partition that is ours: the token to show at each write, and its start on this machine's elapsed clock."""
 
     token: FencingToken
     since: float
@@ -35,7 +36,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
-    """What this member gained and lost since the change before, sorted."""
+    """The partitions that this member gained and lost since the change before, sorted."""
 
     gained: tuple[int, ...]
     lost: tuple[int, ...]
@@ -46,9 +47,10 @@ _NOTHING: Mapping[int, Holding] = {}
 
 @dataclass(slots=True)
 class _Tellings:
-    """What the consumer of changes was told that it has, or has lost and did not yet do; `lapsed`: may get again.
+    """The partitions that the consumer of changes was told it has, and those it was told it lost (`heard`).
 
-    The first of the `claims` is the consumer's.
+    The work on a partition in `heard` may not have ended; a partition in `lapsed` may come back. The first of the
+    `claims` is the consumer's.
     """
 
     claims: list[object] = field(default_factory=list)
@@ -59,14 +61,14 @@ class _Tellings:
     even: Mapping[int, Holding] | None = None
 
     def waits_for(self, partition: int) -> bool:
-        """Whether the consumer may still work on a partition. What it lost is in `heard` before it leaves `has`."""
+        """Whether the consumer may still work on a partition. A lost one is in `heard` before it leaves `has`."""
         return bool(self.claims) and (partition in self.has or partition in self.heard)
 
 
 class Holdings(Handle, Mapping[int, Holding]):
     """The partitions that are ours now. Empty once the deadline has passed.
 
-    `unguarded` are those on which work has ended without that any guard had seen their token.
+    `unguarded` are the partitions on which work has ended although no guard had seen their token.
     """
 
     def __init__(self, clock: Clock, *, quiet: Callable[[frozenset[int]], None], told: Callable[[], None]) -> None:
@@ -81,12 +83,12 @@ class Holdings(Handle, Mapping[int, Holding]):
 
     @property
     def is_current(self) -> bool:
-        """Whether the session's deadline lies ahead; never in a child that was forked, which nobody tells of losses."""
+        """Whether the session's deadline lies ahead; never in a forked child, because nobody tells it of losses."""
         return self._clock.elapsed() < self.deadline and self._process == os.getpid()
 
     @property
     def seconds_left(self) -> float:
-        """How long until the session's deadline."""
+        """Seconds until the session's deadline."""
         return self.deadline - self._clock.elapsed()
 
     def __getitem__(self, partition: int) -> Holding:
@@ -102,7 +104,7 @@ class Holdings(Handle, Mapping[int, Holding]):
         return len(self._held) if self.is_current else 0
 
     def confirm(self, deadline: float) -> None:
-        """Go on until a deadline; after a lapse, the consumer of changes first hears that all was lost."""
+        """Go on until a deadline; after a lapse, the consumer of changes is first told that all was lost."""
         has_lapsed = not self.is_current
         self.deadline = deadline
         if has_lapsed:
@@ -110,30 +112,30 @@ class Holdings(Handle, Mapping[int, Holding]):
             self._told()
 
     def grant(self, tokens: Mapping[int, FencingToken]) -> None:
-        """Take partitions that are ours from now on. O(all that is held)."""
+        """Add partitions that are ours from now on. O(partitions held)."""
         since = self._clock.elapsed()
         new = {partition: Holding(token=token, since=since) for partition, token in tokens.items()}
         self._held = {**self._held, **new}
         self._told()
 
     def withdraw(self, partitions: Collection[int]) -> None:
-        """Let nothing more begin on some; `quiet` is called with those on which what was begun has ended."""
+        """Let no more work begin on some partitions; `quiet` is called with those on which all work has ended."""
         self._held = {each: held for each, held in self._held.items() if each not in partitions}
         self._told()
         self._settle(partitions)
 
     def cancel(self, partition: int | None = None) -> None:
-        """Cancel the holds that are open on a partition, or all."""
+        """Cancel the open holds on a partition, or all open holds."""
         for hold in self._holds:
             if partition in (None, hold.partition):
                 hold.cancel()
 
     def oldest(self) -> tuple[float, int] | None:
-        """Return since when a hold is at work for the longest, and on which partition; None when none is open."""
+        """Return the start and the partition of the hold at work for the longest; None when no hold is open."""
         return min(((hold.since, hold.partition) for hold in self._holds), default=None)
 
     def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, Hold]:
-        """Begin a hold; `NotOwner` when the partition is not ours now. `leave` ends what is returned with the token."""
+        """Begin a hold, which `leave` ends; return it with the token. `NotOwner` when the partition is not ours now."""
         if self._process != os.getpid():
             raise NotOwner(partition, "it belongs to the process that this one was forked from")
         held = _owned(self._held, partition, is_current=self.is_current)
@@ -145,7 +147,7 @@ class Holdings(Handle, Mapping[int, Holding]):
             since=self._clock.elapsed(),
         )
         self._holds.begin(hold)
-        # Counted first, then looked again: what is withdrawn meanwhile waits for the hold, or is found out here.
+        # Counted first, then checked again: a partition withdrawn meanwhile waits for the hold, or is noticed here.
         is_kept = False
         try:
             is_kept = _owned(self._held, partition, is_current=self.is_current) is held
@@ -168,7 +170,7 @@ class Holdings(Handle, Mapping[int, Holding]):
         is_first = not self.unguarded
         if not checked(hold.resource):
             self.unguarded.add(hold.partition)
-        if is_first and self.unguarded:  # said at once: who is killed says nothing at its end
+        if is_first and self.unguarded:  # logged at once: a process that is killed logs nothing at its end
             logger.warning("%s: work on it ended, and no guard saw its token; see group.unguarded", hold.resource)
         self._holds.end(hold)
         self._settle([hold.partition])
@@ -185,10 +187,11 @@ class Holdings(Handle, Mapping[int, Holding]):
             raise InvalidInput("consumer of changes()", "a second one", "one a group", hint)
 
     def next_change(self) -> GroupChange | None:
-        """Return what there is to tell, None for nothing. To ask says that all that was told has been done.
+        """Return the next change, None if there is none. The call means that the work on all changes told is done.
 
-        While the store has not confirmed our session in time nothing is ours; what was, is told to be gained again
-        once it has, and the work on it has ended. O(1) if nothing has changed, else O(all that is held).
+        While the store has not confirmed our session in time, no partition is ours. After the store has confirmed it, a
+        partition that was ours is told as gained again, once the work on it has ended. O(1) if nothing has changed,
+        else O(partitions held).
         """
         if self._process != os.getpid():
             return None
@@ -207,14 +210,14 @@ class Holdings(Handle, Mapping[int, Holding]):
         return change
 
     def tell(self, change: GroupChange) -> bool:
-        """Note that the consumer has got a change; False when nothing of it is so any more."""
+        """Note that the consumer has got a change; False when no part of the change is true any more."""
         tellings, held = self._tellings, self._held
         lost = tellings.has.keys() & change.lost
         gained = {each: held[each] for each in change.gained if each in held}
         tellings.heard = tellings.heard | lost
         tellings.lapsed = (tellings.lapsed | (lost & held.keys())) - gained.keys()
         tellings.has = {each: has for each, has in tellings.has.items() if each not in lost} | gained
-        # Told first, then looked again, as in `enter`.
+        # Noted first, then checked again, as in `enter`.
         gone = {each for each, has in gained.items() if self._held.get(each) is not has}
         if gone:
             tellings.has = {each: has for each, has in tellings.has.items() if each not in gone}
@@ -222,7 +225,7 @@ class Holdings(Handle, Mapping[int, Holding]):
         return len(gained) > len(gone) or bool(lost)
 
     def abandon(self) -> None:
-        """End to consume changes: what was told counts as done."""
+        """Stop consuming changes: all changes told count as done."""
         if self._process != os.getpid():
             return
         tellings, self._tellings = self._tellings, _Tellings()
@@ -230,14 +233,14 @@ class Holdings(Handle, Mapping[int, Holding]):
 
     @property
     def all_quiet(self) -> bool:
-        """Whether nothing is held, and all that was begun has ended."""
+        """Whether no partition is held, and all work that was begun has ended."""
         tellings = self._tellings
         return not (self._held or self._holds or (tellings.claims and (tellings.has or tellings.heard)))
 
     def is_quiet(self, partition: int) -> bool:
-        """Whether a partition is not ours, and all that was begun on it has ended; then it stays so until a grant.
+        """Whether a partition is not ours, and all work on it has ended; then it stays quiet until a grant.
 
-        Looked at in this order: once it is not held, nothing begins on it any more.
+        The order of the checks matters: once a partition is not held, no more work begins on it.
         """
         return partition not in self._held and not self._holds.on(partition) and not self._tellings.waits_for(partition)
 
@@ -256,4 +259,4 @@ def _owned(held: Mapping[int, Holding], partition: int, *, is_current: bool) -> 
 
 
 def _nothing() -> None:
-    """Cancel a hold that cannot be: its thread goes on, and only a guard protects from it."""
+    """Do nothing for a hold that cannot be cancelled: its thread goes on, and only a guard protects against it."""

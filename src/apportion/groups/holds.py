@@ -1,9 +1,10 @@
-"""Holds: a partition that a task or a thread keeps for as long as a block lasts.
+"""Holds: a task or a thread keeps a partition for as long as a block lasts.
 
-Promises: the block begins only on what is ours. When the session ends within it, or the drain times out, what the block
-awaits is cancelled, once, and the block ends with `NotOwner`. A cancellation by anybody else is passed on, also when
-both come together. A hold whose loop was closed within the block ends where it would be cancelled.
-A thread cannot be cancelled: it asks for the token again in long work.
+Promises: the block begins only on a partition that is ours. If the session ends within the block, or the drain times
+out, the block's task is cancelled, once. The block then ends with `NotOwner`. A cancellation by any other caller is
+passed on, also when both come together. If the loop is closed within the block, its hold ends at the point where it
+would be cancelled.
+A thread cannot be cancelled: long work in a thread must ask for the token again.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ def held(participation: Participation, partition: int | str) -> Iterator[Fencing
 
 
 class _Inside:
-    """The task inside a block, so that it can be cancelled from another thread, and only within the block."""
+    """The task inside a block; another thread can cancel the task, but only within the block."""
 
     abandoned: Callable[[], None]
 
@@ -63,14 +64,14 @@ class _Inside:
         self._was_cancelled = False
 
     def cancel(self) -> None:
-        """Cancel what the block awaits; from any thread."""
+        """Cancel the block's task at its await; from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._cancel)
-        except RuntimeError:  # its loop was closed within the block: nobody works there any more
+        except RuntimeError:  # its loop was closed within the block: no work goes on there
             self.abandoned()
 
     def end(self) -> bool:
-        """Note that the block has ended; whether it was cancelled here, and nowhere else."""
+        """Note that the block has ended; return whether it was cancelled here, and nowhere else."""
         task, self._task = self._task, None
         if task is None or not self._was_cancelled:
             return False

@@ -1,7 +1,7 @@
-"""Leader election: of all that stand for it, one is the leader, and knows it.
+"""Leader election: of all candidates, one is the leader, and it knows that it is.
 
-A leader is the owner of a group's one partition, so that it has all that owners have: a session, a drain, a token that
-a guard can refuse. The token's epoch grows with every leader.
+The leader is the owner of the only partition of a group. It therefore has everything that owners have: a session, a
+drain, and a token that a guard can refuse. The token's epoch grows with every leader.
 
     async with apportion.leader("sqlite:///work.db", "nightly-report") as election:
         token = await election.wait_until_elected()
@@ -35,11 +35,11 @@ class AsyncElection(Handle):
 
     @property
     def token(self) -> FencingToken:
-        """The leader's token, to show where it writes; `NotOwner` when this process is not the leader. No I/O."""
+        """The leader's token, to show at each write; `NotOwner` when this process is not the leader. No I/O."""
         return self._group.token(_ONE)
 
     async def wait_until_elected(self) -> FencingToken:
-        """Wait until this process is the leader; return its token. `NotOwner` once it stands no more."""
+        """Wait until this process is the leader; return its token. `NotOwner` once it is no longer a candidate."""
         if self._has_resigned:
             raise _resigned()
         changes = self._group.changes()
@@ -52,13 +52,13 @@ class AsyncElection(Handle):
         return self.token
 
     def resign(self) -> None:
-        """Let another be the leader, and stand no more. From any thread."""
+        """Let another candidate be the leader, and stop being a candidate. From any thread."""
         self._has_resigned = True
         self._group.leave()
 
 
 class Leader(OnlyAsync):
-    """`apportion.leader(...)`: stands for leader within an `async with` block, and resigns at its end."""
+    """`apportion.leader(...)`: is a candidate within an `async with` block, and resigns at its end."""
 
     _call = "apportion.leader(url, name)"
 
@@ -71,7 +71,7 @@ class Leader(OnlyAsync):
         lease_ttl: timedelta = TTL,
         quarantine_after: int | None = None,
     ) -> None:
-        """Check all that is said; nothing is opened yet. The names are those of groups. Errors as `open_group`."""
+        """Check all arguments; open nothing yet. Names are those of groups. Errors are those of `open_group`."""
         self._opening = AsyncOpening(
             url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
         )

@@ -1,9 +1,10 @@
-"""Member: one member's side of a group, all partitions together: what to serve, what to let go, what to commit.
+"""Member: one member's side of a group, for all partitions together: which to serve or release, which commits to send.
 
-Promises: of each partition one commit at a time is under way; moves that do not depend on each other go in one commit,
-in halves when it is refused, so that one stale move holds up no other. An event costs what it touches.
-Refuses: to wait and to read clocks; `step` takes an event and returns what must be done, in order. An answer that never
-comes is the driver's to bound, and counts as a failure: `handover` makes that safe.
+Promises: at most one commit per partition is under way at a time. Moves that do not depend on each other go in one
+commit. A refused commit is sent again in halves, so that one stale move holds up no other. The cost of an event grows
+with the partitions that it touches.
+Refuses: to wait and to read clocks. `step` takes an event and returns the actions to carry out, in order. The driver
+bounds the wait for an answer that never comes. That answer counts as a failure, and `handover` makes this safe.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,14 +36,14 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The view has taken what the store showed."""
+    """The view has taken the store's news."""
 
     touched: IntakeChanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitAnswered:
-    """A batch happened at a revision, or did not (None): refused (so it may do in halves), or nobody knows."""
+    """A batch was committed at a revision. None: it was refused (halves may pass), or the outcome is unknown."""
 
     batch: int
     revision: int | None = None
@@ -51,7 +52,7 @@ class CommitAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
-    """Nothing that was begun under some partitions goes on."""
+    """All work that was begun under some partitions has ended."""
 
     partitions: frozenset[int]
 
@@ -68,7 +69,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """To be committed whole: several moves."""
+    """Several moves, to be committed as a whole."""
 
     batch: int
     moves: tuple[PendingMove, ...]
@@ -78,7 +79,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serve:
-    """A partition is ours, under this epoch; `why` says how it came to us."""
+    """A partition is ours, under this epoch; `why` says how it became ours."""
 
     partition: int
     epoch: int
@@ -87,21 +88,21 @@ class Serve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """A partition is to go to another; `Quiet` is to say when what was begun under it has ended."""
+    """A partition is to go to another owner; `Quiet` must report the end of the work on it."""
 
     partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A partition is not ours any more, at once; `Quiet` is to say when what was begun under it has ended."""
+    """A partition is no longer ours, at once; `Quiet` must report the end of the work on it."""
 
     partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A partition that should be ours is tried at a later time (infinity: once released), after so many deaths."""
+    """A partition that should be ours is tried only at `until` (infinity: after a release), because of `deaths`."""
 
     partition: int
     deaths: int
@@ -112,8 +113,9 @@ Action = Commit | Serve | Drain | Stop | Wait
 
 
 class MemberMachine:
-    """The partitions of a group as one member sees them. `width` is how many moves fit in a commit, `ways` how many
-    commits may be under way at once.
+    """The partitions of a group as one member sees them.
+
+    `width` is the number of moves that fit in a commit, `ways` the number of commits that may be under way at once.
     """
 
     def __init__(self, view: View, member_id: str, *, width: int, ways: int = 4) -> None:
@@ -123,8 +125,8 @@ class MemberMachine:
         self._hands: dict[int, HandOver] = {}
         self._batches = Batches()
         self._again: dict[int, float] = {}
-        self._in_doubt: set[int] = set()  # whose last commit nobody answered for
-        self._stopped: set[int] = set()  # whose work was told to stop, and has not ended
+        self._in_doubt: set[int] = set()  # partitions with a last commit that got no answer
+        self._stopped: set[int] = set()  # partitions with work that was told to stop and has not ended
 
     @property
     def serving(self) -> Iterator[int]:
@@ -133,19 +135,19 @@ class MemberMachine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is served, drained or under way."""
+        """Whether no partition is served, drained or under way."""
         return all(hand.phase is Phase.IDLE for hand in self._hands.values())
 
     def phase(self, partition: int) -> Phase:
-        """Return what is about to be done with a partition."""
+        """Return the phase of a partition's hand-over."""
         return self._hand(partition).phase
 
     def wakes_at(self) -> float | None:
-        """Return when a `Tick` is due, None if none is."""
+        """Return when a `Tick` is due, None if none is due."""
         return min(self._again.values(), default=None)
 
     def step(self, event: "Joined | Seen | CommitAnswered | Quiet | Ended | Tick", now: float) -> tuple[Action, ...]:
-        """Take one event; return what must be done, in order."""
+        """Take one event; return the actions to carry out, in order."""
         actions: list[Action] = []
         match event:
             case Joined(session=session):
@@ -170,7 +172,7 @@ class MemberMachine:
         return tuple(actions)
 
     def _near(self) -> set[int]:
-        """Return the partitions that are, or should be, anything to us."""
+        """Return the partitions that we deal with now, or should own."""
         return set(self._hands) | self._view.wanted(self.me.id)
 
     def _hand(self, partition: int) -> HandOver:
@@ -273,7 +275,7 @@ class MemberMachine:
             self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)
         elif answer.is_refused:
             self._fail(fresh, now, actions)
-        else:  # the first time at once, for only the reply may be lost; later after pauses, for the store may be away
+        else:  # again at once the first time: perhaps only the reply was lost; then after pauses: the store may be away
             doubtful = {move.partition for move in fresh}
             self._fail(fresh, now, actions)
             self._again.update(dict.fromkeys(doubtful - self._in_doubt, now))
@@ -283,7 +285,7 @@ class MemberMachine:
         self._look([move.partition for move in stale], now, actions)
 
     def _rests(self, move: PendingMove) -> bool:
-        """Whether what a move rests upon is still all that is known."""
+        """Whether the state on which a move was decided is still the current one."""
         view, known = self._view, move.known
         receiver = known.receiver
         return (
@@ -319,7 +321,7 @@ class MemberMachine:
             for move in moves:
                 compares, put = self._request(move)
                 if any(when.get(compare.key, compare) != compare for compare in compares):
-                    break  # they rest upon different lives of one member
+                    break  # these moves assume different lives of one member
                 when.update((compare.key, compare) for compare in compares)
                 puts.append(put)
             batches.put_back(moves[len(puts) :])

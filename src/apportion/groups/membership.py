@@ -1,7 +1,7 @@
-"""Membership: how a member comes to be in a group, and how it leaves: what is committed about its own record.
+"""Membership: how a member joins and leaves a group, by commits about its own record.
 
-Promises: of one id at most one session is there. A newcomer waits for the lease of its predecessor to end, at most a
-time to live and a second; only then it is told that the other one lives.
+Promises: at most one session per id is there. A newcomer waits for the lease of its predecessor to end, for at most one
+time to live and a second. After that wait it is told that the other one lives.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ from apportion.stores.api import (
 
 
 class Membership:
-    """The record of one life of a member, told from others by its nonce."""
+    """The record of one life of a member; its nonce tells it from other lives."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class Membership:
 
     @property
     def session(self) -> int | None:
-        """Our session, None while the record is not there."""
+        """Our session, None while our record is not there."""
         there = self._view.members.get(self._options.member_id)
         return None if there is None or there.record.nonce != self._nonce else there.session
 
     @property
     def is_damaged(self) -> bool:
-        """Whether our record was written over with what cannot be right, and keeps our session on our lease."""
+        """Whether our record was overwritten by a value that cannot be right, and keeps our session on our lease."""
         there = self._view.members.get(self._options.member_id)
         is_ours = there is not None and there.lease == self._lease
         return is_ours and self._keys.member(self._options.member_id) in self._view.damaged
@@ -81,10 +81,10 @@ class Membership:
         return self.session is not None and drain is not None and drain.value == REPLACED
 
     async def try_to_join(self, *, is_patient: bool) -> None:
-        """Write our record if nobody of our id is there, or in the place of a damaged one of ours; the view shows it.
+        """Write our record if no member of our id is there, or over a damaged record of ours; the view shows it.
 
-        `DuplicateMember` when somebody is, and patience has an end. A damaged record on the lease of another process is
-        waited for: its owner may work on.
+        `DuplicateMember` if a member of our id is there and `is_patient` is false. A damaged record on the lease of
+        another process is waited for: its owner may still be at work.
         """
         member_id, options = self._options.member_id, self._options
         there, is_damaged = self._view.members.get(member_id), self._keys.member(member_id) in self._view.damaged
@@ -107,7 +107,7 @@ class Membership:
 
     @property
     def is_asked(self) -> bool:
-        """Whether somebody asked us to leave, ourselves included."""
+        """Whether any process, ourselves included, asked us to leave."""
         return self._options.member_id in self._view.drains
 
     @property
@@ -118,11 +118,11 @@ class Membership:
         return tuple(each for each, owned in own if (owned.ownership.owner, owned.ownership.session) == mine)
 
     async def ask(self) -> Outcome | None:
-        """Ask for a target without us; None when we have asked before, or are gone."""
+        """Ask for a target without us; None if we have asked before, or are gone."""
         return await ask_to_leave(self._store, self._view, self._options.member_id, LEAVES)
 
     async def free(self, partitions: Sequence[int], *, width: int) -> None:
-        """Let nobody own some of our partitions, so many in a commit; halves of a commit that is refused."""
+        """Free some of our partitions, `width` per commit; a refused commit is sent again in halves."""
         session = self.session
         for start in range(0, len(partitions) if session else 0, width):
             batch = partitions[start : start + width]
@@ -132,7 +132,7 @@ class Membership:
                 await self.free(batch, width=(len(batch) + 1) // 2)
 
     def _freed(self, partitions: Iterable[int]) -> tuple[list[Compare], list[Put]]:
-        """Return the compares and puts that let nobody own some partitions."""
+        """Return the compares and puts that free some partitions."""
         view, when, puts = self._view, dict[str, Compare](), list[Put]()
         me = OwnSession(id=self._options.member_id, session=self.session or 0)
         for partition in partitions:
@@ -150,7 +150,7 @@ class Membership:
         return list(when.values()), puts
 
     async def leave(self, *, frees: Iterable[int] = ()) -> None:
-        """Take our record away and free some partitions, in one commit; a static member also notes that it left."""
+        """Delete our record and free some partitions, in one commit; a static member also notes that it left."""
         session, keys, member_id = self.session, self._keys, self._options.member_id
         if session is None:
             return
@@ -169,10 +169,10 @@ class Membership:
         self._note(await self._store.commit(when=when, puts=puts, deletes=deletes))
 
     async def is_cleared(self) -> bool:
-        """Take away what hangs on the lease, for that goes on; whether nothing of ours does, nor ever will.
+        """Delete our records on the lease, which lives on; return whether none is there, nor ever will be.
 
-        A record that was asked for, and of which nobody knows whether it was written, may still come. All else compares
-        our member record, so that none of it comes any more once that is gone. A scan that is older than what we know
+        A member record may still come if nobody knows whether its commit was carried out. All other commits compare our
+        member record, so none of them can happen once that record is gone. A scan that is older than a revision we know
         says nothing.
         """
         keys, member_id = self._keys, self._options.member_id
@@ -190,7 +190,7 @@ class Membership:
             return False
 
     async def _is_gone(self, key: str, is_ours: Callable[[Item], bool]) -> bool:
-        """Take a key away if it is ours; whether it is not there any more."""
+        """Delete a key if it is ours; return whether ours is gone."""
         scan = await self._store.scan(key)
         if scan.revision < max(self._seen, self._view.revision):
             return False
@@ -202,15 +202,15 @@ class Membership:
         return self._note(await self._store.commit(when=when, deletes=[key]))
 
     def _note(self, outcome: Outcome) -> bool:
-        """Keep how far a store must be for its scans to show what we wrote; return whether we did."""
+        """Note the revision from which scans show our commit; return whether the commit happened."""
         if isinstance(outcome, Committed):
             self._seen = max(self._seen, outcome.revision)
         return isinstance(outcome, Committed)
 
     def _is_our_record(self, item: Item) -> bool:
-        """Whether this is our member record, and not that of another life of our id; from then on we have left.
+        """Whether this is our member record, and not that of another life of our id; if so, note that we have left.
 
-        A damaged one on our lease is ours too: it would keep our session for as long as the lease is renewed.
+        A damaged record on our lease is ours too: it would keep our session for as long as the lease is renewed.
         """
         try:
             is_ours, session = decoded(MemberRecord, item.value).nonce == self._nonce, item.revision
@@ -222,13 +222,13 @@ class Membership:
 
 
 async def ask_to_leave(store: CoordinationStore, view: View, member_id: str, how: bytes) -> Outcome | None:
-    """Ask a member for its partitions; the request ends with its session. None when it was asked before, or is gone."""
+    """Ask a member for its partitions; the request ends with its session. None if it was asked before, or is gone."""
     asked = request_to_leave(view, member_id, how)
     return None if asked is None else await store.commit(when=asked[0], puts=[asked[1]])
 
 
 def request_to_leave(view: View, member_id: str, how: bytes) -> tuple[list[Compare], Put] | None:
-    """Return what to compare and to write to ask a member for its partitions; None when it was, or is gone."""
+    """Return the compares and the put that ask a member for its partitions; None if it was asked, or is gone."""
     there, key = view.members.get(member_id), view.keys.drain(member_id)
     if there is None or member_id in view.drains:
         return None

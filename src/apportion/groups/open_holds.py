@@ -1,6 +1,6 @@
 """Open holds: the work that is open in this process, and how to cancel it.
 
-Refuses: locks, for a finalizer may end a hold, or begin one, wherever it runs. Each change is one step of a dict.
+Refuses: locks, because a finalizer may end or begin a hold wherever it runs. Each change is one step of a dict.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,9 +12,9 @@ from apportion.runtime.clock import Clock
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Hold:
-    """Work that was begun on a partition, how to cancel it, and since when it is at work: infinity while it rests.
+    """Work that was begun on a partition, and how to cancel it; `since` is its start, infinity while it rests.
 
-    A hold that rests keeps its partition like any other, and owes no progress.
+    A hold that rests keeps its partition like any other hold, and owes no progress.
     """
 
     partition: int
@@ -24,12 +24,12 @@ class Hold:
     since: float
 
     def rest(self) -> None:
-        """Only keep the partition, from now on."""
+        """From now on, only keep the partition."""
         self.since = float("inf")
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Within the block it is at work, since now; afterwards it rests."""
+        """Within the block the hold is at work, from now on; afterwards it rests."""
         self.since = self.clock.elapsed()
         try:
             yield
@@ -38,29 +38,29 @@ class Hold:
 
 
 class Holds:
-    """The holds that are open, in the order in which they began."""
+    """The open holds, in the order in which they began."""
 
     def __init__(self) -> None:
         self._open: dict[Hold, None] = {}
         self._by_partition: dict[int, dict[Hold, None]] = {}
 
     def __iter__(self) -> Iterator[Hold]:
-        """Yield those that were open when this was asked."""
+        """Iterate over the holds that were open at the time of the call."""
         return iter(list(self._open))
 
     def __len__(self) -> int:
         return len(self._open)
 
     def on(self, partition: int) -> bool:
-        """Whether one is open on a partition."""
+        """Whether a hold is open on a partition."""
         return bool(self._by_partition.get(partition))
 
     def begin(self, hold: Hold) -> None:
-        """Count one more."""
+        """Count one more hold."""
         self._open[hold] = None
         self._by_partition.setdefault(hold.partition, {})[hold] = None
 
     def end(self, hold: Hold) -> None:
-        """Count one less."""
+        """Count one hold less."""
         self._by_partition[hold.partition].pop(hold, None)
         self._open.pop(hold, None)

@@ -1,4 +1,4 @@
-"""Opening: how a member takes part in a group, checked before anything is done."""
+"""Opening: the options with which a member takes part in a group, checked before any effect."""
 
 import os
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ SETTLE = timedelta(seconds=SETTLE_SECONDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a member takes part; see `open_group` for the meanings."""
+    """The options with which a member takes part; see `open_group` for the meanings."""
 
     group: str
     record: GroupRecord
@@ -45,19 +45,19 @@ class Options:
 
 
 class Opening:
-    """A group that is to be joined: the store's URL, and how this process takes part. All is checked at once.
+    """A group to join: the store's URL, and how this process takes part. All options are checked at once.
 
-    `partitions` are numbered from 0; all members say the same number, mode and balancer. A `static` member keeps
-    its partitions over a restart within `rejoin_grace`, under an id of its own choice. A partition that is lost is
-    given away once its work has ended; after `drain_timeout` the work is cancelled. `lease_ttl` is how long a
-    process that was killed keeps its partitions. With a `progress_deadline`, a process in which a hold stays open,
-    or a handler of `serve` runs, for longer is taken for stuck, and gives up all it has. `throttle` bounds the planned
-    moves under way. With `replace`, a living member of the same id is asked to leave. What is None is taken from the
-    environment (see `environment`), or is off.
+    `partitions` are numbered from 0; all members say the same number, mode and balancer. A `static` member keeps its
+    partitions over a restart within `rejoin_grace`, under an id of its own choice. A lost partition is given away once
+    its work has ended; after `drain_timeout` the work is cancelled. `lease_ttl` is the time for which a killed process
+    keeps its partitions. With a `progress_deadline`, a process is taken for stuck if a hold stays open, or a handler of
+    `serve` runs, for longer. It then gives up all its partitions. `throttle` bounds the planned moves under way. With
+    `replace`, a live member of the same id is asked to leave. An option that is None is taken from the environment (see
+    `environment`), or is off.
 
-    A partition whose owners die again and again waits longer before each next owner, up to a minute (see `deaths`);
-    after `quarantine_after` deaths in a row it waits for `apportion group release`. A controller levels once no member
-    has come for `settle`, at the latest 30 s after the first that came.
+    After repeated deaths of its owners, a partition waits longer before each next owner, up to a minute (see `deaths`).
+    After `quarantine_after` deaths in a row it waits for `apportion group release`. A controller levels once no member
+    has come for `settle`, at the latest 30 s after the first member that came.
 
     Raises `InvalidInput`, `UnknownOption`.
     """
@@ -123,7 +123,7 @@ def _record(partitions: int, mode: Mode, balancer: str, quarantine_after: int | 
 
 
 def _quarantine(deaths: int | None) -> int | None:
-    """Return how many deaths end in quarantine; `InvalidInput` for a number that no record lists."""
+    """Return the number of deaths that end in quarantine; `InvalidInput` for a number that no record lists."""
     if deaths is not None and (type(deaths) is not int or not 1 <= deaths <= KEPT_DEATHS):
         hint = "Leave it out, and a partition waits longer after each death, up to a minute."
         raise InvalidInput("quarantine_after", deaths, f"an int in 1 .. {KEPT_DEATHS}, or None", hint)
@@ -131,7 +131,7 @@ def _quarantine(deaths: int | None) -> int | None:
 
 
 def _node(member_id: str | None, zone: tuple[str, ...] | None, weight: float | None) -> Node:
-    """Return the member as balancers see it, which refuses what none of them could take."""
+    """Return the member as balancers see it; the node refuses values that no balancer could take."""
     return Node(
         checked_id("member_id", environment.member_id(os.environ) if member_id is None else member_id),
         zone=environment.zone(os.environ) if zone is None else zone,

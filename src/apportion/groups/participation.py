@@ -1,4 +1,4 @@
-"""Participation: a driver that runs on the I/O thread for one process, from the first join to the last hand-over."""
+"""Participation: runs a driver on the I/O thread for one process, from the first join to the last hand-over."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 
 
 class Participation:
-    """All of a group that must be awaited, for the loop of the I/O thread."""
+    """The part of a group's handle that must be awaited, for the loop of the I/O thread."""
 
     def __init__(self, store: CoordinationStore, shared: SharedSessions, options: Options) -> None:
         self.has_ended, self._process = False, os.getpid()
@@ -61,13 +61,13 @@ class Participation:
         return participation
 
     def leave(self) -> None:
-        """Begin to hand all over and leave. From any thread, and from handlers of signals."""
+        """Begin to hand over all partitions and leave. From any thread, and from signal handlers."""
         self.driver.leave()
         with suppress(RuntimeError):  # the loop has ended with the interpreter
             self._loop.call_soon_threadsafe(self._say_leaving)
 
     async def end(self) -> None:
-        """Hand all over and leave; close the store. Raises what ended it, if nobody has heard of that."""
+        """Hand over all partitions, leave, close the store. Raises the error that ended us, unless raised before."""
         self.has_ended = True
         self.driver.leave()
         self._say_leaving()
@@ -88,7 +88,7 @@ class Participation:
         return f"{self.options.group}: {self.options.member_id}"
 
     def _tell(self) -> None:
-        """Raise what ended it."""
+        """Raise the error that ended the member, if any."""
         self._is_told = True
         self._running.result()
 
@@ -97,11 +97,11 @@ class Participation:
 
     @property
     def is_running(self) -> bool:
-        """Whether it takes part, or tries to."""
+        """Whether the member takes part, or tries to."""
         return not self._running.done()
 
     async def next_change(self) -> GroupChange | None:
-        """Return the next change; None once we have left. Raises what ended it."""
+        """Return the next change; None once we have left. Raises the error that ended the member."""
         while (change := self.holdings.next_change()) is None:
             if self._running.done():
                 self._tell()
@@ -110,7 +110,7 @@ class Participation:
         return change
 
     async def until_settled(self) -> None:
-        """Wait until every partition belongs to whom the target names, and what is ours can be held."""
+        """Wait until every partition belongs to the owner that the target names, and ours can be held."""
         while not self._running.done():
             if is_at_rest(self.driver.view) and self._serves_its_own():
                 return
@@ -118,11 +118,11 @@ class Participation:
         self._tell()
 
     async def members(self) -> dict[str, LiveMember]:
-        """Return who is there, as this process sees it."""
+        """Return the live members, as this process sees them."""
         return dict(sorted(self.driver.view.members.items()))
 
     def number(self, partition: int | str) -> int:
-        """Return a partition by its number, which may be written as a str; `InvalidInput` for none of the group."""
+        """Return a partition's number, which may be given as a str; `InvalidInput` if the group does not have it."""
         count = self.options.record.partitions
         number = int(partition) if isinstance(partition, str) and partition.isdecimal() else partition
         if type(number) is not int or not 0 <= number < count:
@@ -147,13 +147,13 @@ class Participation:
         return held.token
 
     def _serves_its_own(self) -> bool:
-        """Whether all that the records say is ours is served: a record may be seen before its commit is answered."""
+        """Whether we serve all that the records call ours: a record may be seen before its commit is answered."""
         me, serving = self.driver.member.me, set(self.driver.member.serving)
         owned = ((partition, each.ownership) for partition, each in self.driver.view.own.items())
         return all(each in serving for each, own in owned if (own.owner, own.session) == (me.id, me.session))
 
     def _over(self, _: "asyncio.Future[None]") -> None:
-        """Wake all who wait, and say it while the program goes on within its block."""
+        """Wake all waiting callers, and log the end while the program goes on within its block."""
         self.driver.note_turn()
         self._say_no_more()
         words = f"{self._who} has left, and its block has not ended"
@@ -161,7 +161,7 @@ class Participation:
             self._saying = Saying(lambda: words, first_seconds=AGAIN_SECONDS)
 
     def _say_leaving(self) -> None:
-        """Say what it waits for until it has left, from the first request on."""
+        """Log, from the first request to leave until the member has left, the reason for the wait."""
         if self._saying is None and not self._running.done():
             self._saying = Saying(lambda: f"{self._who} leaves and waits for {leaves_after(self.driver)}")
 

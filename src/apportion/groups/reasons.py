@@ -1,7 +1,7 @@
-"""Reasons: what a member waits for, and why a partition is not its own, in words.
+"""Reasons: why a member waits, and why a partition is not its own, in words.
 
-Promises: one reason each time, the first that must pass.
-Refuses: to ask the store. A reason is what this process sees.
+Promises: one reason per call, the first that must pass.
+Refuses: to ask the store. A reason shows only the view of this process.
 """
 
 from collections.abc import Collection
@@ -28,13 +28,13 @@ def not_owned(driver: Driver, partition: int) -> str:
 
 
 def joins_after(driver: Driver) -> str:
-    """Say what a member that joins waits for."""
+    """Name the event that a joining member waits for."""
     there = driver.view.members.get(driver.options.member_id)
     return "the store to answer" if there is None else f"session {there.session} of the same id to end"
 
 
 def leaves_after(driver: Driver) -> str:
-    """Say what a member that leaves waits for: open work first."""
+    """Name the event that a leaving member waits for; open work comes first."""
     if (oldest := driver.holdings.oldest()) is not None:
         return f"the work on partition {oldest[1]} to end"
     me = driver.options.member_id

@@ -1,12 +1,12 @@
-"""Session: the one lease that a process keeps alive in a store, on the I/O thread, for all groups that it is in.
+"""Session: the one lease that a process keeps alive in a store, on the I/O thread, for all its groups.
 
-Promises: the deadline lies before the moment at which the store may end the lease, whatever the network did: it counts
-from when a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's blocked event
-loop costs nothing; a C call that keeps the interpreter's lock for TTL - margin ends the session, as it must. Who hears
-no reply renews no more once the deadline has passed: it would keep from others what it may not use itself. A group that
-leaves, or gives up, costs the others nothing if it took away all that hung on the lease; else the lease ends for all,
-for what is left there would live as long as they do.
-Refuses: to renew for other processes, and to revive a lease that has ended; the next life has another.
+Promises: the deadline lies before the moment at which the store may end the lease, in any state of the network. It
+counts from the moment a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's
+blocked event loop costs nothing. A C call that keeps the interpreter's lock for TTL - margin ends the session, as it
+must. After the deadline, a process without a reply stops renewing: a renewal would block others from partitions that it
+may not use itself. A group that leaves or gives up costs the other groups nothing if it deleted all its records on the
+lease. Otherwise the lease ends for all groups, because the remaining records would live as long as those groups do.
+Refuses: to renew for other processes, and to revive a lease that has ended. The next life has another lease.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ _NOTHING = "session/"  # a prefix that nobody uses
 
 
 class Sessions:
-    """The sessions of one process in one store: one for each time to live, which is to say one.
+    """The sessions of one process in one store: one per time to live, which in practice means one.
 
-    `store` is a handle that nobody else uses: to begin a session it accepts whatever life of the store it finds.
+    `store` is a handle for these sessions alone: to begin a session, it accepts any life of the store.
     """
 
     def __init__(self, store: CoordinationStore, clock: Clock) -> None:
@@ -40,10 +40,10 @@ class Sessions:
         self._beginning = asyncio.Lock()
 
     async def join(self, ttl_seconds: float, confirmed: Callable[[float], None], *, incarnation: int) -> "GroupLease":
-        """Return a part in the session; the first begins it. `confirmed` is called with each new deadline.
+        """Return a part in the session; the first call begins it. `confirmed` is called with each new deadline.
 
-        `incarnation` is the life of the store in which the group is. A session of an earlier one ends for all: what
-        renewed its lease there says nothing of how long that lasts here.
+        `incarnation` is the life of the store in which the group is. A session of an earlier life ends for all groups:
+        a renewal there does not say how long the lease lasts here.
         """
         async with self._beginning:
             session = self._newest.get(ttl_seconds)
@@ -57,7 +57,7 @@ class Sessions:
 
 
 class Session:
-    """A lease in one life, and the parts that groups have in it."""
+    """A lease in one life, and the parts of the groups in it."""
 
     def __init__(self, store: CoordinationStore, clock: Clock, *, ttl_seconds: float) -> None:
         self.ttl_seconds = ttl_seconds
@@ -69,7 +69,7 @@ class Session:
         self._keeping: asyncio.Future[None] | None = None
 
     async def begin(self) -> None:
-        """Ask the store for the lease, and keep it from now on; `InvalidInput` if it grants none of this length."""
+        """Ask the store for the lease, and keep it alive; `InvalidInput` if the store grants none of this length."""
         self.incarnation = (await self._store.scan(_NOTHING)).incarnation  # accepts another life of the store
         sent = self._clock.elapsed()
         try:
@@ -81,7 +81,10 @@ class Session:
         self._keeping.add_done_callback(self._kept)
 
     async def end(self) -> None:
-        """Give the lease back, for all; a store that is away ends it by itself, and one that went back has another."""
+        """Give the lease back, for all groups.
+
+        A store that is away ends the lease by itself, and a store that went back has another lease.
+        """
         self._stop(None)
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
@@ -91,7 +94,7 @@ class Session:
                 await self._store.revoke(self.lease)
 
     def outlived_by(self, incarnation: int) -> None:
-        """End it if the store is in a later life than that in which its lease was granted."""
+        """End the session if the store is in a later life than the one that granted the lease."""
         if self.incarnation < incarnation:
             self._stop(StoreWentBack("the store", f"incarnation {self.incarnation}", f"it is in {incarnation}"))
 
@@ -114,7 +117,7 @@ class Session:
             self._confirm(sent)
 
     def _refused(self, error: InvalidInput) -> InvalidInput:
-        """Name what the user of a group has passed. The limits are asked afterwards: etcd's may be those it told us."""
+        """Name the user's own argument. The limits are read after the refusal: etcd's may come from its answer."""
         limits = self._store.capabilities()
         bounds = f"{limits.min_ttl_seconds:g} to {limits.max_ttl_seconds:g} seconds"
         expected = f"a timedelta that the store grants: {bounds}"
@@ -130,7 +133,7 @@ class Session:
             self._stop(keeping.exception())
 
     def _stop(self, trouble: BaseException | None) -> None:
-        """Tell all parts, once, that the session is over, and what ended it."""
+        """Tell all parts, once, that the session is over, and the error that ended it."""
         if not self.is_over:
             self.is_over = True
             for part in self.parts:
@@ -139,7 +142,7 @@ class Session:
 
 
 class GroupLease:
-    """What one group has in a session. `ended` is set once it lives by it no more, and `trouble` may say why."""
+    """One group's part in a session. `ended` is set once the part has ended, and `trouble` may say why."""
 
     def __init__(self, session: Session, confirmed: Callable[[float], None]) -> None:
         self.ended = asyncio.Event()
@@ -165,23 +168,23 @@ class GroupLease:
         return self._session.is_over or len(self._session.parts) == 1
 
     async def keep(self) -> None:
-        """Return when it has ended; raise what ended it."""
+        """Return when this part has ended; raise the error that ended it, if any."""
         await self.ended.wait()
         if self.trouble is not None:
             raise self.trouble
 
     def confirm(self, deadline: float) -> None:
-        """Note until when the session is good, unless it was given up."""
+        """Note the new deadline of the session, unless this part has ended."""
         if not self.ended.is_set():
             self._confirmed(deadline)
 
     def forfeit(self) -> None:
-        """Live by it no more: something of this group cannot be stopped otherwise."""
+        """Give up the session for this group: some work of the group cannot be stopped otherwise."""
         self.is_forfeit = True
         self.ended.set()
 
     async def end(self, *, is_clear: bool) -> None:
-        """Leave. `is_clear`: nothing of this group hangs on the lease, and nothing that is under way ever will."""
+        """Leave. `is_clear`: no record of this group is on the lease, and no write under way will put one there."""
         self.ended.set()
         self._session.parts.remove(self)
         if not (is_clear and self._session.parts):
@@ -200,7 +203,7 @@ class SharedSessions:
 
     @classmethod
     async def taken(cls, url: str) -> "SharedSessions":
-        """Connect, or join those who did; errors are those of `stores.connect`."""
+        """Connect, or share the connection of an earlier user; errors are those of `stores.connect`."""
         machine = simulated()
         there = _shared if machine is None else machine.shared
         shared = there.get(_key(url)) or cls(url)
@@ -213,13 +216,13 @@ class SharedSessions:
         return shared
 
     async def let_go(self) -> None:
-        """Use them no more; the last one closes the handle."""
+        """Stop using the sessions; the last user closes the handle."""
         self._users -= 1
         if self._users:
             return
         machine = simulated()
         (_shared if machine is None else machine.shared).pop(self._key, None)
-        self._opening.cancel()  # does nothing to what is done
+        self._opening.cancel()  # no effect if it is done
         await asyncio.wait([self._opening])
         if not self._opening.cancelled() and self._opening.exception() is None:
             await self._opening.result().close()
@@ -231,7 +234,7 @@ class SharedSessions:
 
 
 def _key(url: str) -> tuple[int, StoreUrl]:
-    """Return what tells stores apart, however their URL is written, and wherever the process has moved meanwhile."""
+    """Return a key that tells stores apart, for any spelling of a URL, any process and any working directory."""
     return os.getpid(), parsed_url(url).canonical()
 
 

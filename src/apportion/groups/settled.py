@@ -1,4 +1,4 @@
-"""Settled: whether a group is as its target says."""
+"""Settled: whether the partitions of a group have the owners that its target names."""
 
 from apportion.groups.deaths import is_quarantined
 from apportion.groups.view.records import Target
@@ -6,7 +6,7 @@ from apportion.groups.view.view import View
 
 
 def is_settled(view: View, partition: int, wanted: str | None) -> bool:
-    """Whether a partition belongs to a living session of the wanted member, or rightly to nobody.
+    """Whether a partition belongs to a live session of the wanted member, or rightly to nobody.
 
     A partition with a damaged record is as settled as it can be before a repair.
     """
@@ -29,7 +29,7 @@ def is_at_rest(view: View) -> bool:
 
 
 def knows_all(view: View, target: Target) -> bool:
-    """Whether all members that may own were there when a target was decided. O(partitions)."""
+    """Whether all members that may own partitions were there when a target was decided. O(partitions)."""
     named = {*target.owners, *target.idle}
     may_own = (each for each, there in view.members.items() if there.record.weight and each not in view.drains)
     return all(each in named for each in may_own)

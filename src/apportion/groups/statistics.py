@@ -1,4 +1,4 @@
-"""Statistics: what a member has counted of its group since it began, and what it sees of it now; for metrics."""
+"""Statistics: a member's counts since it began, and its present view of the group; for metrics."""
 
 from dataclasses import dataclass, field
 
@@ -11,22 +11,25 @@ from apportion.groups.view.view import View
 
 @dataclass(slots=True)
 class Durations:
-    """How many there were, and how many seconds together."""
+    """A number of events, and their total length in seconds."""
 
     count: int = 0
     seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one more."""
+        """Count one more event."""
         self.count += 1
         self.seconds += seconds
 
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of one member. A hand-over lasts from the loss of a partition to the commit that gives it away, an orphan
-    from the end of its owner's session, as we saw it, to the commit that makes it ours. `given_up` are the sessions
-    that were ended from here, since work could not be stopped otherwise; `stuck` says of the last which work, and why.
+    """Counts of one member.
+
+    A hand-over lasts from the loss of a partition to the commit that gives it away. An orphan lasts from the end of its
+    owner's session, as we saw it, to the commit that makes it ours. `given_up` counts the sessions that were ended from
+    here, because work could not be stopped otherwise. `stuck` names the work that ended the last of them, and the
+    reason.
     """
 
     gained: int = 0
@@ -54,9 +57,9 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSummary:
-    """A member's view of its group: drifting are the partitions that do not belong to whom the target names.
+    """A member's view of its group; drifting partitions do not belong to the owner that the target names.
 
-    Crash-looping are those without an owner because of deaths: their next owner waits. Quarantined ones wait for
+    Crash-looping partitions have no owner because of deaths: their next owner waits. Quarantined partitions wait for
     `apportion group release`.
     """
 
@@ -71,7 +74,7 @@ class GroupSummary:
 
 
 def sight(view: View, *, owned: int, is_controller: bool, now: float) -> GroupSummary:
-    """Return what a member sees now. O(partitions)."""
+    """Return a member's present view of its group. O(partitions)."""
     target = view.target
     wanted = (None,) * view.partitions if target is None or target.is_paused else target.owners
     records = [view.owned(partition).ownership for partition in range(view.partitions)]

@@ -5,7 +5,7 @@
         for change in group.changes():
             ...
 
-All that must go on in time goes on on the I/O thread: a user's loop that is blocked loses nothing.
+All work with a deadline runs on the I/O thread. A user's event loop that is blocked therefore loses nothing.
 The async twin of this file is `groups/facade.py`.
 """
 
@@ -30,16 +30,17 @@ class SyncGroup(Group):
     """A group for callers without an event loop; it is not to be called from one."""
 
     def changes(self) -> Generator[GroupChange, None, None]:
-        """Yield what was gained and lost, until this member has left. One consumer.
+        """Yield the partitions gained and lost, until this member has left. One consumer at a time.
 
-        What was lost goes to its next owner once the next change was asked for and no `hold` on it is open: end the
-        work on it before you ask. A change that was not delivered because its consumer was cancelled comes again.
+        A lost partition goes to its next owner once the consumer asks for the next change and no `hold` on the
+        partition is open. End the work on the partition before you ask. If the consumer is cancelled before a change is
+        delivered, the change comes again.
         """
         self._require_open()
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # Asked here first: what was lost is given away before another thread has woken.
+            # Asked here first, so that lost partitions are given away before another thread has woken.
             while (
                 change := holdings.next_change() or self._thread.wait(self._participation.next_change())
             ) is not None:
@@ -51,34 +52,35 @@ class SyncGroup(Group):
     def hold(self, partition: int | str) -> AbstractContextManager[FencingToken]:
         """Hold a partition within the block: it is not handed over before the block has ended.
 
-        `NotOwner` at once if it is not ours. If the session ends, or the drain times out, a task is cancelled in the
-        middle of the block, and `NotOwner` comes out of it. A thread cannot be cancelled: in long work it asks `token`
-        again.
+        Raises `NotOwner` at once if the partition is not ours. If the session ends or the drain times out, a task is
+        cancelled in the middle of the block, and the block raises `NotOwner`. A thread cannot be cancelled: long work
+        in a thread must ask `token` again.
         """
         return SyncBlock("group.hold(partition)", held(self._participation, partition))
 
     def serve(self, *, on_gained: PlainHandler | None = None, on_lost: PlainHandler | None = None) -> None:
-        """Call handlers with (partition, token) for all that is gained and lost, until this member has left.
+        """Call handlers with (partition, token) for each partition gained or lost, until this member has left.
 
-        It is the one consumer of changes. See `handlers` for what happens when a handler fails; `failing` says it.
-        Where the session ends, `on_lost` comes when others may be owners: let what `on_gained` begins `hold`.
-        In `apportion.sync` handlers are plain functions, and each call has a thread of its own, at most 32 at once. A
-        thread cannot be cancelled: its partition is kept until it has ended, or the session is given up. A thread that
-        outlives its member goes on alone.
+        `serve` is the one consumer of changes. See `handlers` for a handler that fails; `failing` lists the failures.
+        When the session ends, `on_lost` is called at a time when others may be owners. Work that `on_gained` begins
+        should therefore use `hold`.
+        In `apportion.sync` handlers are plain functions, and each call has its own thread, at most 32 at once. A thread
+        cannot be cancelled: its partition is kept until the thread has ended or the session is given up. A thread that
+        outlives its member continues alone.
 
-        `InvalidInput` before any call for a function of the other kind, or for one that cannot take two arguments; at
-        once where only a call shows it.
+        Raises `InvalidInput` before any call for a function of the other kind, or one that cannot take two arguments.
+        If only a call shows the mistake, the error comes at once after that call.
         """
         self._require_open()
         self._serve_in_threads(threaded("on_gained", on_gained), threaded("on_lost", on_lost))
 
     def wait_until_settled(self) -> None:
-        """Wait until every partition of the group belongs to whom it should."""
+        """Wait until every partition of the group belongs to its intended owner."""
         self._require_open()
         self._thread.wait(self._participation.until_settled())
 
     def members(self) -> dict[str, LiveMember]:
-        """Return who is there, by id."""
+        """Return the live members, by id."""
         self._require_open()
         return self._thread.wait(self._participation.members())
 
@@ -86,7 +88,7 @@ class SyncGroup(Group):
 class SyncOpening(Opening, OnlySync):
     """`apportion.sync.open_group(...)`: joins at the beginning of a `with` block, and leaves at its end.
 
-    A caller that is interrupted at either end hears of that at once; what has joined leaves without it.
+    A caller that is interrupted at either end gets the error at once. A member that has joined then leaves by itself.
     """
 
     _call = "apportion.sync.open_group(url, name, partitions=…)"
@@ -97,7 +99,7 @@ class SyncOpening(Opening, OnlySync):
         return SyncResource(self._call, begin, Participation.end, SyncGroup, around=leaving)
 
     def __enter__(self) -> SyncGroup:
-        """Connect and join. Errors as those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
+        """Connect and join. Errors: those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
         return self._block.__enter__()
 
     def __exit__(

@@ -1,8 +1,8 @@
 # Generated from groups/leader.py by `python -m generate`; change that file, and generate anew.
-"""Leader election: of all that stand for it, one is the leader, and knows it.
+"""Leader election: of all candidates, one is the leader, and it knows that it is.
 
-A leader is the owner of a group's one partition, so that it has all that owners have: a session, a drain, a token that
-a guard can refuse. The token's epoch grows with every leader.
+The leader is the owner of the only partition of a group. It therefore has everything that owners have: a session, a
+drain, and a token that a guard can refuse. The token's epoch grows with every leader.
 
     with apportion.sync.leader("sqlite:///work.db", "nightly-report") as election:
         token = election.wait_until_elected()
@@ -36,11 +36,11 @@ class SyncElection(Handle):
 
     @property
     def token(self) -> FencingToken:
-        """The leader's token, to show where it writes; `NotOwner` when this process is not the leader. No I/O."""
+        """The leader's token, to show at each write; `NotOwner` when this process is not the leader. No I/O."""
         return self._group.token(_ONE)
 
     def wait_until_elected(self) -> FencingToken:
-        """Wait until this process is the leader; return its token. `NotOwner` once it stands no more."""
+        """Wait until this process is the leader; return its token. `NotOwner` once it is no longer a candidate."""
         if self._has_resigned:
             raise _resigned()
         changes = self._group.changes()
@@ -53,13 +53,13 @@ class SyncElection(Handle):
         return self.token
 
     def resign(self) -> None:
-        """Let another be the leader, and stand no more. From any thread."""
+        """Let another candidate be the leader, and stop being a candidate. From any thread."""
         self._has_resigned = True
         self._group.leave()
 
 
 class SyncLeader(OnlySync):
-    """`apportion.sync.leader(...)`: stands for leader within a `with` block, and resigns at its end."""
+    """`apportion.sync.leader(...)`: is a candidate within a `with` block, and resigns at its end."""
 
     _call = "apportion.sync.leader(url, name)"
 
@@ -72,7 +72,7 @@ class SyncLeader(OnlySync):
         lease_ttl: timedelta = TTL,
         quarantine_after: int | None = None,
     ) -> None:
-        """Check all that is said; nothing is opened yet. The names are those of groups. Errors as `open_group`."""
+        """Check all arguments; open nothing yet. Names are those of groups. Errors are those of `open_group`."""
         self._opening = SyncOpening(
             url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
         )
