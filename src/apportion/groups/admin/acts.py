@@ -66,7 +66,7 @@ async def forget(store: CoordinationStore, name: str, member_id: str, shown: str
 async def drain_and_forget(
     store: CoordinationStore, found: Found, *, drains: Iterable[str], forgets: Iterable[str], shown: str
 ) -> bool:
-    """Drain some members and forget others in one commit. It compares the target as found. Return whether it happened."""
+    """Drain some members and forget others in one commit, and return whether it happened. It compares the target."""
     keys, view = found.view.keys, found.view
     when: list[Compare] = [Unchanged(key=keys.target, revision=view.target_revision)]
     puts: list[Put] = []
