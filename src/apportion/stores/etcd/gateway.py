@@ -1,5 +1,4 @@
-"""Gateway: one handle on etcd's JSON gateway, with requests to one of several servers and open streams, bounded in
-time.
+"""Gateway: one handle on etcd's JSON gateway, with requests to one of several servers, and streams, bounded in time.
 
 Promises: every request asks for a server that has a leader. A server that fails is left for the next one. An expired
 token is renewed. `ask` repeats requests that may be repeated. `tell` sends at most once, and never over a connection
