@@ -123,7 +123,7 @@ class Follower:
                 while not self._is_after(version):
                     swapped = self._swapped
                     async with self._confirming:
-                        if not self._is_after(version):  # by one who asked at the same time
+                        if not self._is_after(version):  # by another call at the same time
                             await self._confirm()
                     if self._is_after(version):
                         return

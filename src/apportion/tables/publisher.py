@@ -128,7 +128,7 @@ class Publisher:
         raise StoreUnavailable("the store", f"it did not answer {_TRIES} times", _PERHAPS)
 
     async def renew(self) -> Published:
-        """Publish the newest version again, whole and under a number that nobody saw. That mends one that went back.
+        """Publish the newest version again, whole and under a number that nobody saw, to mend one that went back.
 
         `BadSnapshot` when nobody can read it; the next publish mends it. Other errors are those of `publish`.
         """

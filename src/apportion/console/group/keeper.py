@@ -26,7 +26,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-_REPORT = struct.Struct("128s")  # what a supervisor says: its command's process id, then how that has ended
+_REPORT = struct.Struct("128s")  # of a supervisor: the process id of its command, then the outcome
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _LONGEST_WAIT_SECONDS = 0.5  # timers stand still while the machine is suspended; the clock does not
 _LAST_SECONDS = 0.02  # from SIGKILL to the end of a process
@@ -57,7 +57,7 @@ class Keeper:
         for each in (self._children, woken, orders.fileno()):
             os.set_blocking(each, False)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # noqa: ARG005 - the pipe is what wakes us
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # noqa: ARG005 - the pipe wakes us
 
     def run(self) -> None:
         """Follow orders until the runner has gone and every tree has ended."""
@@ -221,7 +221,7 @@ def _become(
         for number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)):
             signal.signal(number, signal.SIG_DFL)  # Python ignores them
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.execvpe(command[0], command, os.environ | environ)  # noqa: S606 - what the user asked for
+        os.execvpe(command[0], command, os.environ | environ)  # noqa: S606 - the command of the user
     except OSError as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126
         os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="backslashreplace"))

@@ -22,7 +22,7 @@ from apportion.model.topology import Node, Topology
 
 MAX_BYTES = 16 * 2**20
 FORMAT_VERSION = 1
-# As of every snapshot, so that `apportion apply` can say what it was given.
+# As of every snapshot, so that `apportion apply` can name the kind of the file.
 _FORM = '{{"apportion":"{kind}","format_version":{version},"cluster":"","checksum":"{checksum}","body":{body}}}\n'
 _HEAD = re.compile(rb'\{"apportion":"([a-z]{1,16})","format_version":([0-9]{1,9}),')
 _WHOLE = re.compile(_HEAD.pattern + rb'"cluster":"","checksum":"([0-9a-f]{32})","body":(.*)\}\n', re.DOTALL)
@@ -154,7 +154,7 @@ def _row(node: Node) -> list[object]:
     return [node.id, node.weight, node.zone]
 
 
-def _plan(said: Any) -> MemberPlan:  # noqa: ANN401 - what JSON may be
+def _plan(said: Any) -> MemberPlan:  # noqa: ANN401 - any JSON
     basis = Basis(
         group=checked_id("name of the group", said["group"]),
         incarnation=int(said["incarnation"]),

@@ -137,7 +137,7 @@ def print_explanation(found: Found, stands: Standing, history: Sequence[HistoryL
 
 
 def explanation_json(found: Found, stands: Standing, history: Sequence[HistoryLine]) -> None:
-    """Print the explanation as JSON."""
+    """Print the explanation of a partition as JSON."""
     lines = [
         {"revision": each.revision, "source": each.source, "target": each.target, "why": each.why} for each in history
     ]

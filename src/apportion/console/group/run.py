@@ -35,7 +35,7 @@ from apportion.runtime.signals import ONE_SIGNAL_SECONDS
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 10.0  # a command that ran for so long begins with the first pause again
-LAST_SECONDS = 1.0  # for what was killed to be gone
+LAST_SECONDS = 1.0  # for killed commands to be gone
 _KILLED = "killed: the drain timed out, or our session is over"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

@@ -156,7 +156,7 @@ class _Keeper(asyncio.Protocol):
 def _process(command: Sequence[str], theirs: socket.socket) -> "subprocess.Popen[bytes]":
     """Start a keeper by the path of its file, isolated: no module of the working directory is run."""
     number = theirs.fileno()
-    return subprocess.Popen(  # noqa: S603 - what the user asked for
+    return subprocess.Popen(  # noqa: S603 - the command of the user
         [sys.executable, "-I", "-S", keeper.__file__, str(number), *command],
         stdin=subprocess.DEVNULL,
         pass_fds=[number],

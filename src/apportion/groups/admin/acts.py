@@ -1,7 +1,7 @@
 """Acts: an operator drains, forgets, releases and resizes from outside the group, and reads its changes.
 
-Promises: each act is one commit that compares the records it relies on. That includes a planned act that drains some
-members and forgets others. If a record changed in between, the act reads the group again. No epoch ever goes back: an
+Promises: each act is one commit that compares the records it relies on. That includes the planned act, which drains
+some members and forgets others. If a record changed in between, the group is read again. No epoch ever goes back: an
 ownership record is written anew with a higher epoch or with fewer deaths, and never deleted.
 """
 

@@ -49,7 +49,7 @@ class Found:
 
     @property
     def unsettled(self) -> tuple[int, ...]:
-        """The partitions that the member named by the target does not own; all without a target. O(partitions)."""
+        """The partitions that are not owned as the target says; all without a target. O(partitions)."""
         view, target = self.view, self.view.target
         every = range(self.record.partitions)
         if target is None or target.is_paused:

@@ -41,7 +41,7 @@ class Write:
 
 
 class Controller:
-    """A member's steps to become and to be the controller. `throttle` bounds the planned moves under way.
+    """The steps of a member to become controller and to act as one. `throttle` bounds the planned moves under way.
 
     While members keep coming, the controller gives only partitions without an owner, and those of members that leave.
     It levels once no member has come for `settle_seconds`. While the balancer refuses the members, the target stays as

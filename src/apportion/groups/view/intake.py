@@ -74,7 +74,7 @@ class IntakeChanges:
 
 Value = TypeVar("Value")
 _KEPT_SESSIONS = 4_096
-_NOTHING = MemberRecord(nonce="", weight=0.0)  # what a damaged record of a member says
+_NOTHING = MemberRecord(nonce="", weight=0.0)  # stands for a damaged record of a member
 _UNSEEN = SeenOwnership(ownership=NOBODY_OWNS, revision=0, since=0.0)
 
 
@@ -112,7 +112,7 @@ class Intake:
         self.gone: dict[int, float] = {}
         self.lived: dict[int, None] = {}  # in the order in which they were named
         self.damaged: dict[str, Damage] = {}
-        self._written: dict[str, int] = {}  # which revision wrote what is about members
+        self._written: dict[str, int] = {}  # revisions of the records about members, by key
         self._wanted: dict[str, frozenset[int]] = {}
 
     def load(self, scan: Scan, now: float) -> IntakeChanges:
