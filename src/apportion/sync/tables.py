@@ -23,7 +23,7 @@ from apportion.tables.routes import Routes
 
 
 def publish(url: str, name: str, table: Routing) -> Published:
-    """Publish a table or an assignment once; errors as those of `stores.connect` and `Publisher.publish`."""
+    """Publish a table or an assignment once. Raises the errors of `stores.connect` and `Publisher.publish`."""
     return io_thread().wait(published(url, name, table))
 
 
@@ -32,8 +32,9 @@ def follow(
 ) -> "SyncResource[Followed, SyncFollower]":
     """Follow a name until the end of a `with` block, from its newest version on.
 
-    Waits so long for a first version, then raises `StoreUnavailable`. `hasher` is needed only for a table of one with
-    a secret, or of your own. Errors as those of `stores.connect` and `Follower.start`.
+    Waits at most `within_seconds` for a first version, then raises `StoreUnavailable`. Pass `hasher` only if the table
+    was made with a hasher that has a secret, or with one of your own. Other errors are those of `stores.connect` and
+    `Follower.start`.
     """
     check_url(url)
     begin = partial(followed, url, TableKeys(name).name, within_seconds, hasher)
@@ -44,5 +45,5 @@ class SyncFollower(FollowedTable):
     """A followed table, for callers without an event loop; it is not to be called from one."""
 
     def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, by which a key was misrouted; see `Follower.refresh`."""
+        """Return routes newer than `version`, the version that misrouted a key; see `Follower.refresh`."""
         return self._thread.wait(self._following.refresh(version, within_seconds=within_seconds))

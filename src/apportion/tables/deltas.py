@@ -1,11 +1,11 @@
-"""Deltas: a table or an assignment as bytes, whole or as what differs from the version before.
+"""Deltas: a table or an assignment as bytes, whole or as the difference from the version before.
 
-Both are rows under positions: tokens or bytes of a table, the numbers of the partitions of an assignment. So a delta
-names nodes that left, nodes that are new or changed, positions that are gone, and rows that are put; all other rows
-stay, by the ids of their nodes and not by their indexes, which shift when a node leaves.
+Both values are rows under positions: tokens or bytes in a table, partition numbers in an assignment. A delta names the
+nodes that left, the nodes that are new or changed, the positions that are gone, and the rows that are put. All other
+rows stay. They stay by the ids of their nodes, because indexes shift when a node leaves.
 
-Promises: what comes back is the value or `BadSnapshot`, never part of it; memory is bounded before it is taken. Whether
-it is the *right* value, its epoch says: whoever applies a delta compares the epoch that was announced.
+Promises: reading returns the value or raises `BadSnapshot`, never part of a value. Memory is bounded before it is
+taken. Only the epoch shows that a value is the *right* one: the caller compares it with the epoch that was announced.
 Refuses: a delta between values of another kind, cluster or hash, or of other partitions: there a snapshot is due.
 """
 
@@ -26,14 +26,14 @@ from apportion.model.token import Position
 from apportion.model.topology import Node, Topology, nodes_of
 
 Routing: TypeAlias = Table | Assignment
-"""What clients route by."""
+"""A value that clients route by."""
 
 _GONE = -1  # stands for a node that left, until its row is put anew
 _MEMBERS = ("number", "slots", "left", "nodes", "gone", "puts", "width", "columns")
 
 
 def snapshot(value: Routing) -> bytes:
-    """Return the whole value, compressed; `BadSnapshot` when it is above the cap of snapshots, 16 MiB."""
+    """Return the whole value, compressed; `BadSnapshot` when the value is above the cap of snapshots, 16 MiB."""
     return zlib.compress(codec.encode(value))
 
 
@@ -44,7 +44,7 @@ def of_snapshot(data: bytes, *, is_table: bool) -> Routing:
 
 
 def delta(was: Routing, now: Routing) -> bytes | None:
-    """Return what makes `now` of `was`, or None where only a snapshot can. O(rows).
+    """Return the delta that makes `now` from `was`, or None where only a snapshot can. O(rows).
 
     >>> was = Assignment(topology=Topology(["a", "b", "c"]), rows=((0,), (1,), (2,)))
     >>> now = Assignment(topology=was.topology.without("b"), rows=((0,), (1,), (1,)))
@@ -75,7 +75,7 @@ def delta(was: Routing, now: Routing) -> bytes | None:
 
 
 def applied(was: Routing, data: bytes) -> Routing:
-    """Return the value that a delta makes of `was`. O(rows). Raises `BadSnapshot` for what is no delta of it."""
+    """Return the value that a delta makes from `was`. O(rows). `BadSnapshot` for bytes that are no delta of `was`."""
     try:
         return _applied(was, _expanded(data))
     except BadSnapshot:
@@ -111,24 +111,24 @@ def _applied(was: Routing, raw: bytes) -> Routing:
 
 
 def _is_numbered(value: Routing) -> bool:
-    """Whether positions of a value are numbers; else they are bytes."""
+    """Whether the positions of a value are numbers; else they are bytes."""
     return isinstance(value, Assignment) or isinstance(value.starts[0], int)
 
 
 def _frame(value: Routing) -> tuple[object, ...]:
-    """Return what two values must have in common for one to be a delta of the other."""
+    """Return the properties that two values must share so that a delta can lead from one to the other."""
     if isinstance(value, Table):
         return Table, value.topology.cluster, value.hasher, value.is_measurable
     return Assignment, value.topology.cluster, len(value), value.names
 
 
 def _entries(value: Routing, rows: Iterable[Row]) -> Iterator[tuple[Position, Row]]:
-    """Yield the positions of a value with rows of theirs."""
+    """Yield the positions of a value, each with its row."""
     return zip(value.starts if isinstance(value, Table) else range(len(value)), rows, strict=True)
 
 
 def _moved(was: Routing, topology: Topology) -> Iterator[tuple[Position, Row]]:
-    """Yield the entries of a value, their rows in indexes of another topology."""
+    """Yield the entries of a value, with rows as indexes into another topology."""
     rows = list(was.rows)
     place_of = {node_id: place for place, node_id in enumerate(topology.ids)}
     places = [place_of.get(node_id, _GONE) for node_id in was.topology.ids]
@@ -146,12 +146,12 @@ def _topology(was: Topology, left: list[int], changed: list[Json], number: int) 
 
 
 def _gaps(numbers: list[int]) -> list[int]:
-    """Return ascending numbers as the first and the steps between them, which compress better."""
+    """Return ascending numbers as the first number and the steps after it, which compress better."""
     return [*numbers[:1], *(after - before for before, after in pairwise(numbers))]
 
 
 def _position_columns(positions: list[Position]) -> list[bytes]:
-    """Return the column of numbers; of bytes, the column of their lengths and then they themselves."""
+    """Return one column for numbers; for bytes, a column of their lengths and then the bytes themselves."""
     texts = [position for position in positions if isinstance(position, bytes)]
     if texts:
         return [number_column(list(map(len, texts)), 4), b"".join(texts)]
@@ -166,7 +166,7 @@ def _positions(columns: list[bytes], count: int) -> Iterable[Position]:
 
 
 def _cut(data: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
-    """Yield pieces of these lengths; `BadSnapshot` unless they are all there is."""
+    """Yield pieces of these lengths; `BadSnapshot` unless they are all of the data."""
     start = 0
     for length in lengths:
         if not 0 <= length <= len(data) - start:
@@ -178,7 +178,7 @@ def _cut(data: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
 
 
 def _expanded(data: bytes) -> bytes:
-    """Return what was compressed; `BadSnapshot` for what was not, or is above the cap of snapshots."""
+    """Return the decompressed bytes; `BadSnapshot` for data that is not compressed or is above the cap of snapshots."""
     expander = zlib.decompressobj()
     try:
         raw = expander.decompress(data, codec.MAX_BYTES + 1)

@@ -22,7 +22,7 @@ from apportion.tables.routes import Routes
 
 
 async def publish(url: str, name: str, table: Routing) -> Published:
-    """Publish a table or an assignment once; errors as those of `stores.connect` and `Publisher.publish`."""
+    """Publish a table or an assignment once. Raises the errors of `stores.connect` and `Publisher.publish`."""
     return await io_thread().hop(published(url, name, table))
 
 
@@ -31,8 +31,9 @@ def follow(
 ) -> "AsyncResource[Followed, AsyncFollower]":
     """Follow a name until the end of an `async with` block, from its newest version on.
 
-    Waits so long for a first version, then raises `StoreUnavailable`. `hasher` is needed only for a table of one with
-    a secret, or of your own. Errors as those of `stores.connect` and `Follower.start`.
+    Waits at most `within_seconds` for a first version, then raises `StoreUnavailable`. Pass `hasher` only if the table
+    was made with a hasher that has a secret, or with one of your own. Other errors are those of `stores.connect` and
+    `Follower.start`.
     """
     check_url(url)
     begin = partial(followed, url, TableKeys(name).name, within_seconds, hasher)
@@ -43,5 +44,5 @@ class AsyncFollower(FollowedTable):
     """A followed table, for callers on any event loop."""
 
     async def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, by which a key was misrouted; see `Follower.refresh`."""
+        """Return routes newer than `version`, the version that misrouted a key; see `Follower.refresh`."""
         return await self._thread.hop(self._following.refresh(version, within_seconds=within_seconds))

@@ -1,4 +1,4 @@
-"""A followed table: what it answers from memory, and how it is opened and closed on the I/O thread."""
+"""A followed table: it answers from memory, and is opened and closed on the I/O thread."""
 
 from contextlib import AsyncExitStack
 
@@ -19,44 +19,44 @@ from apportion.tables.routes import Routes
 
 
 class FollowedTable(Handle):
-    """What a follower answers from memory: without I/O, from any thread, also after the end of its block."""
+    """The answers of a follower from memory: without I/O, from any thread, also after the end of its block."""
 
     def __init__(self, followed: "Followed", thread: Runner) -> None:
         (_, self._following), self._thread = followed, thread
 
     @property
     def routes(self) -> Routes:
-        """The version that is shown now, as a value that stays as it is."""
+        """The version in use now, as a value that never changes."""
         return self._following.routes
 
     @property
     def version(self) -> Version:
-        """Which version is shown now."""
+        """The version in use now."""
         return self._following.routes.version
 
     @property
     def epoch(self) -> Epoch:
-        """The epoch of what is shown now."""
+        """The epoch of the version in use now."""
         return self._following.routes.epoch
 
     @property
     def heard(self) -> Version:
-        """The newest version that was heard of."""
+        """The newest version that the follower heard of."""
         return self._following.heard
 
     @property
     def drift_versions(self) -> int:
-        """How many published versions we are behind, as far as we heard."""
+        """The number of published versions that the follower is behind, as far as it heard."""
         return self._following.drift_versions
 
     @property
     def age_seconds(self) -> float:
-        """How long ago the store last confirmed that what is shown is the newest version."""
+        """The seconds since the store last confirmed that the version in use is the newest."""
         return self._following.age_seconds
 
     @property
     def trouble(self) -> BaseException | None:
-        """Why it may not be the newest version, None while all is well."""
+        """The reason why the version in use may not be the newest, None while all is well."""
         if not self._thread.runs:
             return StoreClosed("a store", "it belongs to the process that this one was forked from")
         return self._following.trouble
@@ -70,7 +70,7 @@ class FollowedTable(Handle):
         return self._following.routes.preference(key, count)
 
     def owner(self, partition: str | int) -> str | None:
-        """Return the id of the node that owns a partition; None when it has no owner now."""
+        """Return the id of the node that owns a partition; None when the partition has no owner now."""
         return self._following.routes.owner(partition)
 
     def owners(self, partition: str | int) -> PreferenceList:
@@ -79,7 +79,7 @@ class FollowedTable(Handle):
 
 
 async def published(url: str, name: str, table: Routing) -> Published:
-    """Open the store of a URL, publish once, and close it."""
+    """Open the store of a URL, publish once, and close the store."""
     TableKeys(name)  # refuses a bad name or value before a store is opened
     routed(table)
     store = await connect(url)
@@ -101,7 +101,7 @@ async def followed(url: str, name: str, within_seconds: float, hasher: str | Has
 
 
 async def closed(followed: "Followed") -> None:
-    """Follow no more, and close the store."""
+    """Stop following, and close the store."""
     store, following = followed
     try:
         await following.close()

@@ -1,16 +1,17 @@
-"""Following: the newest version of a published table in memory, swapped as a whole, whatever becomes of the store.
+"""Follower: keeps the newest version of a published table in memory and swaps it as a whole.
 
-One scan, then a watch: each new version is made of the one before by its delta. What cannot be applied, or would be of
-another epoch than announced, is read again as a whole from its snapshot; until that works the old version goes on.
-Beside the watch the head is read every few seconds: that says how old what we show can be, and finds a silent watch.
+It begins with one scan, then a watch. Each new version is made from the one before by its delta. A delta may not
+apply, or may lead to another epoch than announced. Then the follower reads the table again from its snapshot, and
+keeps the old version until that works. Beside the watch it reads the head every few seconds. That bounds the age of
+the version in use, and detects a silent watch.
 
-Promises: readers take one reference, without a lock, and never fail because a store or a publisher is away; versions
-never go back. A version is its number within one life of the store: a store that was restored from a copy shows what
-was published before it, and that is followed, as a *later* version. Whoever publishes goes on from there, so that a
-reader who waited for the old number to be reached would route by a table that nobody maintains; and what is owned under
-the restored records has tokens above all earlier ones, by the same order. A store that went back without another
-incarnation is believed by nobody: the version stays until the numbers have grown past it, and `trouble` says so. What
-is damaged ends no follower: the version at hand goes on, `trouble` says why, and the next publish mends it.
+Promises: readers take one reference without a lock, and never fail because a store or a publisher is away. Versions
+never go back. A version is its number within one life of the store. A store that was restored from a copy shows an
+older table, and the follower takes it as a *later* version. Publishers continue from there, so a reader that waited
+for the old number would route by a table that nobody maintains. Ownership under the restored records has tokens above
+all earlier ones, by the same order. The follower does not believe a store that went back without another incarnation:
+it keeps its version until the numbers have grown past it, and `trouble` says so. Damage ends no follower: the version
+in use stays, `trouble` gives the reason, and the next publish mends the table.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ class Follower:
         self._heard: Version | None = None
         self._confirmed_at = self._clock.elapsed()
         self._trouble: ApportionError | None = None
-        # The keys of the name, as of one revision of one life of the store; and from which on it is watched.
+        # The keys of the name, as of one revision of one life of the store; and the revision where the watch begins.
         self._chunks: dict[str, bytes] = {}
         self._seen = self._after = (0, 0)
         self._swapped = asyncio.Event()
@@ -56,8 +57,8 @@ class Follower:
     async def start(self, *, within_seconds: float = 10.0) -> None:
         """Return when a first version is there; `StoreUnavailable` when nobody published one within that time.
 
-        What is damaged is waited for as long, for the next publish mends it; then `BadSnapshot` says why. Any other
-        `InvalidInput` says at once why what is there cannot be followed.
+        A damaged table is awaited as long, for the next publish mends it; then `BadSnapshot` gives the reason. Any
+        other `InvalidInput` says at once why the table cannot be followed.
         """
         try:
             await self._read()
@@ -70,7 +71,7 @@ class Follower:
             otherwise.pop_all()
 
     async def close(self) -> None:
-        """Stop following; the last routes goes on. The store stays open."""
+        """Stop following. The last routes still answer. The store stays open."""
         if self._work is not None:
             self._work.cancel()
             with suppress(asyncio.CancelledError):
@@ -78,30 +79,30 @@ class Follower:
 
     @property
     def routes(self) -> Routes:
-        """What is shown now; `StoreUnavailable` before the first version."""
+        """The routes in use now; `StoreUnavailable` before the first version."""
         if self._routes is None:
             raise StoreUnavailable(f"table {self._keys.name}", "no version was read yet", "Await start() first.")
         return self._routes
 
     @property
     def heard(self) -> Version:
-        """The newest version that was heard of, which is that of `routes` unless it could not be read."""
+        """The newest version that the follower heard of: that of `routes`, unless a newer one could not be read."""
         return self.routes.version if self._heard is None else self._heard
 
     @property
     def drift_versions(self) -> int:
-        """How many published versions we are behind, as far as we heard; at least 1 after a restore of the store."""
+        """The number of published versions we are behind, as far as heard; at least 1 after a restore of the store."""
         ours, newest = self.routes.version, self.heard
         return newest.number - ours.number if newest.incarnation == ours.incarnation else int(newest > ours)
 
     @property
     def age_seconds(self) -> float:
-        """How long ago the store last confirmed that what is shown is the newest version."""
+        """The seconds since the store last confirmed that the version in use is the newest."""
         return self._clock.elapsed() - self._confirmed_at
 
     @property
     def trouble(self) -> BaseException | None:
-        """Why it may not be the newest version, None while all is well."""
+        """The reason why the version in use may not be the newest, None while all is well."""
         if self._work is not None and self._work.done() and not self._work.cancelled():
             return self._work.exception() or self._trouble
         return self._trouble
@@ -109,7 +110,8 @@ class Follower:
     async def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
         """Return routes newer than `version`, by which a key was routed to a node that refused it (`StaleRoute`).
 
-        Raises the trouble that prevents it, or `StoreUnavailable` when none was published within that time.
+        Raises the trouble that prevents this, or `StoreUnavailable` when no newer version was published within that
+        time.
         """
         await self._wait_for(version, within_seconds)
         return self.routes
@@ -121,7 +123,7 @@ class Follower:
                 while not self._is_after(version):
                     swapped = self._swapped
                     async with self._confirming:
-                        if not self._is_after(version):  # by one who asked at the same time
+                        if not self._is_after(version):  # by another call at the same time
                             await self._confirm()
                     if self._is_after(version):
                         return
@@ -168,7 +170,7 @@ class Follower:
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        """Keep what a store, a snapshot or another release did to us: the version at hand goes on."""
+        """Keep the error of a store, a snapshot or another release as `trouble`: the version in use stays."""
         try:
             yield
         except ApportionError as error:
@@ -181,7 +183,7 @@ class Follower:
                 await self._confirm()
 
     async def _confirm(self) -> None:
-        """Ask the store for the newest version, and read it if it is not ours."""
+        """Ask the store for the newest version, and read it unless it is the one in use."""
         with self._noting():
             sent = self._clock.elapsed()
             scan = await self._store.scan(self._keys.head)
@@ -196,7 +198,7 @@ class Follower:
             self._confirmed(newest, sent)
 
     async def _read(self) -> None:
-        """Read the name as a whole, to be watched from there on."""
+        """Read all keys of the name; the next watch begins at that revision."""
         sent = self._clock.elapsed()
         scan = await self._store.scan(self._keys.prefix)
         self._after = (scan.incarnation, scan.revision)
@@ -210,22 +212,22 @@ class Follower:
         self._note_back(newest)
 
     def _note_back(self, newest: Version) -> None:
-        """Say so when the numbers of the name went back."""
+        """Set `trouble` when the numbers of the name went back."""
         if self._routes is not None and newest < self._routes.version:
             seen, found = f"version {self._routes.version}", f"version {newest}"
             self._trouble = StoreWentBack(f"table {self._keys.name}", seen, found)
 
     def _take(self, scan: Scan) -> Version | None:
-        """Take what a scan shows, made from its snapshot; return the version that it announces."""
+        """Take the table that a scan shows, from its snapshot; return the version that the scan announces."""
         self._chunks = {item.key: item.value for item in scan.items}
         self._seen = (scan.incarnation, scan.revision)
         return self._show(at=None)
 
     def _apply(self, change: StoreChange, incarnation: int) -> None:
-        """Take a change that a watch shows, unless a scan has shown it, or another life of the store.
+        """Take a change that a watch shows, unless a scan has shown it, or has shown another life of the store.
 
-        A watch knows no life: one that begins while another scan of its handle accepts a new life is of that one. So a
-        head says in which life it was published.
+        A watch does not know the life of the store. If another scan of its handle accepts a new life while the watch
+        begins, the watch belongs to the new life. So a head names the life in which it was published.
         """
         if (incarnation, change.revision) <= self._seen:
             return
@@ -245,7 +247,7 @@ class Follower:
             self._note_back(newest)
 
     def _show(self, *, at: tuple[VersionLink, Routing] | None) -> Version | None:
-        """Swap to the version that the chunks at hand announce, if it is newer; return it, None if there is none."""
+        """Swap to the version that the chunks at hand announce, if it is newer. Return that version, or None."""
         newest = self._hear(self._seen[0], self._chunks)
         if newest is None or (self._routes is not None and newest <= self._routes.version):
             return newest
@@ -259,7 +261,7 @@ class Follower:
         return newest
 
     def _hear(self, incarnation: int, chunks: dict[str, bytes]) -> Version | None:
-        """Return the version that a head announces, and remember it if it is the newest."""
+        """Return the version that a head announces, and remember it if it is the newest one."""
         if self._keys.head not in chunks:
             return None
         head = decode_head(chunks[self._keys.head])
@@ -269,7 +271,7 @@ class Follower:
         return version
 
     def _check_link(self, version: Version, link: VersionLink) -> None:
-        """Raise `StoreWentBack` for the number that is shown, made of another link: it was given twice."""
+        """Raise `StoreWentBack` when the number in use comes with another link: the number was given twice."""
         if self._at is not None and self.routes.version == version and self._at[0] != link:
             seen, found = f"version {version} ({self._at[0].nonce})", f"another version {version} ({link.nonce})"
             raise StoreWentBack(f"table {self._keys.name}", seen, found)
@@ -284,7 +286,7 @@ async def following(
     hasher: str | Hasher | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Follower]:
-    """Follow a name of an open store until the end of the block; errors as those of `Follower.start`."""
+    """Follow a name of an open store until the end of the block. Raises the errors of `Follower.start`."""
     follower = Follower(store, name, hasher=hasher, clock=clock)
     await follower.start(within_seconds=within_seconds)
     try:

@@ -1,11 +1,12 @@
-"""Published tables: how one lies in a store under its name, and what of it makes which version.
+"""Layout: the keys of a published table in a store, and the chunks that make each version.
 
     table/<name>/head                         the pointer: the newest version, and the links that it is made of
     table/<name>/<version>.<nonce>/<part>     the chunks of a link: written once, never changed, deleted when unneeded
 
-The first link of a head is a snapshot, each other one the delta of a version from the one before. Chunks are written
-first and the head last, so what a head names is there; a scan shows all of it at one revision. The nonce keeps apart
-what two publishers make of one number: the chunks of the one that lost, or died, are named by no head.
+The first link of a head is a snapshot. Each other link is the delta of a version from the one before. Chunks are
+written first and the head last, so every chunk that a head names is there. A scan shows all keys at one revision. The
+nonce separates the chunks of two publishers that write the same number. No head names the chunks of a publisher that
+lost or died.
 
 Promises: versions are numbers that grow by one; a value that is not of the announced epoch is never returned.
 Refuses: to read a head that a later release wrote.
@@ -25,7 +26,7 @@ from apportion.model.topology import check_name
 from apportion.tables.deltas import Routing, applied, delta, of_snapshot, snapshot
 
 MAX_DELTAS = 32
-"""How many deltas a new reader applies to the snapshot at most."""
+"""The most deltas that a new reader applies to the snapshot."""
 
 MAX_NAME_BYTES = 200
 _FORMAT_VERSION = 1
@@ -35,7 +36,7 @@ _AGAIN = "Publish the table again; it becomes the next version."
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Version:
-    """Which version of a name: its number, within one life of the store. Later lives come after earlier ones.
+    """A version of a name: its number, within one life of the store. Later lives come after earlier ones.
 
     >>> Version(incarnation=1, number=9) < Version(incarnation=2, number=3), str(Version(incarnation=2, number=3))
     (True, '2:3')
@@ -60,7 +61,7 @@ class VersionLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The newest version: in which life of the store it was published, its kind and epoch, and what it is made of."""
+    """The newest version: the life of the store that it was published in, its kind, its epoch, and its links."""
 
     incarnation: int
     kind: str
@@ -91,7 +92,7 @@ class TableKeys:
 
     @property
     def prefix(self) -> str:
-        """What all keys of this name, and of no other, begin with."""
+        """The prefix of all keys of this name, and of no other name."""
         return f"table/{self.name}/"
 
     @property
@@ -100,7 +101,7 @@ class TableKeys:
         return f"{self.prefix}head"
 
     def version_of(self, key: str) -> int:
-        """Return which version a chunk belongs to, 0 for any other key."""
+        """Return the version that a chunk belongs to, 0 for any other key."""
         number = key.removeprefix(self.prefix).partition(".")[0]
         return int(number) if number.isascii() and number.isdecimal() and len(number) < 20 else 0
 
@@ -114,9 +115,10 @@ class TableKeys:
 
 
 def routed(value: Routing) -> Routing:
-    """Return what clients route by: a table as it is, of an assignment the partitions and their owners.
+    """Return the part that clients route by: a table as it is, or the partitions and owners of an assignment.
 
-    Sizes, rule, home, certificate and who is down concern whoever makes the next assignment, and are left out.
+    Sizes, rule, home, certificate and the nodes that are down are left out. Only the maker of the next assignment
+    needs them.
     """
     if isinstance(value, Assignment):
         return Assignment(topology=value.topology, rows=value.rows, names=value.names)
@@ -138,7 +140,7 @@ def follow_up(
 ) -> tuple[Head, list[bytes]]:
     """Return the head of version `number`, after `head`, and the chunks of its last link.
 
-    That is a delta as long as it and those before it are smaller than their snapshot, and not too many.
+    The last link is a delta while all deltas together are smaller than their snapshot, and at most `MAX_DELTAS`.
     """
     payload = None
     if head is not None and was is not None and len(head.links) <= MAX_DELTAS:
@@ -156,7 +158,7 @@ def follow_up(
 def resolved(
     head: Head, keys: TableKeys, chunks: Mapping[str, bytes], *, at: tuple[VersionLink, Routing] | None = None
 ) -> Routing:
-    """Return the value that a head announces: from its snapshot on, or from the value of one of its links.
+    """Return the value that a head announces, made from its snapshot or from the value of one of its links.
 
     Raises `BadSnapshot` when a chunk is missing or damaged, or when the value is not of the announced epoch.
     """
@@ -172,7 +174,7 @@ def resolved(
 
 
 def recounted(head: Head, keys: TableKeys, chunks: Mapping[str, bytes]) -> Head:
-    """Return a head whose links name as many parts and bytes as are there. Its epoch still says what it leads to."""
+    """Return a head with links that name as many parts and bytes as are there. Its epoch still identifies the value."""
     links = []
     for link in head.links:
         names = (keys.part(link, part) for part in count())
@@ -187,7 +189,7 @@ def kind_of(value: Routing) -> str:
 
 
 def encode_head(head: Head) -> bytes:
-    """Return a head as bytes, some 40 for each link."""
+    """Return a head as bytes, some 40 per link."""
     form = {
         "format_version": _FORMAT_VERSION,
         "incarnation": head.incarnation,
@@ -199,7 +201,7 @@ def encode_head(head: Head) -> bytes:
 
 
 def decode_head(data: bytes) -> Head:
-    """Return the head of such bytes; `BadSnapshot` for others, and for those of a later release."""
+    """Return the head that bytes hold; `BadSnapshot` for other bytes, and for a head of a later release."""
     try:
         form = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -226,7 +228,7 @@ def _epoch(form: object) -> Epoch:
 
 
 def is_of_later_release(data: bytes) -> bool:
-    """Whether a head says that a later release wrote it: then it is not damaged, and nobody here replaces it."""
+    """Whether a later release wrote a head. Such a head is not damaged, and this release does not replace it."""
     try:
         form = json.loads(data)
     except (ValueError, RecursionError):
@@ -243,7 +245,7 @@ def _link(form: list[object]) -> VersionLink:
 
 
 def _payload(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
-    """Return the chunks of a link as one: each part is there. Keys are looked for only if there can be so many."""
+    """Return the chunks of a link as one, if each part is there. The keys are built only if there can be so many."""
     names = keys.parts(link) if link.parts <= len(chunks) else []
     found = [chunks[name] for name in names if name in chunks]
     if len(found) != link.parts:

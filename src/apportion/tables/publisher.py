@@ -1,12 +1,12 @@
-"""Publishing: a table under a name in a store, version after version, for any number of clients that follow it.
+"""Publisher: writes a table under a name in a store, version after version, for any number of clients that follow it.
 
-Chunks go first, in commits that each still find the old head; the last commit puts the new head, with what is left of
-the chunks, and deletes what no head needs any more. All of them compare the head that the publisher read, and whatever
-the caller adds: two publishers never interleave, and one that lost its term publishes nothing.
+The chunks are written first, in commits that leave the old head in place. The last commit writes the remaining chunks
+and the new head, and deletes chunks that no head needs. Every commit compares the head that the publisher read, and
+all that the caller adds. So two publishers never interleave, and one that lost its term publishes nothing.
 
-Promises: at every moment a reader finds a whole version. A publisher that dies anywhere leaves the old version, or the
-new one, and chunks that a later publish clears away.
-Refuses: to overwrite what another published meanwhile, and a table where an assignment is followed.
+Promises: a reader finds a whole version at every moment. A publisher that dies at any step leaves the old version or
+the new one, and chunks that a later publish deletes.
+Refuses: to overwrite a version that another publisher wrote meanwhile. To publish a table in place of an assignment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +53,7 @@ _PERHAPS = "It may have been published, or may yet be. Publish again: what is th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What a publish led to: the version and its epoch, and how large the chunks of that version are."""
+    """The result of a publish: the version, its epoch, and the size of the chunks of that version."""
 
     version: Version
     epoch: Epoch
@@ -63,11 +63,11 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What a publisher knows of its name: the head and its value, and which revision wrote each key.
+    """The state of a name as its publisher knows it: the head, its value, and the revision that wrote each key.
 
-    `number` is that of the last version. Where what is there is damaged, there is no head, and the number is one that
-    was never given: each was at most the revision that wrote it, so the revision of the store is above all. `saved` is
-    the value of a damaged head that miscounts its chunks: all of them are there, and its epoch says so.
+    `number` is that of the last version. If the head or its chunks are damaged, `head` is None, and `number` was never
+    given. Each number is at most the revision that wrote it, so the revision of the store is above all. `saved` is the
+    value of a damaged head that miscounts its chunks. All chunks are there, and the epoch confirms the value.
     """
 
     incarnation: int
@@ -80,11 +80,11 @@ class _Known:
 
 
 class Publisher:
-    """Publishes under one name. It remembers what it published, so that the next version costs no read.
+    """Publishes under one name. It remembers the version that it published, so the next version costs no read.
 
-    Its calls are made one after another, by one event loop. After a restore of the store make another one, as sessions
-    do: one that goes on over a handle on which others have scanned the new life says the old one. With `incarnation` it
-    publishes in that life of the store alone; `StoreWentBack` in another.
+    Call its methods one after another, on one event loop. After a restore of the store make a new publisher, as
+    sessions do. An old publisher would still name the old life, if others have scanned the new life on the same
+    handle. With `incarnation` it publishes only in that life of the store, and raises `StoreWentBack` in another.
     """
 
     def __init__(self, store: CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
@@ -95,11 +95,11 @@ class Publisher:
         self._last = Version(incarnation=0, number=0)  # the newest that was seen here
 
     async def publish(self, value: Routing, *, when: Sequence[Compare] = ()) -> Published:
-        """Make `value` the next version, if every compare of `when` holds too; one that is the newest stays as it is.
+        """Make `value` the next version, if it is not the newest and every compare of `when` holds.
 
-        `StaleEpoch` when another published meanwhile, `Conflict` when a compare did not hold: nothing was published.
-        `InvalidInput` for a table where an assignment was published or the other way round, `BadSnapshot` for one above
-        16 MiB. Errors of the store as those of its calls; `StoreUnavailable` says when it may have been published.
+        `StaleEpoch` when another publisher was first, `Conflict` when a compare did not hold: nothing was published.
+        `InvalidInput` for a table where an assignment was published, or the reverse. `BadSnapshot` above 16 MiB. Store
+        errors are those of its calls. `StoreUnavailable` says when the value may have been published.
         """
         value = routed(value)
         attempts: set[str] = set()
@@ -128,9 +128,9 @@ class Publisher:
         raise StoreUnavailable("the store", f"it did not answer {_TRIES} times", _PERHAPS)
 
     async def renew(self) -> Published:
-        """Publish the newest version once more, whole and under a number that nobody saw: what went back is mended.
+        """Publish the newest version again, whole and under a number that nobody saw, to mend one that went back.
 
-        `BadSnapshot` when nobody can read it: then the next publish mends it. Other errors as those of `publish`.
+        `BadSnapshot` when nobody can read it; the next publish mends it. Other errors are those of `publish`.
         """
         self._known = None
         known = await self._read(unsure=False)
@@ -143,7 +143,7 @@ class Publisher:
         return await self.publish(value)
 
     async def is_intact(self) -> bool:
-        """Whether all that the newest version is made of is as this publisher left it; one scan."""
+        """Whether the head and the chunks of the newest version are as this publisher left them; one scan."""
         known = self._known
         if known is None or known.head is None:
             return True
@@ -152,7 +152,7 @@ class Publisher:
         return all(key in found and found[key] == known.revisions.get(key) for key in needed)
 
     async def _read(self, *, unsure: bool) -> _Known:
-        """Return what is known, once; it is learnt again after anything but a success."""
+        """Return the remembered state, once; after anything but a success the next call scans the store."""
         known, self._known = self._known, None
         if known is not None:
             return known
@@ -167,7 +167,7 @@ class Publisher:
         return self._found(scan)
 
     def _found(self, scan: Scan) -> _Known:
-        """Return what a scan shows; what is damaged, or went back, is no head to go on from."""
+        """Return the state that a scan shows. A head that is damaged, or went back, is not built upon."""
         chunks = {item.key: item.value for item in scan.items}
         head, value = self._newest(chunks)
         seen = self._last.number if self._last.incarnation == scan.incarnation else 0
@@ -187,13 +187,13 @@ class Publisher:
         )
 
     def _saved(self, head: Head, chunks: dict[str, bytes]) -> Routing | None:
-        """Return the value of a head that miscounts its chunks, None where no such value is there."""
+        """Return the value of a head that miscounts its chunks, None if there is no such value."""
         with suppress(InvalidInput):
             return resolved(recounted(head, self._keys, chunks), self._keys, chunks)
         return None
 
     def _newest(self, chunks: dict[str, bytes]) -> tuple[Head | None, Routing | None]:
-        """Return the head and its value, each None where it is damaged; `BadSnapshot` for that of a later release."""
+        """Return the head and its value, each None if damaged; `BadSnapshot` for a head that a later release wrote."""
         head = None
         try:
             head = decode_head(chunks[self._keys.head]) if self._keys.head in chunks else None
@@ -212,7 +212,7 @@ class Publisher:
         return head.epoch == value.epoch
 
     async def _attempt(self, known: _Known, value: Routing, when: Sequence[Compare], nonce: str) -> Outcome:
-        """Write the chunks and the head of the next version; whatever is not committed has no effect on readers."""
+        """Write the chunks and the head of the next version. A commit that fails has no effect on readers."""
         limits = self._store.capabilities()
         part_bytes = max(1, min(limits.max_value_bytes, limits.max_commit_bytes // 2))
         life = known.incarnation
@@ -237,7 +237,7 @@ class Publisher:
         old = self._unneeded(known, head, room)
         needed = [key for link in head.links[:-1] for key in self._keys.parts(link)]
         room = room.less(2 * _key_bytes(key) for key in old)
-        # Of what the delta rests upon as much as there is room for: who damaged that has it published whole.
+        # Compare as many chunks below the delta as fit: if one of them is damaged, the version is published whole.
         kept = [*old, *needed[: room.takes(map(_key_bytes, needed))]]
         when = [*always, *_absent(last), *(Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
         outcome = await self._store.commit(when=when, puts=[*last, pointer], deletes=old)
@@ -251,7 +251,7 @@ class Publisher:
     def _unneeded(self, known: _Known, head: Head, room: "_Room") -> list[str]:
         """Return the keys that no reader of the new head needs, as many as there is room to delete.
 
-        Only a commit that replaces the head deletes. So none of them has been deleted while the head is as it was read.
+        Only a commit that replaces the head deletes keys. So all of them are there while the head is as it was read.
         """
         needed = {self._keys.head, *(key for link in head.links for key in self._keys.parts(link))}
         old = sorted(known.revisions.keys() - needed)
@@ -270,7 +270,7 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What a commit takes beside the new head and what all commits compare."""
+    """The room of a commit beside the new head and the compares that all commits share."""
 
     operations: int
     size_bytes: int
@@ -281,19 +281,19 @@ class _Room:
         return min(max(0, self.operations), sum(1 for _ in sums))
 
     def less(self, sizes: Iterable[int]) -> "_Room":
-        """Return what is left after operations of these sizes."""
+        """Return the room that is left after operations of these sizes."""
         taken = list(sizes)
         return _Room(self.operations - len(taken), self.size_bytes - sum(taken))
 
 
 def _anew(known: _Known) -> _Known:
-    """Return what is known as damaged: the next version is whole, and its number was never given."""
+    """Return the state marked as damaged: the next version is whole, and its number was never given."""
     number = max([known.number, *known.revisions.values()])
     return replace(known, head=None, value=None, number=number, is_damaged=True)
 
 
 def _is_damaged_since(before: _Known, now: _Known) -> bool:
-    """Whether a commit was refused since somebody damaged what it rested upon, and not since another published."""
+    """Whether damage to the keys below a commit made it fail, and not another publisher."""
     if now.is_damaged:
         return True
     ours = {} if before.head is None or before.head != now.head else before.revisions
@@ -326,7 +326,7 @@ def _key_bytes(key: str) -> int:
 
 
 def _published(incarnation: int, links: Sequence[VersionLink], link: VersionLink, value: Routing) -> Published:
-    """Return what is said of one of these links, which leads to a value."""
+    """Return the result for one of these links, the one that leads to a value."""
     return Published(
         version=Version(incarnation=incarnation, number=link.version),
         epoch=value.epoch,
@@ -342,5 +342,5 @@ def _said(known: _Known) -> str:
 
 
 async def publish(store: CoordinationStore, name: str, value: Routing, *, when: Sequence[Compare] = ()) -> Published:
-    """Publish once; see `Publisher`, which whoever publishes often keeps."""
+    """Publish once. To publish often, keep a `Publisher`."""
     return await Publisher(store, name).publish(value, when=when)

@@ -1,8 +1,8 @@
 """Routes: one version of a followed table, laid out so that a question costs no I/O and no lock.
 
-Promises: it never changes; whoever holds one is undisturbed by the next. Frozen tables answer by the native twin.
-Refuses: to route keys by an assignment, whose partitions are asked for by their ids, and to name owners of partitions
-by a table.
+Promises: `Routes` never changes, so a reader that holds one is not disturbed by the next version. Frozen tables answer
+by the native twin.
+Refuses: to route keys by an assignment; ask for its partitions by their ids. To name owners of partitions by a table.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _FIRST_INT = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """A version and its value. `placement` answers for keys what else is asked: many at once, or why."""
+    """A version and its value. `placement` answers further questions about keys: many keys at once, or the reasons."""
 
     version: Version
     epoch: Epoch
@@ -36,7 +36,10 @@ class Routes:
 
     @classmethod
     def of(cls, version: Version, value: Routing, epoch: Epoch, hasher: str | Hasher | None = None) -> "Routes":
-        """Lay a value out. O(size). `InvalidInput` or `UnknownOption` when keys cannot be hashed as the table says."""
+        """Build the routes of a value. O(size).
+
+        `InvalidInput` or `UnknownOption` when keys cannot be hashed as the table says.
+        """
         if isinstance(value, Assignment):
             value.preference_lists.place("")  # makes the index of names now: not by the first readers, all at once
             return cls(version=version, epoch=epoch, value=value, laid=None)
@@ -44,7 +47,7 @@ class Routes:
 
     @property
     def placement(self) -> Laid:
-        """The table as a placement: `route_many`, `explain`, …; `InvalidInput` of an assignment."""
+        """The table as a placement: `route_many`, `explain`, …; `InvalidInput` for an assignment."""
         if self.laid is None:
             hint = "Ask owner(partition); of keys, publish the table() of a placement."
             raise InvalidInput("what is followed", "an assignment", "a table, to route keys", hint)
@@ -55,28 +58,28 @@ class Routes:
         return self.placement.route(key)
 
     def preference(self, key: Key, count: int) -> tuple[str, ...]:
-        """Return the first `count` owners of a key's range, the leader first; `NotEnoughNodes` if it has fewer."""
+        """Return the first `count` owners of a key's range, the leader first; `NotEnoughNodes` if there are fewer."""
         return self.placement.preference(key, count)
 
     def owners(self, partition: str | int) -> PreferenceList:
-        """Return all owners of a partition, the leader first; `InvalidInput` when there is none of that name."""
+        """Return all owners of a partition, the leader first; `InvalidInput` when no partition has that name."""
         if not isinstance(self.value, Assignment):
             hint = "Ask route(key); of partitions, publish an assignment."
             raise InvalidInput("what is followed", "a table", "an assignment, to ask for partitions", hint)
         return self.value[partition]
 
     def owner(self, partition: str | int) -> str | None:
-        """Return the id of the node that owns a partition, or leads it; None when it has no owner now."""
+        """Return the id of the node that owns or leads a partition; None when there is none now."""
         return next(iter(self.owners(partition)), None)
 
 
 def laid(table: Table, hasher: str | Hasher | None = None) -> Laid:
-    """Return a table as what routes by it: ordered keys by their ranges, all others by their hash."""
+    """Return the placement that routes by a table: ordered keys by their ranges, all others by their hash."""
     if table.is_measurable and table.hasher != _INT_ORDER:
         return Frozen(table, hasher=hasher)
     bounds: list[Key] = [start + _FIRST_INT if isinstance(start, int) else start for start in table.starts[1:]]
     owners = [tuple(table.topology.ids[index] for index in row) for row in table.rows]
     if table.is_measurable and not bounds:
-        # By its boundaries `Ranges` knows whether keys are ints: one that divides nothing says so.
+        # `Ranges` learns from its boundaries that keys are ints, so it gets one boundary that divides nothing.
         bounds, owners = [0], owners * 2
     return Ranges(table.topology, bounds=bounds, owners=owners)

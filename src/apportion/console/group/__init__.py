@@ -1,1 +1,1 @@
-"""`apportion group`: what an operator sees of a group and does to it, and the runner of commands."""
+"""`apportion group`: shows a group to an operator, carries out the operator's acts, and runs commands as a member."""

@@ -1,7 +1,8 @@
-"""A saved plan of members, carried out: some are drained, some forgotten, in one commit.
+"""Apply: carries out a saved plan of members, draining some and forgetting others in one commit.
 
-Promises: it is done to the group that it was made from, or refused before anything is done; done once, it is not done
-again. Refuses: what nobody can do from outside: to start, to stop, or to re-weigh a process.
+Promises: a plan is applied only to the group that it was made from, else refused before any change. A plan that was
+applied is not applied again.
+Refuses: acts that nobody can do from outside: to start, to stop, or to re-weigh a process.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,13 +21,13 @@ _MOST_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acts:
-    """What is to be done: whose partitions are asked for, and which static members are waited for no longer."""
+    """The acts to do: members to ask for their partitions, and static members to forget."""
 
     drains: tuple[str, ...]
     forgets: tuple[str, ...]
 
     def are_done(self, found: Found) -> bool:
-        """Whether all was done before, by us or by somebody else."""
+        """Whether all acts were done before, by us or by another operator."""
         view = found.view
         there = {*view.members, *view.statics}
         return there.isdisjoint(self.forgets) and all(each in view.drains for each in self.drains)
@@ -34,7 +35,7 @@ class Acts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What came of a plan; `is_new` unless all was done before."""
+    """The result of a plan; `is_new` unless all of it was done before."""
 
     found: Found
     acts: Acts
@@ -42,7 +43,7 @@ class Applied:
 
 
 def acts_of(plan: MemberPlan) -> Acts:
-    """Return what a plan wants done; `PlanRefused` when a part of it cannot be done from outside."""
+    """Return the acts of a plan; `PlanRefused` when a part of it cannot be done from outside."""
     reasons = list(_beyond_us(plan))
     if reasons:
         problem = "it is a what-if, which nobody can carry out from here: " + _some([why for why, _ in reasons])
@@ -59,7 +60,7 @@ def acts_of(plan: MemberPlan) -> Acts:
 async def carry_out(
     store: CoordinationStore, plan: MemberPlan, shown: str, show: Callable[[TargetChange], None]
 ) -> Applied:
-    """Show what a plan moves, and do it; `StaleEpoch` when the group is not the one that it was made from."""
+    """Show the moves of a plan, and carry it out; `StaleEpoch` when the group is not the one that it was made from."""
     acts = acts_of(plan)
     while True:
         found = await read(store, plan.basis.group)
@@ -73,7 +74,7 @@ async def carry_out(
 
 
 def told(plan: MemberPlan, applied: Applied, left: Mapping[str, int]) -> str:
-    """Say what was done, with how many partitions those that are drained still own."""
+    """Return the acts done in words, with the number of partitions that drained members still own."""
     asked = {each: f"is asked for {count} partition" + "s" * (count != 1) for each, count in left.items()}
     done = [f"{each} {words if left[each] else 'owns nothing now'}" for each, words in asked.items()]
     done += [f"{plan.basis.group} waits for {each} no longer" for each in applied.acts.forgets]
@@ -92,7 +93,7 @@ def _check_unchanged(plan: MemberPlan, now: Basis) -> None:
 
 
 def _beyond_us(plan: MemberPlan) -> Iterator[tuple[str, str]]:
-    """Yield what a plan wants that only the processes can do, and how to have it done."""
+    """Yield the parts of a plan that only the processes can do, and the way to have them done."""
     for each in sorted({*plan.basis.members.ids, *plan.after.ids}):
         reason = _reason(plan, each)
         if reason is not None:

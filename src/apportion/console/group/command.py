@@ -1,4 +1,4 @@
-"""`apportion group`: what an operator sees of a group, and does to it, without being one of its members."""
+"""`apportion group`: the commands with which an operator reads and changes a group, without being a member of it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -297,7 +297,7 @@ def run_group(
 
 
 def _asked(url: str, ask: Callable[[CoordinationStore], Coroutine[None, None, Reply]]) -> Reply:
-    """Connect to a store, and return what was asked of it."""
+    """Connect to a store, and return the answer of a call on it."""
 
     async def _answer() -> Reply:
         async with opened(url) as store:
@@ -312,7 +312,7 @@ async def _tell(store: CoordinationStore, name: str, *, json: bool) -> None:
 
 
 async def _drained(store: CoordinationStore, url: str, name: str, member: str, *, wait: bool, json: bool) -> int:
-    """Ask a member for its partitions, tell how many it still owns, and return how many that are."""
+    """Ask a member for its partitions, print the number that it still owns, and return that number."""
     found = await acts.drain(store, name, member, shown_url(url))
     return await _left(store, found, member, wait=wait, json=json)
 
@@ -320,7 +320,7 @@ async def _drained(store: CoordinationStore, url: str, name: str, member: str, *
 async def _applied(
     store: CoordinationStore, url: str, saved: MemberPlan, *, wait: bool, json: bool
 ) -> tuple[Applied, dict[str, int]]:
-    """Carry a plan out; return what came of it, and how many partitions those that are drained still own."""
+    """Carry a plan out; return the result, and the number of partitions that each drained member still owns."""
     applied = await carry_out(store, saved, shown_url(url), _unshown if json else print_change)
     drains = applied.acts.drains
     return applied, {each: await _left(store, applied.found, each, wait=wait, json=json) for each in drains}
@@ -331,7 +331,7 @@ def _unshown(_: TargetChange) -> None:
 
 
 async def _left(store: CoordinationStore, found: Found, member: str, *, wait: bool, json: bool) -> int:
-    """Return how many partitions a member that is drained still owns; tell each number, if it is waited for."""
+    """Return the number of partitions that a drained member still owns; with `wait`, print each number."""
     left = len(found.owned_by(member))
     if not wait:
         return left

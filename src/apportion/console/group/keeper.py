@@ -1,17 +1,17 @@
-"""The keeper: the process that starts the commands of `apportion group run`, and ends them.
+"""The keeper: the process that starts and ends the commands of `apportion group run`.
 
     python -I -S group_keeper.py SOCKET COMMAND [ARGUMENTS]
 
-SOCKET is inherited from the runner. An order is one line of JSON: `live` until a deadline on the elapsed clock of the
-machine, `start` with an id and variables, `ask` an id to end, `kill` an id. The keeper replies with the process id and,
-at the end, with the outcome. Each command has a supervisor: a fork of this process that adopts all descendants of the
-command (on Linux), so that none of them can leave the tree.
+The keeper inherits SOCKET from the runner. An order is one line of JSON. `live` sets a deadline on the elapsed clock
+of the machine; `start` has an id and variables; `ask` asks an id to end; `kill` kills an id. The keeper replies with
+the process id and, at the end, with the outcome. Each command has a supervisor, a fork of this process. On Linux the
+supervisor adopts all descendants of the command, so that none of them can leave the tree.
 
 Promises: no command runs past the deadline, even when the runner is paused. The end of the runner, of the keeper or of
 a supervisor ends the whole tree of its commands. An outcome is told after the last process of the tree has ended. The
 socket closes after the last tree has ended.
-Refuses: to import anything but the standard library: a module of the working directory is never run. To outlive SIGKILL
-of the runner, the keeper and a supervisor at the same moment: then only the command itself ends with them.
+Refuses: to import anything but the standard library, so a module of the working directory is never run. To survive
+SIGKILL of the runner, the keeper and a supervisor at the same moment: then only the command itself ends with them.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-_REPORT = struct.Struct("128s")  # what a supervisor says: its command's process id, then how that has ended
+_REPORT = struct.Struct("128s")  # of a supervisor: the process id of its command, then the outcome
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _LONGEST_WAIT_SECONDS = 0.5  # timers stand still while the machine is suspended; the clock does not
 _LAST_SECONDS = 0.02  # from SIGKILL to the end of a process
@@ -57,7 +57,7 @@ class Keeper:
         for each in (self._children, woken, orders.fileno()):
             os.set_blocking(each, False)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # noqa: ARG005 - the pipe is what wakes us
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # noqa: ARG005 - the pipe wakes us
 
     def run(self) -> None:
         """Follow orders until the runner has gone and every tree has ended."""
@@ -98,7 +98,7 @@ class Keeper:
                     os.kill(supervisor, _ASK if order["do"] == "ask" else _END)
 
     def _start(self, number: int, environ: dict[str, str]) -> None:
-        """Fork a supervisor; a start that fails is a command that ended."""
+        """Fork a supervisor; a failed start counts as a command that ended."""
         if self._is_ending or time.clock_gettime(_CLOCK) >= self._until:
             self._tell(number, end="not started: our session is over")
             return
@@ -128,7 +128,7 @@ class Keeper:
                 self._tell(kept.number, pid=int(pid))
 
     def _reap(self) -> None:
-        """Tell who has ended; a supervisor that was killed leaves its orphans to us."""
+        """Report commands that have ended; a supervisor that was killed leaves its orphans to us."""
         _read(self._children)
         while supervisor := _reaped():
             if (kept := self._kept.pop(supervisor, None)) is not None:
@@ -151,7 +151,7 @@ class Keeper:
         self._unsent += json.dumps({"id": number, "pid": pid, "end": end}).encode() + b"\n"
 
     def _send(self) -> None:
-        """Send what can be sent without waiting; a runner that has gone hears nothing."""
+        """Send as much as possible without waiting; a runner that has gone hears nothing."""
         with suppress(OSError):
             self._unsent = self._unsent[self._orders.send(self._unsent) :] if self._unsent else b""
 
@@ -166,7 +166,7 @@ def _supervise(
         supervisor, pid = os.getpid(), os.fork()
         if pid == 0:
             _become(command, environ, supervisor, mask)
-        with suppress(OSError):  # the command does the same: whoever comes first
+        with suppress(OSError):  # the command does the same, and either may be first
             os.setpgid(pid, pid)
         _say(report, str(pid))
         _say(report, _how(_ended(pid)))
@@ -202,7 +202,7 @@ def _ended(command: int) -> int:
 
 
 def _code_of(command: int) -> int | None:
-    """Reap all that has ended; return the exit code of the command if it is among them."""
+    """Reap all processes that have ended; return the exit code of the command if it is among them."""
     code = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -221,7 +221,7 @@ def _become(
         for number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)):
             signal.signal(number, signal.SIG_DFL)  # Python ignores them
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.execvpe(command[0], command, os.environ | environ)  # noqa: S606 - what the user asked for
+        os.execvpe(command[0], command, os.environ | environ)  # noqa: S606 - the command of the user
     except OSError as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126
         os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="backslashreplace"))
@@ -252,7 +252,7 @@ def _children() -> list[int]:
 
 
 def _kill(pid: int, number: int = signal.SIGKILL) -> None:
-    """Signal a process, or the process group of a negative number; one that has ended needs none."""
+    """Signal a process, or the process group of a negative number; ignore one that has ended."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
@@ -265,7 +265,7 @@ def _reaped() -> int:
 
 
 def _read(descriptor: int, size: int = 65_536) -> bytes | None:
-    """Return what is there, empty at the end, None for nothing yet."""
+    """Return the bytes that are there, empty at the end, None for nothing yet."""
     try:
         return os.read(descriptor, size)
     except BlockingIOError:
@@ -279,7 +279,7 @@ def _say(report: int, text: str) -> None:
 
 
 def _said(report: int) -> str | None:
-    """Return the next thing that a supervisor said; empty at the end, None for nothing yet."""
+    """Return the next message of a supervisor, empty at the end, None for nothing yet."""
     said = _read(report, _REPORT.size)
     return None if said is None else said.rstrip(b"\0").decode()
 

@@ -1,7 +1,7 @@
-"""What a change of members would move, before anybody joins or leaves: by the controller's own function.
+"""Plan: the moves that a change of members would cause, computed by the controller's own function before the change.
 
-Promises: it starts from the target that the store holds, and asks the balancer as the controller will.
-Refuses: to count a member that comes back: static members that are away count for as long as the target names them.
+Promises: a plan starts from the target in the store, and asks the balancer as the controller will.
+Refuses: to count a member that comes back. Static members that are away count for as long as the target names them.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ Owners = tuple[str | None, ...]
 # Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class TargetChange:
-    """From the target of a group to the one that its controller would write."""
+    """The change from the target of a group to the one that its controller would write."""
 
     group: str
     words: str
@@ -37,20 +37,21 @@ class TargetChange:
 
     @cached_property
     def moves(self) -> tuple[tuple[int, str | None, str | None], ...]:
-        """Each partition whose owner changes, with the owners before and after."""
+        """Each partition with a change of owner, and the owners before and after."""
         pairs = enumerate(zip(self.before, self.after, strict=True))
         return tuple((each, old, new) for each, (old, new) in pairs if old != new)
 
     @property
     def moved(self) -> int:
-        """How many partitions go from one member to another."""
+        """The number of partitions that go from one member to another."""
         return sum(None not in (old, new) for _, old, new in self.moves)
 
     @property
     def least(self) -> int:
-        """How many would have to move into any assignment as even as can be, whichever members have one more.
+        """The fewest moves into any assignment that is as even as possible, whichever members have one more.
 
-        Members give what they hold above their share rounded down, less one each for as many as may keep one more.
+        Members give the partitions above their share rounded down. As many members as may keep one more give one less
+        each.
         """
         total = len(self.after)
         weights = {node.id: node.millionths for node in self.nodes_after if node.weight}
@@ -65,7 +66,7 @@ class TargetChange:
 
     @property
     def summary(self) -> str:
-        """The one line that says what would move."""
+        """The moves in one line of text."""
         total = len(self.after)
         proof = "the minimum" if self.moved == self.least else f"at least {self.least} must"
         parts = [f"{self.words} moves {self.moved} of {total} partitions ({self.moved / total:.2%}); {proof}"]
@@ -78,12 +79,12 @@ class TargetChange:
 
 
 def change_of(found: Found, edits: Edits) -> TargetChange:
-    """Return what edits of the members would change; `InvalidInput` when no target was written yet."""
+    """Return the change that edits of the members would cause; `InvalidInput` when no target was written yet."""
     return change_to(found, edits.applied_to(members_of(found)), _words(edits))
 
 
 def change_to(found: Found, after: Topology, words: str) -> TargetChange:
-    """Return what would change if the members were `after`."""
+    """Return the change of the target if the members were `after`."""
     target = target_of(found)
     return TargetChange(
         group=found.name,
@@ -105,7 +106,7 @@ def target_of(found: Found) -> Target:
 
 
 def members_of(found: Found) -> Topology:
-    """Return the members as the controller counts them: those that drain weigh 0, static ones may be away."""
+    """Return the members as the controller counts them: draining members weigh 0, static ones may be away."""
     view, named = found.view, set(target_of(found).owners)
     nodes = {each: there.record.node(each, drains=each in view.drains) for each, there in view.members.items()}
     away = {each: record.node(each) for each, (record, _) in view.statics.items() if each in named}
@@ -113,7 +114,7 @@ def members_of(found: Found) -> Topology:
 
 
 def print_change(change: TargetChange) -> None:
-    """Print what a change means for each member, the largest transfers, and last its summary."""
+    """Print the effect of a change on each member, the largest transfers first, and last its summary."""
     held, holds = Counter(change.before), Counter(change.after)
     ids = sorted({*change.nodes_before.ids, *change.nodes_after.ids, *filter(None, change.before)})
     rows = [(f"{_mark(change, each)} {each}", _weight(change, each), str(held[each]), str(holds[each])) for each in ids]
@@ -143,7 +144,7 @@ def print_change_json(change: TargetChange) -> None:
 
 
 def _words(edits: Edits) -> str:
-    """Say what is changed, as the beginning of a sentence."""
+    """Return the edits in words, as the beginning of a sentence."""
     said: Mapping[str, list[str]] = {
         "adding": ids_in(edits.add),
         "removing": ids_in(edits.remove),

@@ -1,6 +1,7 @@
-"""A saved plan of the members of a group: what it was made from, and which members there are to be.
+"""Plan file: a saved plan of the members of a group, with the basis of the plan and the members after it.
 
-Promises: it says what has changed since, member by member. A file that was cut or edited is refused, before it is read.
+Promises: the file shows the changes since it was saved, member by member. A file that was cut or edited is refused
+before it is read.
 Refuses: to hold the URL of the store, which may hold a password.
 """
 
@@ -21,7 +22,7 @@ from apportion.model.topology import Node, Topology
 
 MAX_BYTES = 16 * 2**20
 FORMAT_VERSION = 1
-# As of every snapshot, so that `apportion apply` can say what it was given.
+# As of every snapshot, so that `apportion apply` can name the kind of the file.
 _FORM = '{{"apportion":"{kind}","format_version":{version},"cluster":"","checksum":"{checksum}","body":{body}}}\n'
 _HEAD = re.compile(rb'\{"apportion":"([a-z]{1,16})","format_version":([0-9]{1,9}),')
 _WHOLE = re.compile(_HEAD.pattern + rb'"cluster":"","checksum":"([0-9a-f]{32})","body":(.*)\}\n', re.DOTALL)
@@ -31,7 +32,7 @@ _PRESENCE = {"there": "is back", "drains": "drains now", "away": "is away"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a plan is made from: the life of the store, the target of the group, its members and how each is present."""
+    """The basis of a plan: the life of the store, the target of the group, and the members with their presence."""
 
     group: str
     incarnation: int
@@ -42,11 +43,11 @@ class Basis:
 
     @property
     def target(self) -> str:
-        """The target in a word; one that is a step to another has no digest."""
+        """The target in a word; a target that is a step to another has no digest."""
         return f"{self.generation}:{self.digest[:8] or 'step'}"
 
     def changes_to(self, now: "Basis") -> list[str]:
-        """Say what is otherwise now. O(members)."""
+        """Return the differences now, in words. O(members)."""
         said = []
         if now.incarnation != self.incarnation:
             said.append(f"the store is at incarnation {now.incarnation}, not {self.incarnation}: restored, or another")
@@ -69,7 +70,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPlan:
-    """From the members of a group to other ones, and the line that said what it moves."""
+    """A change from the members of a group to other ones, and the line that summarized its moves."""
 
     basis: Basis
     after: Topology
@@ -78,7 +79,7 @@ class MemberPlan:
 
 
 def basis_of(found: Found) -> Basis:
-    """Return what a plan that is made now is made from."""
+    """Return the basis of a plan that is made now."""
     target, members = target_of(found), members_of(found)
     there = {each: "drains" if each in found.view.drains else "there" for each in found.view.members}
     return Basis(
@@ -116,7 +117,7 @@ def encoded_plan(plan: MemberPlan) -> bytes:
 
 
 def read_plan(path: Path) -> MemberPlan:
-    """Return a saved plan; `BadSnapshot` for what is none."""
+    """Return a saved plan; `BadSnapshot` for any other file."""
     data = read_bounded(path, MAX_BYTES, what="plan file")
     _check_kind(data)
     whole = _WHOLE.fullmatch(data)
@@ -153,7 +154,7 @@ def _row(node: Node) -> list[object]:
     return [node.id, node.weight, node.zone]
 
 
-def _plan(said: Any) -> MemberPlan:  # noqa: ANN401 - what JSON may be
+def _plan(said: Any) -> MemberPlan:  # noqa: ANN401 - any JSON
     basis = Basis(
         group=checked_id("name of the group", said["group"]),
         incarnation=int(said["incarnation"]),

@@ -1,10 +1,12 @@
-"""`apportion group repair`: the damaged records of a group, each written anew or taken away.
+"""`apportion group repair`: writes each damaged record of a group anew, or removes it.
 
-Promises: nothing that can be right is touched, for each commit compares what was read. The epoch of a partition becomes
-the revision of the store: none that was ever given is above it, so that no token comes twice. Where a living member or
-controller writes its record anew first, that stands. A partition stays with the owner that the history of the store
-shows last, while that session lives: a planned move then goes on, and never makes two owners.
-Refuses: to guess the owner of a partition whose history is gone. It belongs to nobody, and its next owner claims it.
+Promises: a record that can be right is not touched, for each commit compares the record that was read. The epoch of a
+partition becomes the revision of the store. No epoch that was ever given is above it, so no token comes twice. If a
+living member or controller writes its record anew first, that record stands. A partition stays with the last owner in
+the history of the store, while the session of that owner lives. Then a planned move continues, and never makes two
+owners.
+Refuses: to guess the owner of a partition without history. Such a partition belongs to nobody, and its next owner
+claims it.
 """
 
 from collections.abc import Sequence
@@ -17,19 +19,19 @@ from apportion.groups.view.records import OwnershipRecord, Target, encoded, enco
 from apportion.stores.api import CoordinationStore, Put, Unchanged
 
 REPLAY_SECONDS = 60.0
-"""How long the history of a group is read at most."""
+"""The longest time to read the history of a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
-    """A record that was damaged, and what was done about it."""
+    """A record that was damaged, and its repair in words."""
 
     damage: Damage
     deed: str
 
 
 async def repair(store: CoordinationStore, name: str, shown: str) -> tuple[tuple[Repaired, ...], bool]:
-    """Repair all damaged records of a group, one commit each; return the deeds, and whether all history was read."""
+    """Repair all damaged records of a group, one commit each; return the repairs, and whether all history was read."""
     done: list[Repaired] = []
     while (found := await read(store, name, replay_seconds=REPLAY_SECONDS)).damaged:
         for damage in _independent(found):
@@ -44,7 +46,7 @@ async def repair(store: CoordinationStore, name: str, shown: str) -> tuple[tuple
 
 
 def _independent(found: Found) -> tuple[Damage, ...]:
-    """Return the damage whose repair rests upon no other: that of the group comes first, that of the target last."""
+    """Return the damage that can be repaired now: that of the group record comes first, that of the target last."""
     keys, damaged = found.view.keys, found.damaged
     first = tuple(each for each in damaged if each.key == keys.record)
     others = tuple(each for each in damaged if each.key not in (keys.record, keys.target))
@@ -52,7 +54,7 @@ def _independent(found: Found) -> tuple[Damage, ...]:
 
 
 def print_repairs(name: str, done: Sequence[Repaired], *, is_whole: bool, json: bool) -> None:
-    """Print the deeds, a record each; and say so when history was left unread."""
+    """Print the repairs, one per record, and a note when history was left unread."""
     if json:
         rows = [{"key": each.damage.key, "problem": each.damage.problem, "done": each.deed} for each in done]
         print_json("group repair", group=name, repaired=rows, history_read=is_whole)
@@ -66,7 +68,7 @@ def print_repairs(name: str, done: Sequence[Repaired], *, is_whole: bool, json: 
 
 
 def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
-    """Return what takes the place of a damaged record, None for nothing; and that in words."""
+    """Return the replacement of a damaged record, None if it is deleted; and the repair in words."""
     view, keys, key = found.view, found.view.keys, damage.key
     if key == keys.record:
         record = found.record
@@ -82,7 +84,7 @@ def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
 
 
 def _owned_anew(found: Found, damage: Damage) -> tuple[Put, str]:
-    """Return the record of a partition at an epoch never given: its last owner keeps it, else nobody owns it."""
+    """Return the record of a partition at an epoch never given: its last owner keeps it, or nobody owns it."""
     view, last = found.view, damage.good
     anew = OwnershipRecord(epoch=view.revision)
     if not found.is_whole or not last.epoch:

@@ -1,4 +1,4 @@
-"""What the commands of groups print: a group on one screen, or as JSON with every partition."""
+"""Report: the output of the group commands, with a group on one screen, or as JSON with every partition."""
 
 import json as json_format
 from collections import Counter
@@ -33,7 +33,7 @@ def print_groups(store: str, groups: Sequence[Found], *, json: bool) -> None:
 
 
 def print_group(found: Found, *, every: bool) -> None:
-    """Print a group: its members, what is not as it should be (or every partition), and last its summary."""
+    """Print a group: its members, partitions that are not as they should be (or all), and last its summary."""
     view = found.view
     if view.members or view.statics:
         headings = ("member", "weight", "zone", "owns", "should own", "state")
@@ -56,7 +56,7 @@ def print_group(found: Found, *, every: bool) -> None:
 
 
 def summary(found: Found) -> str:
-    """Return the one line that says how a group is."""
+    """Return the state of a group in one line."""
     view, states = found.view, Counter(state_of(found, each) for each in range(found.record.partitions))
     parts = [
         f"{found.name} ({found.record.mode}): {_count(found.record.partitions, 'partition')}",
@@ -114,7 +114,7 @@ def partition_member(found: Found, partition: int) -> dict[str, object]:
 
 
 def print_explanation(found: Found, stands: Standing, history: Sequence[HistoryLine]) -> None:
-    """Print how a partition stands, the step that it waits for, and how it came there."""
+    """Print the standing of a partition, the step that it waits for, and its history."""
     ownership, target, leading = found.view.owned(stands.partition).ownership, found.view.target, found.view.leading
     deaths = len(ended(found.view, stands.partition))
     written = "" if target is None else f" (generation {target.generation})"
@@ -137,7 +137,7 @@ def print_explanation(found: Found, stands: Standing, history: Sequence[HistoryL
 
 
 def explanation_json(found: Found, stands: Standing, history: Sequence[HistoryLine]) -> None:
-    """Print the same as JSON."""
+    """Print the explanation of a partition as JSON."""
     lines = [
         {"revision": each.revision, "source": each.source, "target": each.target, "why": each.why} for each in history
     ]
@@ -146,7 +146,7 @@ def explanation_json(found: Found, stands: Standing, history: Sequence[HistoryLi
 
 
 def print_line(name: str, line: HistoryLine, *, json: bool) -> None:
-    """Print one change of a group, at once; as JSON it is one object a line."""
+    """Print one change of a group, at once; as JSON, one object per line."""
     if not json:
         print(f"{line.revision:>6}  {line.text}", flush=True)
         return
@@ -179,7 +179,7 @@ def _cells_of_member(facts: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _members(found: Found) -> list[dict[str, object]]:
-    """Return who is there, and static members that are away, as members of JSON."""
+    """Return the members that are there, and static members that are away, as objects of JSON."""
     view, (owned, wanted) = found.view, found.loads
     members: list[dict[str, object]] = []
     for each in sorted({*view.members, *view.statics}):

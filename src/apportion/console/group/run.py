@@ -1,11 +1,12 @@
 """`apportion group run`: a member of a group that runs a command for each partition it owns, in any language.
 
-Promises: a partition has one command at a time. A command and all of its descendants are one work. The work ends before
-the partition is handed over: by SIGTERM, and by SIGKILL once the drain times out. The keeper kills all works at the
-deadline of the session, before others may take over. A command that ends by itself, or that cannot be started, is
-started again, later each time. SIGTERM, SIGINT and SIGHUP hand all over; a second one kills all works, then the runner.
-Refuses: to let a report decide anything; to answer for what a killed command had under way elsewhere, where its token
-must be shown.
+Promises: a partition has one command at a time. A command and all of its descendants are one work. The work ends
+before the partition is handed over: by SIGTERM, and by SIGKILL once the drain times out. The keeper kills all works at
+the deadline of the session, before others may take over. A command that ends by itself, or that cannot be started, is
+started again, later each time. SIGTERM, SIGINT and SIGHUP hand over all partitions. A second signal kills all works,
+then the runner.
+Refuses: to let a report decide anything. To protect work that a killed command began in other systems: these must
+check its token.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from apportion.runtime.signals import ONE_SIGNAL_SECONDS
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 10.0  # a command that ran for so long begins with the first pause again
-LAST_SECONDS = 1.0  # for what was killed to be gone
+LAST_SECONDS = 1.0  # for killed commands to be gone
 _KILLED = "killed: the drain timed out, or our session is over"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -60,7 +61,7 @@ class Joining:
     zone: Annotated[str | None, Parameter(help="Where it stands: eu/rack1.")] = None
 
     def opening(self, url: str, name: str) -> AsyncOpening:
-        """Return the group to be joined; see `open_group` for what is refused."""
+        """Return the group to join; see `open_group` for the values that are refused."""
         return AsyncOpening(
             url,
             name,
@@ -82,7 +83,7 @@ class Joining:
 
 
 def run(url: str, name: str, command: Sequence[str], joining: Joining, *, json: bool) -> None:
-    """Take part until a signal asks to leave; every command has ended then."""
+    """Take part until a signal asks to leave; return after every command has ended."""
     if not command:
         hint = "Write it after two hyphens: apportion group run URL NAME --partitions 64 -- ./worker --quick"
         raise InvalidInput("command", "", "a command and its arguments", hint)
@@ -107,7 +108,7 @@ class _Runner:
         self._works: set[asyncio.Task[None]] = set()
 
     async def take_part(self, opening: AsyncOpening) -> None:
-        """Join, follow what is gained and lost, leave."""
+        """Join, follow the gains and losses of partitions, leave."""
         requests = _Requests(self._kill_all)
         with requests.heard():
             try:
@@ -181,7 +182,7 @@ class _Runner:
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     async def _run_once(self, partition: int, token: FencingToken, lost: asyncio.Event) -> str:
-        """Start the command, and see it end; cancelled, it is killed."""
+        """Start the command, and await its end; a cancellation kills it."""
         command = await self._started(partition, token)
         told = asyncio.ensure_future(lost.wait())
         try:
@@ -214,7 +215,7 @@ class _Runner:
 
 
 class _Requests:
-    """The signals that ask this process to leave: the first one hands all over, a later one ends it at once."""
+    """The signals that ask this process to leave: the first hands all over, a later one ends the process at once."""
 
     def __init__(self, kill_all: Callable[[], Coroutine[None, None, None]]) -> None:
         self.group: AsyncGroup | None = None
@@ -225,7 +226,7 @@ class _Requests:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Within the block they come here; a signal that is ignored, as under nohup, stays ignored."""
+        """Receive the signals within the block; a signal that is ignored, as under nohup, stays ignored."""
         numbers = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
         for number in numbers:
             self._loop.add_signal_handler(number, self._hear, number)
@@ -254,7 +255,7 @@ class _Requests:
 
 
 async def _seen_through(ended: "asyncio.Future[str]") -> None:
-    """Wait until a killed command has ended, whoever cancels us meanwhile: it takes milliseconds."""
+    """Wait until a killed command has ended, even if we are cancelled meanwhile: it takes milliseconds."""
     while not ended.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait((ended,))

@@ -1,9 +1,9 @@
 """Reports: the lines of `apportion group run` on standard error, which decide nothing.
 
-Promises: to report never waits and never fails. A thread writes the lines from a queue with a bound. A line that finds
-the queue full, and one that standard error does not take, is dropped and counted; the next line that is written says
-how many. What the library logs, in any thread, takes the same way.
-Refuses: to keep a line for later than a second after the end.
+Promises: a report never waits and never fails. A thread writes the lines from a bounded queue. A line is dropped and
+counted if the queue is full, or if standard error does not take it. The next line that is written gives the count. Log
+messages of the library, from any thread, take the same way.
+Refuses: to keep a line for longer than a second after the end.
 """
 
 import json
@@ -20,7 +20,7 @@ _STANDARD_ERROR = 2
 
 
 class Reports(logging.Handler):
-    """The reports of one group, as text or as JSON. As a handler of logging it reports what is logged."""
+    """The reports of one group, as text or as JSON. It is also a handler of logging, which reports log messages."""
 
     def __init__(self, group: str, *, json: bool, descriptor: int = _STANDARD_ERROR) -> None:
         super().__init__()
@@ -38,11 +38,11 @@ class Reports(logging.Handler):
             self.dropped += 1
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Report what was logged."""
+        """Report a log message."""
         self.say(None, "log", self.format(record))
 
     def end(self) -> None:
-        """Wait, a second at most, until all is written."""
+        """Wait until all lines are written, for a second at most."""
         try:
             self._lines.put_nowait(None)
         except queue.Full:
@@ -63,7 +63,7 @@ class Reports(logging.Handler):
                 self.dropped += 1
 
     def _is_written(self, line: str) -> bool:
-        """Write past the streams of Python: what waits here holds no lock that the end of the process needs."""
+        """Write past the streams of Python, so that a waiting write holds no lock that the end of the process needs."""
         rest = f"{line}\n".encode(errors="backslashreplace")
         try:
             while rest:

@@ -1,8 +1,8 @@
-"""Commands: the runner's end of its keeper, the process that starts the commands and ends them.
+"""Commands: the runner's side of its keeper, the process that starts and ends the commands.
 
-Promises: nothing here waits but for an outcome. A command whose start fails has ended, and so has one whose keeper has
-ended. Each beat passes the deadline of the session on to the keeper, which kills by it. A runner that is paused, that
-is blocked or that has lost its store passes no later deadline on.
+Promises: code here waits only for outcomes. A command has ended if its start fails, or if its keeper has ended. Each
+beat passes the deadline of the session on to the keeper, which kills all commands at that deadline. A runner that is
+paused, that is blocked or that has lost its store passes no later deadline on.
 Refuses: to fork. The runner has threads, and a fork of it may hang.
 """
 
@@ -21,7 +21,7 @@ BEATS_PER_TTL = 20
 
 
 class Command:
-    """A command that was asked for. `pid` comes once it runs; `ended` says how, once its whole tree has ended."""
+    """A command that was asked for. `pid` comes once it runs, `ended` with its outcome once its tree has ended."""
 
     def __init__(self, number: int, order: Callable[[str, int], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -39,7 +39,7 @@ class Command:
 
 
 class RunnerCommands:
-    """The commands of one runner: all are the same one, with other variables."""
+    """The commands of one runner: the same command for all, with different variables."""
 
     def __init__(self, command: Sequence[str], *, seconds_left: Callable[[], float], ttl_seconds: float) -> None:
         self._command, self._seconds_left, self._ttl_seconds = command, seconds_left, ttl_seconds
@@ -49,7 +49,7 @@ class RunnerCommands:
         self._count = 0
 
     async def start(self, environ: Mapping[str, str]) -> Command:
-        """Ask for the command with some variables more."""
+        """Ask for the command with additional variables."""
         self._count += 1
         number = self._count
         command = Command(number, self._order)
@@ -69,7 +69,7 @@ class RunnerCommands:
             self._order("kill", number)
 
     async def close(self) -> None:
-        """End the keeper, and with it all that still runs."""
+        """End the keeper, and with it all commands that still run."""
         if self._keeper is not None:
             await self._keeper.close()
 
@@ -78,11 +78,11 @@ class RunnerCommands:
             self._keeper.order(what, {"id": number})
 
     async def _opened(self) -> "_Keeper":
-        """Start a keeper, and let it hear the deadline first."""
+        """Start a keeper, and send it the deadline first."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         with ExitStack() as undo:
-            undo.callback(ours.close)  # a keeper that is there ends by that
+            undo.callback(ours.close)  # a keeper that has started ends by that
             with theirs:
                 process = _process(self._command, theirs)
             _, keeper = await loop.create_connection(lambda: _Keeper(process, self._hear), sock=ours)
@@ -97,7 +97,7 @@ class RunnerCommands:
             self._tell_deadline(keeper)
 
     def _tell_deadline(self, keeper: "_Keeper") -> None:
-        """Say until when commands may run. The clock is read first: a pause in between makes the deadline earlier."""
+        """Send the deadline of the commands. The clock is read first: a pause in between makes the deadline earlier."""
         now = SystemClock().elapsed()
         keeper.order("live", {"until": now + self._seconds_left()})
 
@@ -134,12 +134,12 @@ class _Keeper(asyncio.Protocol):
         await self._is_gone
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep what orders are written to."""
+        """Keep the transport, to which orders are written."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - as of every stream
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take replies apart."""
+        """Split the data into replies."""
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             self._hear(json.loads(line))
@@ -156,7 +156,7 @@ class _Keeper(asyncio.Protocol):
 def _process(command: Sequence[str], theirs: socket.socket) -> "subprocess.Popen[bytes]":
     """Start a keeper by the path of its file, isolated: no module of the working directory is run."""
     number = theirs.fileno()
-    return subprocess.Popen(  # noqa: S603 - what the user asked for
+    return subprocess.Popen(  # noqa: S603 - the command of the user
         [sys.executable, "-I", "-S", keeper.__file__, str(number), *command],
         stdin=subprocess.DEVNULL,
         pass_fds=[number],

@@ -1,1 +1,1 @@
-"""What an operator asks of a group and does to it, without being one of its members."""
+"""Admin: questions and acts of an operator of a group, without being one of its members."""

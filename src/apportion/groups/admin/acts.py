@@ -1,8 +1,8 @@
-"""What an operator does to a group without being in it: drain, forget, release, resize; and how its changes are read.
+"""Acts: an operator drains, forgets, releases and resizes from outside the group, and reads its changes.
 
-Promises: each is one commit that compares what it rests upon, also to drain some and forget others as planned; what
-changed in between is read again. No epoch ever goes back: an ownership record is written anew with a
-higher epoch or with fewer deaths, and never deleted.
+Promises: each act is one commit that compares the records it relies on. That includes the planned act, which drains
+some members and forgets others. If a record changed in between, the group is read again. No epoch ever goes back: an
+ownership record is written anew with a higher epoch or with fewer deaths, and never deleted.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _HISTORY_SECONDS = 5.0
 
 
 async def drain(store: CoordinationStore, name: str, member_id: str, shown: str) -> Found:
-    """Ask a member for all its partitions; one that was asked already is not asked twice."""
+    """Ask a member for all its partitions; a member that was asked already is not asked twice."""
     while True:
         found = await read(store, name)
         found.checked_member(member_id)
@@ -41,7 +41,7 @@ async def drain(store: CoordinationStore, name: str, member_id: str, shown: str)
 
 
 async def left_over(store: CoordinationStore, found: Found, member_id: str) -> AsyncIterator[tuple[Found, int]]:
-    """Yield how many partitions a member owned as found, then each other number of them, until it has none."""
+    """Yield the number of partitions that a member owned as found, then each new number, until it is 0."""
     last = None
     async with aclosing(store.watch(found.view.keys.live, after=found.view.revision)) as changes:
         while True:
@@ -55,7 +55,7 @@ async def left_over(store: CoordinationStore, found: Found, member_id: str) -> A
 
 
 async def forget(store: CoordinationStore, name: str, member_id: str, shown: str) -> None:
-    """Forget a static member, so that nobody waits for it; `InvalidInput` for one that is there."""
+    """Forget a static member, so that nobody waits for it; `InvalidInput` for a member that is there."""
     while True:
         found = await read(store, name)
         when = _remembered(found, member_id)
@@ -66,7 +66,7 @@ async def forget(store: CoordinationStore, name: str, member_id: str, shown: str
 async def drain_and_forget(
     store: CoordinationStore, found: Found, *, drains: Iterable[str], forgets: Iterable[str], shown: str
 ) -> bool:
-    """Drain some members and forget others in one commit; whether it happened, for it compares the target as found."""
+    """Drain some members and forget others in one commit, and return whether it happened. It compares the target."""
     keys, view = found.view.keys, found.view
     when: list[Compare] = [Unchanged(key=keys.target, revision=view.target_revision)]
     puts: list[Put] = []
@@ -80,7 +80,7 @@ async def drain_and_forget(
 
 
 def _remembered(found: Found, member_id: str) -> Unchanged:
-    """Return the compare of the record that remembers a static member which is not there."""
+    """Return the compare of the record that remembers an absent static member."""
     statics = found.view.statics
     if member_id in found.view.members:
         hint = f"Stop its process, or ask for its partitions: apportion group drain URL {found.name} {member_id}"
@@ -94,7 +94,7 @@ def _remembered(found: Found, member_id: str) -> Unchanged:
 
 
 async def release(store: CoordinationStore, name: str, partition: int, shown: str) -> int:
-    """Let the next owner take a partition at once; return how many sessions in a row had ended under it."""
+    """Let the next owner take a partition at once; return the number of sessions in a row that had ended under it."""
     while True:
         found = await read(store, name)
         deaths = len(ended(found.view, found.checked_partition(partition)))
@@ -107,7 +107,7 @@ async def release(store: CoordinationStore, name: str, partition: int, shown: st
 
 
 def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRecord]:
-    """Return the compares and the record of a partition without deaths, and without an owner that is gone."""
+    """Return the compares, and the record of a partition without its deaths and without an owner that is gone."""
     view, owned = found.view, found.view.owned(partition)
     record = owned.ownership
     when: list[Compare] = [Unchanged(key=view.keys.own(partition), revision=owned.revision)]
@@ -118,10 +118,10 @@ def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRec
 
 
 async def resize(store: CoordinationStore, name: str, partitions: int, shown: str) -> Found:
-    """Give a group another number of partitions; `Unsafe` while a member is there. Returns what was before.
+    """Give a group another number of partitions; `Unsafe` while a member is there. Return the group as it was before.
 
-    Ownership records stay, also of partitions that are no more: should these come back, their epochs go on. The target
-    names nobody, so that nobody claims what is no more.
+    Ownership records stay, even those of removed partitions: if these come back, their epochs continue. The new target
+    names nobody, so that no member claims a removed partition.
     """
     checked_partitions(partitions)
     while True:
@@ -144,7 +144,7 @@ async def resize(store: CoordinationStore, name: str, partitions: int, shown: st
 
 
 async def _undo_for_late(store: CoordinationStore, before: Found, revision: int, shown: str) -> None:
-    """Put all back, and raise `Unsafe`, when somebody joined after we looked and before we wrote."""
+    """Undo the resize, and raise `Unsafe`, when a member joined after we looked and before we wrote."""
     now = await read(store, before.name)
     late = sorted(each for each, there in now.view.members.items() if there.session < revision)
     if not late:
@@ -168,7 +168,7 @@ def _in_use(found: Found, members: list[str]) -> Unsafe:
 
 
 async def told(store: CoordinationStore, name: str) -> AsyncIterator[HistoryLine]:
-    """Yield what happens in a group from now on, without end."""
+    """Yield the changes of a group from now on, without end."""
     keys = (await read(store, name)).view.keys
     while True:
         scan = await store.scan(keys.live)
@@ -188,7 +188,7 @@ async def told(store: CoordinationStore, name: str) -> AsyncIterator[HistoryLine
 
 
 async def history(store: CoordinationStore, found: Found, partition: int) -> tuple[HistoryLine, ...]:
-    """Return what the store still knows of how a partition came to where it is, oldest first."""
+    """Return the changes of a partition that the store still keeps, oldest first."""
     last, after = found.view.owned(partition).revision, 0
     lines: list[HistoryLine] = []
     try:

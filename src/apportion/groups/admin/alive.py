@@ -1,9 +1,9 @@
-"""Which members are alive, as far as a store shows it: whether somebody renews a lease while we look.
+"""Alive: finds out whether members are alive, by watching for a renewal of a lease in the store.
 
-A store that ends leases by itself has no member that is dead for long. In the others members end each other's leases,
-so where no lease is renewed, nobody is there to end those of dead members.
+In a store that ends leases by itself, a dead member does not stay for long. In other stores members end each other's
+leases. So where no lease is renewed, no member is there to end the leases of dead members.
 
-Promises: one renewal of one member ends the look. Without one it lasts half of the longest time to live.
+Promises: one renewal of one member ends the look. Without a renewal the look lasts half of the longest time to live.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _LOOKS = 50
 
 
 async def looked_at(store: CoordinationStore, looked_after: Administration, name: str) -> Found:
-    """Read a group whole, and find out whether a member of it renews its lease; errors are those of `read`."""
+    """Read a whole group, and find out whether one of its members renews its lease. Raises the errors of `read`."""
     found = await read(store, name)
     members = {there.lease: each for each, there in found.view.members.items()}
     counters = [each for each in await looked_after.renewals() if each.lease in members]
@@ -36,5 +36,5 @@ async def looked_at(store: CoordinationStore, looked_after: Administration, name
 
 
 def _have_moved(before: Mapping[int, int], now: Mapping[int, int]) -> bool:
-    """Whether one of the leases was renewed, or ended: then somebody watches."""
+    """Whether one of the leases was renewed or ended, which shows that a process watches."""
     return any(now.get(lease) != renewals for lease, renewals in before.items())

@@ -1,6 +1,7 @@
-"""A group as its store shows it, to somebody who does not take part: read once, or watched by the caller.
+"""Found: a group as its store shows it to an outsider, read once or watched by the caller.
 
-Promises: nothing is joined, and no store is made where none is. Names that are not there are errors with the nearest.
+Promises: reading joins no group, and makes no store where there is none. An unknown name is an error that gives the
+nearest name.
 """
 
 import asyncio
@@ -32,10 +33,10 @@ _GROUPS = "group/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A group that was found: its record, the revision that wrote it, and all that is alive of it.
+    """A group that was found: its record, the revision that wrote the record, and a view of its live records.
 
-    `unseen` are its members when none of them was seen to renew its lease during `looked_seconds`. `is_whole` says that
-    the history that the store keeps was read to its end.
+    `unseen` are its members when none of them was seen to renew its lease during `looked_seconds`. `is_whole` says
+    that the history in the store was read to its end.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Found:
 
     @property
     def unsettled(self) -> tuple[int, ...]:
-        """The partitions that do not belong to whom the target names; all, when there is no target. O(partitions)."""
+        """The partitions that are not owned as the target says; all without a target. O(partitions)."""
         view, target = self.view, self.view.target
         every = range(self.record.partitions)
         if target is None or target.is_paused:
@@ -57,11 +58,11 @@ class Found:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the target knows of all members, and every partition belongs to whom it names and seems alive."""
+        """Whether the target knows all members, and every partition belongs to its wanted owner, which seems alive."""
         return is_at_rest(self.view) and not self.unseen
 
     def wanted(self, partition: int) -> str | None:
-        """Return whom the target names now, None for nobody."""
+        """Return the member that the target names now, None for nobody."""
         target = self.view.target
         if target is None or target.is_paused or partition >= len(target.owners):
             return None
@@ -74,7 +75,7 @@ class Found:
 
     @property
     def loads(self) -> tuple[Counter[str | None], Counter[str | None]]:
-        """How many partitions each member owns, and should own. O(partitions)."""
+        """The number of partitions that each member owns, and should own. O(partitions)."""
         view, every = self.view, range(self.record.partitions)
         owned = (each.ownership.owner for each in view.own.values() if view.is_live(each.ownership))
         return Counter(owned), Counter(map(self.wanted, every))
@@ -89,7 +90,7 @@ class Found:
         )
 
     def wait_seconds(self, partition: int) -> float:
-        """Return how long the next owner waits once it saw the last one gone; infinity in quarantine."""
+        """Return the wait of the next owner after it saw the last owner gone; infinity in quarantine."""
         return max(0.0, next_try(self.view, partition) - self.view.owned(partition).since)
 
     def checked_partition(self, partition: int) -> int:
@@ -106,7 +107,7 @@ class Found:
 
 @asynccontextmanager
 async def opened(url: str, *, needs: tuple[Need, ...] = _NEEDS) -> AsyncIterator[CoordinationStore]:
-    """Connect to the store of a URL; `InvalidInput` where there is no store yet, so no group."""
+    """Connect to the store of a URL; `InvalidInput` where there is no store yet, and so no group."""
     try:
         async with asyncio.timeout(_INSPECT_SECONDS):
             findings = await administration(url).inspect()
@@ -123,9 +124,9 @@ async def opened(url: str, *, needs: tuple[Need, ...] = _NEEDS) -> AsyncIterator
 
 
 async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _REPLAY_SECONDS) -> Found:
-    """Read a group whole, as its members see it; `UnknownOption` names the nearest one.
+    """Read a whole group, as its members see it; `UnknownOption` names the nearest group.
 
-    Its history is read for that long at most.
+    Its history is read for at most `replay_seconds`.
     """
     keys = GroupKeys(group=checked_group(name))
     items = (await store.scan(keys.record)).items
@@ -143,9 +144,9 @@ async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _
 
 
 def _record(item: Item, keys: GroupKeys, scan: Scan) -> tuple[GroupRecord, Damage | None]:
-    """Return what a group is, each field as far as it can be read, and whether its own record is damaged.
+    """Return the record of a group, each field as far as it can be read, and the damage of that record, if any.
 
-    How many partitions there are is what most of the records say; see `witnesses`.
+    The number of partitions is the one that most records show; see `witnesses`.
     """
     view, problem = View(keys), None
     view.load(scan, 0.0)
@@ -162,7 +163,7 @@ def _record(item: Item, keys: GroupKeys, scan: Scan) -> tuple[GroupRecord, Damag
 
 
 def _as_far_as_read(value: bytes) -> GroupRecord:
-    """Return what a group is: each field as its damaged record says it, where that can be read."""
+    """Return the record of a group: each field of its damaged record that can be read, else the default."""
     record = GroupRecord(partitions=1)
     try:
         said = parsed(value)
@@ -177,10 +178,10 @@ def _as_far_as_read(value: bytes) -> GroupRecord:
 async def _replayed(
     store: CoordinationStore, fresh: Callable[[], View], scan: Scan, seconds: float
 ) -> tuple[View, bool]:
-    """Return a view that has taken the history that the store keeps, and whether it was taken to its end in time.
+    """Return a view that has taken the history in the store, and whether it took all of it in time.
 
-    An epoch that went back shows only beside the one before. Where the store forgets a part of its history meanwhile,
-    the view begins anew after that part: it shows no owner that another may have followed there.
+    An epoch that went back shows only in comparison with the one before. If the store forgets a part of its history
+    meanwhile, the view begins anew after that part. So it shows no owner that another may have followed in that part.
     """
     last = max((item.revision for item in scan.items), default=0)
     view, after = fresh(), 0
@@ -196,7 +197,7 @@ async def _replayed(
 
 
 async def _taken(store: CoordinationStore, view: View, after: int, last: int) -> int:
-    """Take the changes after a revision, up to the last; return the revision of the last that was taken."""
+    """Take the changes after a revision, up to `last`; return the revision of the last change taken."""
     async with aclosing(store.watch(view.keys.live, after=after)) as changes:
         async for change in changes:
             view.apply(change, 0.0)
@@ -207,12 +208,12 @@ async def _taken(store: CoordinationStore, view: View, after: int, last: int) ->
 
 
 async def read_all(store: CoordinationStore) -> list[Found]:
-    """Read every group of a store; keys that name none are passed over."""
+    """Read every group of a store; keys that name no group are skipped."""
     return [await read(store, name) for name in await _names(store)]
 
 
 async def _names(store: CoordinationStore) -> list[str]:
-    """Return the names of all groups; a key that names none is of somebody else."""
+    """Return the names of all groups; a key that names no group belongs to another program."""
     names = [each.key.removeprefix(_GROUPS) for each in (await store.scan(_GROUPS)).items]
     return list(filter(_is_group, names))
 
@@ -226,7 +227,7 @@ def _is_group(name: str) -> bool:
 
 
 def happened(outcome: Outcome, store: str) -> bool:
-    """Whether a commit happened, and not was refused for what had changed; `StoreUnavailable` when nobody knows."""
+    """Whether a commit happened, and was not refused for a change in between. `StoreUnavailable` when unknown."""
     if isinstance(outcome, Committed | Refused):
         return isinstance(outcome, Committed)
     hint = "It may have happened, or may yet: look with apportion group show before you try again."
@@ -234,7 +235,7 @@ def happened(outcome: Outcome, store: str) -> bool:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL as it may be shown: without user and password."""
+    """Return a URL without user and password, as it may be shown."""
     return str(parse(url, schemes=schemes()))
 
 

@@ -1,7 +1,8 @@
-"""The story of a group: every change of its store as a line that says who lost what to whom, and why.
+"""History: every change of a group as a line of text, with the old owner, the new owner and the reason of each move.
 
-Promises: it tells of each commit what it did, in the order in which the store did it; partitions that went the same way
-in one commit share a line. Refuses: to guess. What was before the history that the store keeps is called unknown.
+Promises: it tells the effect of each commit, in the order of the store. Partitions that move the same way in one
+commit share a line.
+Refuses: to guess. Anything before the history that the store keeps is called unknown.
 """
 
 from contextlib import suppress
@@ -31,9 +32,9 @@ MAX_LISTED = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """One thing that changed: a member, a drain, a static, the controller, the target, a move; or a damage.
+    """One change: of a member, a drain, a static member, the controller, the target, a move; or a damage.
 
-    Of a move: which partitions, from whom to whom (None: nobody), and why.
+    A move has its partitions, the owners before and after (None: nobody), and the reason.
     """
 
     revision: int
@@ -47,7 +48,7 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
-    """How partitions went in one commit."""
+    """The way that partitions moved in one commit: owners before and after, and the reason."""
 
     source: str | None
     target: str | None
@@ -56,9 +57,9 @@ class _Way:
 
 @dataclass(slots=True)
 class Story:
-    """Follows one group; `view` is what was known before the first change, and goes along.
+    """Follows one group; `view` begins as the group before the first change, and takes each change.
 
-    What happened at `unknown_until` and before is not known.
+    Changes at `unknown_until` and before are not known.
     """
 
     view: View
@@ -68,7 +69,7 @@ class Story:
 
     @classmethod
     def begin(cls, view: View, items: tuple[Item, ...]) -> "Story":
-        """Begin at what a scan showed."""
+        """Begin at the records of a scan."""
         prefix = view.keys.drain("")
         asked = {each.key.removeprefix(prefix): each.value for each in items if each.key.startswith(prefix)}
         return cls(view, asked)
@@ -117,7 +118,7 @@ class Story:
         return f"{name} is gone{session}: {self._endings[name]}"
 
     def _has_left(self, name: str, change: StoreChange) -> bool:
-        """Whether a member took its record away itself: a lease that ends takes the request to leave with it."""
+        """Whether a member removed its record itself: the end of a lease also removes the request to leave."""
         keys, touched = self.view.keys, {each.key for each in change.events}
         return keys.static(name) in touched or (name in self.asked and keys.drain(name) not in touched)
 
@@ -178,7 +179,7 @@ class Story:
 
 
 def listed(partitions: tuple[int, ...]) -> str:
-    """Return some partitions in one line, and how many more there are."""
+    """Return some partitions in one line, and the number of further ones."""
     some = ", ".join(map(str, partitions[:MAX_LISTED]))
     more = len(partitions) - MAX_LISTED
     return some if more <= 0 else f"{some}, ... {more} more"

@@ -1,6 +1,7 @@
-"""Why a partition is not where it should be: the one step that everything waits for, in words, and what helps.
+"""Standing: the reason why a partition is not where it should be, as the one step that it waits for, with advice.
 
-Promises: it says what the store shows. Of a member that died it cannot know before its lease has ended.
+Promises: a standing repeats the facts of the store. It cannot show that a member died until the lease of that member
+has ended.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ _LETS_GO = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a partition stands: whether somebody owns it, and the step that it waits for ("" when it is settled)."""
+    """The standing of a partition: whether it has an owner, and the step that it waits for ("" when it is settled)."""
 
     partition: int
     state: State
@@ -31,14 +32,14 @@ class Standing:
 
 
 def standing(found: Found, partition: int) -> Standing:
-    """Say how a partition stands."""
+    """Return the standing of a partition."""
     state = state_of(found, partition)
     step, advice = _of_damaged(found, partition) if state == "damaged" else _step(found, partition, state)
     return Standing(partition=partition, state=state, wanted=found.wanted(partition), step=step, advice=advice)
 
 
 def state_of(found: Found, partition: int) -> State:
-    """Say whether somebody owns a partition, and if not, why."""
+    """Return whether a partition has an owner, and the reason if it has none."""
     if found.view.is_damaged(partition):
         return "damaged"
     ownership, wait_seconds = found.view.owned(partition).ownership, found.wait_seconds(partition)
@@ -50,7 +51,7 @@ def state_of(found: Found, partition: int) -> State:
 
 
 def remarks(found: Found) -> Iterator[str]:
-    """Yield what holds up the whole group, if anything does."""
+    """Yield the reasons that hold up the whole group, if there are any."""
     view = found.view
     if not view.members:
         yield "no member is there"
@@ -76,7 +77,7 @@ def remarks(found: Found) -> Iterator[str]:
 
 
 def _step(found: Found, partition: int, state: State) -> tuple[str, str]:
-    """Return the step that a partition waits for, and what helps."""
+    """Return the step that a partition waits for, and advice."""
     target, wanted = found.view.target, found.wanted(partition)
     if state in ("crash-looping", "quarantined"):
         return _crash_loop(found, partition, state)

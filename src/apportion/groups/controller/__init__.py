@@ -1,1 +1,1 @@
-"""The controller: one member decides who should own what, and publishes who does."""
+"""The controller: one member decides the wanted owners, and publishes the owners."""

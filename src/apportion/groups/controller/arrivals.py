@@ -1,7 +1,7 @@
-"""Arrivals: when a controller may move partitions to members that have come, so that a staggered start is one change.
+"""Arrivals: the time when a controller may move partitions to newcomers, so that a staggered start is one change.
 
-Promises: a member that comes into a group that has been still for 10 s gets its share at once. While members keep
-coming, the controller waits until none has come for the settling time, and at most 30 s after the first.
+Promises: a member that joins a group without change for 10 s gets its share at once. While members keep coming, the
+controller waits until none has come for the settling time, and at most 30 s after the first.
 Refuses: to wait and to read clocks. It delays moves between members that are there; see `Controller` for all others.
 """
 
@@ -41,7 +41,7 @@ class Arrivals:
         self._known, self._changed_at = there, now
 
     def _came(self, now: float) -> None:
-        """Say when to level after one more arrival."""
+        """Set the time to level after one more arrival."""
         is_still = bool(self._known) and now - self._changed_at >= STILL_SECONDS
         if self._first_at is None or now >= self.levels_at:
             is_late = self._first_at is not None and now >= self._first_at + LONGEST_SECONDS

@@ -1,8 +1,8 @@
-"""Controller: one of the members decides who should own what, and writes it down; it moves nothing itself.
+"""Controller: one member decides the wanted owner of each partition and writes the target; it moves nothing itself.
 
-Promises: a target is written only when what it is made from has changed, and under the term of who writes it. A wrong,
-late or second controller costs moves, never two owners: see `handover`.
-Refuses: to wait and to read clocks. Who campaigns when follows from the order of ids, so that few do at once.
+Promises: a target is written only when its inputs have changed, and under the term of its writer. A wrong, late or
+second controller costs moves, never two owners: see `handover`.
+Refuses: to wait and to read clocks. Members campaign in the order of their ids, so that few campaign at once.
 """
 
 import json
@@ -33,7 +33,7 @@ SETTLE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """To be committed: a candidacy (`target` is None) or a target."""
+    """A commit to make: a candidacy (`target` is None) or a target."""
 
     when: tuple[Compare, ...]
     put: Put
@@ -41,11 +41,11 @@ class Write:
 
 
 class Controller:
-    """What a member does to be, and as, the controller of its group. `throttle` bounds the planned moves under way.
+    """The steps of a member to become controller and to act as one. `throttle` bounds the planned moves under way.
 
-    While members keep coming, only partitions without an owner are given, and those of members that leave: the
-    controller levels once none has come for `settle_seconds`. While the balancer refuses the members as they are, the
-    target stays as it is; the log says why.
+    While members keep coming, the controller gives only partitions without an owner, and those of members that leave.
+    It levels once no member has come for `settle_seconds`. While the balancer refuses the members, the target stays as
+    it is, and the log gives the reason.
     """
 
     def __init__(
@@ -71,22 +71,22 @@ class Controller:
 
     @property
     def term(self) -> int | None:
-        """The term in which this member is the controller, None when it is not."""
+        """The term in which this member is the controller, None when it is not the controller."""
         leading = self._view.leading
         return None if leading is None or leading.holder != self._mark else leading.term
 
     def wakes_at(self) -> float | None:
-        """Return when to look again though nothing changed, None if there is no need."""
+        """Return the time to look again though nothing changed, None if there is no need."""
         return self._wakes_at
 
     def answered(self, is_done: bool, now: float) -> None:
-        """Take the outcome of the write: a first failure is tried again at once, each further one after a pause."""
+        """Take the outcome of the write. A first failure is tried again at once, each further one after a pause."""
         self._is_waiting = False
         self._failures = 0 if is_done else self._failures + 1
         self._again_at = self._wakes_at = now + (AGAIN_SECONDS if self._failures > 1 else 0.0)
 
     def look(self, now: float) -> Write | None:
-        """Return what to write now, None for nothing."""
+        """Return the write to make now, None for nothing."""
         self._wakes_at = None
         self._arrivals.look(self._view.members, now)
         if self._is_waiting or self._view.session(self._id) is None:
@@ -104,7 +104,7 @@ class Controller:
         return led_by(self._id, self._view.session(self._id))
 
     def _campaign(self, now: float) -> Write | None:
-        """Stand for controller, when there is none, and those before us in the order of ids had their turn."""
+        """Stand for controller when there is none and the members with lower ids had their turn."""
         view, keys = self._view, self._view.keys
         self._gone.clear()
         self._planned = None
@@ -112,7 +112,7 @@ class Controller:
             self._vacant_since = None
             return None
         self._vacant_since = now if self._vacant_since is None else self._vacant_since
-        # A record of nobody who is there is of one that leaves, as a rule, and about to go.
+        # A record of an absent member is, as a rule, that of a member which leaves, and about to go.
         turn = self._vacant_since + (0.0 if view.leading is None else GHOST_SECONDS)
         turn += TURN_SECONDS * sorted(view.members).index(self._id)
         if now < turn:
@@ -136,7 +136,7 @@ class Controller:
         try:
             owners = self._plan(digest, nodes)
         except ApportionError as error:
-            # What a balancer refuses must not end the members, one controller after another.
+            # A refusal of the balancer must not end the members, one controller after another.
             logger.warning("%s: %s plans nothing: %s", self._view.keys.group, self._id, error)
             self._refused = digest
             return None
@@ -147,7 +147,7 @@ class Controller:
         return None if step is None else self._write(term, digest if step == owners else "", step, nodes)
 
     def _keeps(self, now: float) -> bool:
-        """Whether members keep coming, so that each keeps what it should own until they have come."""
+        """Whether members keep coming; until they have come, each member keeps the partitions that it should own."""
         before, levels_at = self._view.target, self._arrivals.levels_at
         keeps = before is not None and not before.is_paused and now < levels_at
         if keeps:
@@ -155,7 +155,7 @@ class Controller:
         return keeps
 
     def _plan(self, digest: str, nodes: tuple[Node, ...]) -> Owners:
-        """Return who should own what, decided once for what a digest stands for: steps towards it are many."""
+        """Return the wanted owners, decided once per digest, though many steps may lead to them."""
         if self._planned is None or self._planned[0] != digest:
             before = self._view.target
             if before is None and self._is_target_damaged:
@@ -169,14 +169,14 @@ class Controller:
         return self._view.keys.target in self._view.damaged
 
     def _as_owned(self) -> Target:
-        """Return who owns what as a target, in the place of one that cannot be read: what is served stays."""
+        """Return the present owners as a target, in place of an unreadable one: each owner keeps its partitions."""
         view = self._view
         records = [view.owned(partition).ownership for partition in range(self._group.partitions)]
         owners = tuple(each.owner if view.is_live(each) else None for each in records)
         return Target(generation=0, digest="", owners=owners)
 
     def _nodes(self, now: float) -> tuple[Node, ...]:
-        """Return who may own: members that are there, and static ones that are away for less than their grace."""
+        """Return the nodes that may own: members that are there, and static ones away for less than their grace."""
         view = self._view
         present = {each: there.record.node(each, drains=each in view.drains) for each, there in view.members.items()}
         self._gone = {each: self._gone.get(each, now) for each in view.statics if each not in present}
@@ -198,7 +198,7 @@ class Controller:
         return any(view.is_live(owned.ownership) for owned in view.own.values())
 
     def _kept(self, owners: Owners, nodes: Iterable[Node]) -> Owners:
-        """Return a target in which every member keeps what it should own: the rest goes to its owner of the plan."""
+        """Return a target in which members keep their wanted partitions; the rest goes to the planned owners."""
         before, there = self._view.target, able(nodes)
         if before is None:
             return owners
@@ -208,7 +208,7 @@ class Controller:
         self._wakes_at = at if self._wakes_at is None else min(self._wakes_at, at)
 
     def _throttled(self, owners: tuple[str | None, ...]) -> tuple[str | None, ...] | None:
-        """Return the next step towards `owners`: as many planned moves as may be under way; None to wait for some."""
+        """Return the next step towards `owners`, with at most `throttle` planned moves under way; None to wait."""
         view, before = self._view, self._view.target
         if self._throttle is None or before is None:
             return owners
@@ -231,7 +231,7 @@ class Controller:
     def _write(
         self, term: int, digest: str, owners: Owners, nodes: Iterable[Node], *, is_paused: bool = False
     ) -> Write:
-        """Return the commit of the next target; one without a digest is not the last."""
+        """Return the commit of the next target; a target without a digest is a step, not the last."""
         idle = tuple(sorted({node.id for node in nodes if node.weight}.difference(owners)))
         target = Target(
             generation=_next_generation(self._view), digest=digest, owners=owners, is_paused=is_paused, idle=idle
@@ -245,24 +245,24 @@ class Controller:
 
 
 def _next_generation(view: View) -> int:
-    """Return a generation above all before it, also those that cannot be read: none is above its revision."""
+    """Return a generation above all earlier ones, even unreadable ones: none is above its revision."""
     if view.keys.target in view.damaged:
         return max(view.revision, view.target_revision) + 1
     return 1 if view.target is None else view.target.generation + 1
 
 
 def _is_given(target: Target | None, nodes: Iterable[Node]) -> bool:
-    """Whether a target names a member that may own for every partition. O(partitions)."""
+    """Whether a target names, for every partition, a member that may own. O(partitions)."""
     return target is not None and able(nodes).issuperset(target.owners)
 
 
 def able(nodes: Iterable[Node]) -> frozenset[str]:
-    """Return the ids of the nodes that may own something."""
+    """Return the ids of the nodes that may own partitions."""
     return frozenset(node.id for node in nodes if node.weight)
 
 
 def assigned(name: str, group: GroupRecord, nodes: tuple[Node, ...], before: Target | None) -> Owners:
-    """Return who should own each partition: by the group's balancer, from the target before. Nobody, if nobody may."""
+    """Return the wanted owners: by the group's balancer, from the target before. Each is None if nobody may own."""
     topology = Topology(nodes)
     if not any(node.weight for node in nodes):
         return (None,) * group.partitions

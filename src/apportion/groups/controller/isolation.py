@@ -1,12 +1,13 @@
-"""Isolation: partitions whose owners died together go to different members, so that the innocent part from the guilty.
+"""Isolation: separates partitions with owners that died together, so that innocent partitions leave the deadly one.
 
-An innocent partition that shares its members with a deadly one would wait as long as that. A balancer knows nothing of
-deaths, so its answer is exchanged afterwards: no member gets more or less.
+An innocent partition that shares its members with a deadly one would wait as long as the deadly one. A balancer knows
+nothing of deaths, so its answer is changed afterwards by exchanges: no member gets more or less.
 
-Promises: each session that ended doubles the weight of a suspect. Of a few suspects without an owner, the heaviest goes
-first, to the member that has the lightest others and something to exchange. Exchanges take partitions without an owner
-first, then those that move anyway; others only to part a suspect from one of its weight. Of what a member hands over
-anyway, partitions under which no session ended go first: those that ended together do not meet again on a newcomer.
+Promises: each session that ended doubles the weight of a suspect. When there are few suspects without an owner, the
+heaviest goes first. It goes to the member with the lightest other suspects and something to exchange. Exchanges take
+partitions without an owner first, then partitions that move anyway. Other partitions move only to separate a suspect
+from one of its weight. When a member hands over partitions anyway, those under which no session ended go first. So
+suspects that ended together do not meet again on a newcomer.
 """
 
 from collections import Counter
@@ -22,12 +23,12 @@ _FREE, _PLANNED, _LIVE = range(3)
 
 
 def isolated(owners: Owners, view: View) -> Owners:
-    """Return a target with suspects apart. O(partitions), and O(suspects × members) where there are some."""
+    """Return a target with the suspects separated. O(partitions), and O(suspects × members) if there are some."""
     return _kept(_spread(owners, view), view) if any(each.ownership.ended for each in view.own.values()) else owners
 
 
 def _spread(owners: Owners, view: View) -> Owners:
-    """Let suspects go to different members."""
+    """Send suspects to different members."""
     members = sorted({owner for owner in owners if owner is not None})
     suspects = sorted(_suspects(owners, view), key=lambda each: -len(ended(view, each)))
     if not 0 < len(suspects) <= max(_FEW, len(members)):
@@ -47,13 +48,13 @@ def _spread(owners: Owners, view: View) -> Owners:
 
 
 def _weight(view: View, partition: int) -> int:
-    """Return how much of a suspect a partition is: each death doubles it."""
+    """Return the weight of a partition as a suspect: each death doubles it."""
     count = len(ended(view, partition))
     return 1 << count if count >= _ENDED else 0
 
 
 def _burdens(owners: Owners, view: View) -> Counter[str]:
-    """Return the weight of all suspects of each member, those that are served included."""
+    """Return the weight of all suspects per member, including suspects that are served."""
     burdens = Counter[str]()
     for partition in view.own:
         if partition < len(owners) and (owner := owners[partition]) is not None:
@@ -62,7 +63,7 @@ def _burdens(owners: Owners, view: View) -> Counter[str]:
 
 
 def _kept(owners: Owners, view: View) -> Owners:
-    """Let a partition that is served, and under which sessions ended, stay, and one without go in its place."""
+    """Keep each served partition under which sessions ended with its owner; a partition without deaths goes instead."""
     after, movers, clean = list(owners), list[tuple[int, str]](), dict[str, list[int]]()
     for partition, owned in view.own.items():
         owner = owned.ownership.owner
@@ -87,7 +88,7 @@ def _suspects(owners: Owners, view: View) -> Iterator[int]:
 
 
 def _offers(owners: Owners, view: View, suspects: frozenset[int]) -> dict[str, list[tuple[int, int]]]:
-    """Return what each member may exchange: prices and partitions, the cheapest first."""
+    """Return the offers of each member for exchange: prices and partitions, the cheapest first."""
     before = (None,) * len(owners) if view.target is None else view.target.owners
     found: dict[str, list[tuple[int, int]]] = {owner: [] for owner in owners if owner is not None}
     for partition, (old, new) in enumerate(zip(before, owners, strict=True)):

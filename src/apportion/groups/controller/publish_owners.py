@@ -1,9 +1,9 @@
 """The owners as a published table: the controller publishes them, so that clients route from memory (see `follow`).
 
-Promises: what is published is what the ownership records said at one moment, under the controller's term: one that has
-lost it publishes nothing more. Changes that come close together are one version. What cannot be published, because
-something else lies under the name of the group, is told once and tried again now and then; the members go on. A table
-that somebody damages is found by a look every half a minute, and published anew.
+Promises: a version holds the ownership records of one moment, and is published under the controller's term. A
+controller that lost its term publishes nothing more. Changes that come close together are one version. If something
+else lies under the name of the group, the owners cannot be published. That is logged once and tried again now and
+then, and the members go on. A check every half a minute finds a damaged table, and publishes it anew.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ CHECK_SECONDS = 30.0
 async def publish_owners(
     store: CoordinationStore, view: View, controller: Controller, turn: Callable[[], Awaitable[None]]
 ) -> None:
-    """Publish the owners under the name of the group, whenever they change while this process is the controller."""
+    """Publish the owners under the name of the group at each change, while this process is the controller."""
     fresh = partial(Publisher, store, view.keys.group, incarnation=view.incarnation)
     publisher, term, published, told = fresh(), 0, -1, ""
     loop = asyncio.get_running_loop()
@@ -65,14 +65,14 @@ async def publish_owners(
 
 
 async def _is_intact(publisher: Publisher) -> bool:
-    """Whether what was published is as it was; a store that is away is asked later."""
+    """Whether the published table is unchanged; a store that is away is asked later."""
     with suppress(StoreDenied, StoreUnavailable, StoreWentBack):
         return await publisher.is_intact()
     return True
 
 
 def owners(view: View) -> Assignment:
-    """Return who owns each partition, as an assignment: nobody, where nobody does."""
+    """Return the owner of each partition as an assignment; a partition without an owner has an empty row."""
     names = [view.owned(partition).ownership.owner for partition in range(view.partitions)]
     topology = Topology({name for name in names if name is not None})
     rows = {name: (place,) for place, name in enumerate(topology.ids)}
@@ -80,7 +80,7 @@ def owners(view: View) -> Assignment:
 
 
 def _tell(group: str, error: ApportionError, told: str) -> str:
-    """Log why the owners are not published, unless it was the last that was told; return what is told now."""
+    """Log the reason why the owners are not published, unless it is the last logged one; return the reason."""
     if error.problem != told:
         what = "%s: members go on, but table %s does not show who owns what, and is tried again every %g s: %s %s"
         advice = f"{error.hint} The name of a group is for the table of its owners alone."

@@ -1,1 +1,1 @@
-"""What one process knows of its group: the records in the store, each held to be right, and the view made of them."""
+"""View: one process's knowledge of its group. It reads the records in the store and checks each of them."""

@@ -1,9 +1,9 @@
-"""Damage: which records of a group cannot be right, beyond their bytes: what a record says is held against its item.
+"""Damage: finds records of a group that can be read and still cannot be right, by comparing a record with its item.
 
-Promises: each function returns the value of an item, or raises `BadSnapshot` with the reason. No epoch that is taken
-is above the revision that wrote it, for each commit raises an epoch by one. So the revision of the store is an epoch
-that was never given, and a repair writes that.
-Refuses: to guess what a damaged record said.
+Promises: each function returns the value of an item, or raises `BadSnapshot` with the reason. An accepted epoch is
+never above the revision that wrote it, for each commit raises an epoch by one. So the revision of the store is an
+epoch that was never given, and a repair writes that epoch.
+Refuses: to guess the content of a damaged record.
 """
 
 import logging
@@ -43,27 +43,27 @@ class Damage:
 
 
 def log_damage(group: str, found: Iterable[Damage]) -> None:
-    """Log records that a process finds damaged, each once."""
+    """Log each record that a process finds damaged, once."""
     for each in found:
         hint = f"The rest goes on. Mend it with: apportion group repair URL {group}"
         logger.error("%s: the record %s is damaged. %s %s", group, each.key, each.problem, hint)
 
 
 def member_of(item: Item) -> MemberRecord:
-    """Return the record of a member that is there; it hangs on a lease, else it would be there for ever."""
+    """Return the record of a member that is there. It must have a lease, else it would stay for ever."""
     _check_lease("record of a member", item)
     return decoded(MemberRecord, item.value)
 
 
 def drain_of(item: Item) -> Item:
-    """Return a request to leave; it hangs on the lease of the member that is asked."""
+    """Return a request to leave. It must have a lease, that of the member which is asked."""
     _check_lease("request to leave", item)
     checked_drain(item.value)
     return item
 
 
 def static_of(item: Item) -> tuple[MemberRecord, int]:
-    """Return how a static member is remembered, and the revision that wrote it."""
+    """Return the remembered record of a static member, and the revision that wrote it."""
     return decoded(MemberRecord, item.value), item.revision
 
 
@@ -74,7 +74,7 @@ def controller_of(item: Item) -> str:
 
 
 def target_of(item: Item | None, partitions: int | None, mode: Mode | None) -> Target:
-    """Return a target; of a group that is known it names as many owners, and is paused only in eager mode."""
+    """Return a target. It names as many owners as `partitions`, and pauses only in eager mode, if these are known."""
     if item is None:
         raise BadSnapshot("target", None, "one that is never deleted", HINT)
     target = decoded_target(item.value)
@@ -89,7 +89,7 @@ def target_of(item: Item | None, partitions: int | None, mode: Mode | None) -> T
 
 
 def ownership_of(item: Item | None, before: OwnershipRecord) -> OwnershipRecord:
-    """Return an ownership record that follows the last good one; None for an item stands for one that was deleted."""
+    """Return an ownership record that follows the last good one. An item of None is a record that was deleted."""
     if item is None:
         raise BadSnapshot("ownership record", None, f"one at epoch {before.epoch} or above: it was deleted", HINT)
     after = decoded(OwnershipRecord, item.value)

@@ -1,7 +1,7 @@
-"""Feed: all that the store shows of a group to one member, from a first scan on, without a gap.
+"""Feed: brings one member all changes of its group in the store, from a first scan on, without a gap.
 
-Promises: a store that is away, or refuses, delays the feed and does not end it. A compacted history is replaced by a
-scan. A store that shows less than the view has seen of the same life is refused: it would give its epochs once more.
+Promises: a store that is away, or refuses, delays the feed and does not end it. A scan replaces a compacted history. A
+store that shows less than the view has seen of the same life is refused, because it would give its epochs again.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ AGAIN_SECONDS = 0.25
 
 
 class GroupFeed:
-    """What is under the keys of one group. `heard` takes each piece of news, `troubled` each error that passes."""
+    """The changes of one group. `heard` takes each change or scan, `troubled` each error that passes."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class GroupFeed:
         self._store, self._view, self._heard, self._troubled = store, view, heard, troubled
 
     async def scan(self) -> Scan:
-        """Return all there is; `StoreWentBack` from a store that shows less than we saw of the same life before."""
+        """Return all records; `StoreWentBack` when the store shows less than we saw of the same life before."""
         before = known(self._view)
         scan = await self._store.scan(self._view.keys.live)
         lacking = lacking_in(scan, before)
@@ -38,7 +38,7 @@ class GroupFeed:
         return scan
 
     async def follow(self, after: int) -> None:
-        """Hear of all changes; when some are gone from the history, of what there is then. The lease lives on."""
+        """Pass on all changes; where the history lost some, pass on a scan instead. The lease lives on."""
         while True:
             try:
                 async for change in self._store.watch(self._view.keys.live, after=after):

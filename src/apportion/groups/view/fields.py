@@ -3,7 +3,7 @@
 A reader takes one part of parsed JSON and returns the value of the field. Records name one reader per field.
 
 Promises: a reader returns a value that the rest of the library accepts, or raises `BadSnapshot`.
-Refuses: to repair. A part that is wrong makes the whole record damaged.
+Refuses: to repair. One wrong part makes the whole record damaged.
 """
 
 import json
@@ -18,7 +18,7 @@ Part = TypeVar("Part")
 Reader: TypeAlias = Callable[[Json], Part]
 
 MOST = 2**63 - 1
-"""The largest revision, session, epoch or generation: SQL stores and guards keep them in 64 bits with a sign."""
+"""The largest revision, session, epoch or generation: SQL stores and guards keep them in signed 64 bits."""
 
 HINT = "It is passed over. Look at it with: apportion group show; mend it with: apportion group repair"
 
@@ -50,7 +50,7 @@ def real(least: float, most: float) -> Reader[float]:
 
 
 def weight(value: Json) -> float:
-    """Return a weight: 0, or a number that a node can have."""
+    """Return a weight: 0, or a weight that a node can have."""
     found = real(0, MAX_WEIGHT)(value)
     return found if found == 0 or found >= MIN_WEIGHT else refuse(value, f"0, or at least {MIN_WEIGHT:g}")
 
@@ -79,13 +79,13 @@ def name(value: Json) -> str:
 
 
 def member_id(value: Json) -> str:
-    """Return the id of a member, which is a part of keys too."""
+    """Return the id of a member, which is also a part of keys."""
     found = name(value)
     return refuse(value, "an id without /") if "/" in found else found
 
 
 def choice(*names: str) -> Reader[str]:
-    """Return a reader of one of a few words."""
+    """Return a reader that takes one of a few words."""
 
     def _read(value: Json) -> str:
         return value if isinstance(value, str) and value in names else refuse(value, " or ".join(names))

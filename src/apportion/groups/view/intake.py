@@ -1,10 +1,10 @@
-"""Intake: how a process takes in the records of its group, key by key, and sets aside those that are damaged.
+"""Intake: reads the records of a group into one process, key by key, and sets damaged records aside.
 
-Promises: of each key the newest that was seen, whether a watch showed it or our own commit did. Times are those at
-which this process saw something first, on its own clock; nobody else's count. A record that cannot be right is kept as
-damaged and costs itself alone: its partition has no owner and gets none, its request to leave is not heard, and in the
-place of a damaged target the one before stays. A member whose record is damaged has weight 0; it keeps its session, and
-what that owns, while the record hangs on the same lease.
+Promises: each key has the newest record that was seen, from a watch or from a commit of our own. Times are those of
+the first sight in this process, on its own clock; no other clock counts. A record that cannot be right is kept as
+damaged and costs only itself. A damaged partition has no owner and gets none. A damaged request to leave is not heard.
+The earlier target stays in place of a damaged one. A member with a damaged record has weight 0. It keeps its session
+and its partitions while the record has the same lease.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ from apportion.stores.api import Absent, Compare, Item, Put, Scan, StoreChange, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveMember:
-    """A member that is there: its session, its record, the lease that keeps it there, and since when we see it."""
+    """A member that is there: its session, its record, its lease, and the time when we first saw it."""
 
     session: int
     record: MemberRecord
@@ -47,7 +47,7 @@ class LiveMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenOwnership:
-    """An ownership record, the revision that wrote it, and since when we see this owner at this epoch."""
+    """An ownership record, the revision that wrote it, and the time when we first saw this owner."""
 
     ownership: OwnershipRecord
     revision: int
@@ -56,7 +56,7 @@ class SeenOwnership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leading:
-    """Who writes the target, and the term: the revision that made it so."""
+    """The controller, which writes the target, and its term: the revision that made it the controller."""
 
     holder: str
     term: int
@@ -64,7 +64,7 @@ class Leading:
 
 @dataclass(slots=True, kw_only=True)
 class IntakeChanges:
-    """What was new: some partitions, who is there, what should be; and which records are damaged."""
+    """The news of one step: partitions, whether members or the target changed, and records found damaged."""
 
     partitions: set[int] = field(default_factory=set)
     members: bool = False
@@ -74,16 +74,17 @@ class IntakeChanges:
 
 Value = TypeVar("Value")
 _KEPT_SESSIONS = 4_096
-_NOTHING = MemberRecord(nonce="", weight=0.0)  # what a damaged record of a member says
+_NOTHING = MemberRecord(nonce="", weight=0.0)  # stands for a damaged record of a member
 _UNSEEN = SeenOwnership(ownership=NOBODY_OWNS, revision=0, since=0.0)
 
 
 class Intake:
-    """All that is under `live/<group>/`, read; keys that this release does not know are passed over.
+    """All records under `live/<group>/`, read; keys that this release does not know are skipped.
 
-    `partitions` are as many as the group has; without a number a view takes each, and a target of any length. Without a
-    `mode` it takes any target, paused or not. `moves` grows with every ownership record that is taken, `gone` says when
-    sessions ended, `lived` are ended sessions whose process lives on, or that left, `damaged` has records by key.
+    `partitions` is the number of the group; without it a view takes each partition, and a target of any length.
+    Without a `mode` it takes any target, paused or not. `moves` grows with every ownership record that is taken.
+    `gone` has the end times of sessions. `lived` has ended sessions that left, or that have a process which lives on.
+    `damaged` has records by key.
     """
 
     def __init__(
@@ -111,11 +112,11 @@ class Intake:
         self.gone: dict[int, float] = {}
         self.lived: dict[int, None] = {}  # in the order in which they were named
         self.damaged: dict[str, Damage] = {}
-        self._written: dict[str, int] = {}  # which revision wrote what is about members
+        self._written: dict[str, int] = {}  # revisions of the records about members, by key
         self._wanted: dict[str, frozenset[int]] = {}
 
     def load(self, scan: Scan, now: float) -> IntakeChanges:
-        """Take all that is there in the place of what was; what is not new keeps its time, our newer commits stay."""
+        """Replace all records by those of a scan. Known records keep their times, and our newer commits stay."""
         touched = IntakeChanges()
         if scan.incarnation != self.incarnation:  # revisions of another life say nothing of this one's
             self._forget()
@@ -129,7 +130,7 @@ class Intake:
         return touched
 
     def apply(self, change: StoreChange, now: float) -> IntakeChanges:
-        """Take what one commit changed; what our own later commits changed is newer, and stays."""
+        """Take the changes of one commit. Changes of our own later commits are newer, and stay."""
         touched = IntakeChanges()
         for event in change.events:
             item = None
@@ -140,7 +141,7 @@ class Intake:
         return touched
 
     def wrote(self, puts: Iterable[Put], revision: int, now: float) -> IntakeChanges:
-        """Take what a commit of our own wrote, before any watch shows it."""
+        """Take the records that our own commit wrote, before any watch shows them."""
         touched = IntakeChanges()
         for put in puts:
             item = Item(key=put.key, value=put.value, revision=revision, lease=put.lease)
@@ -148,15 +149,15 @@ class Intake:
         return touched
 
     def owned(self, partition: int) -> SeenOwnership:
-        """Return who owns a partition."""
+        """Return the ownership record of a partition as seen."""
         return self.own.get(partition, _UNSEEN)
 
     def is_damaged(self, partition: int) -> bool:
-        """Whether the record of a partition is damaged, so that nobody may touch it."""
+        """Whether the record of a partition is damaged; then nobody may touch it."""
         return bool(self.damaged) and self.keys.own(partition) in self.damaged
 
     def as_seen(self, key: str) -> Compare:
-        """Return the compare that a key is as it was seen: unchanged, or absent."""
+        """Return the compare that a key is still as seen: unchanged, or absent."""
         if key in self.damaged and self.damaged[key].is_deleted:
             return Absent(key=key)
         revision = self._written.get(key, 0) or self._revision_of(key)
@@ -178,7 +179,7 @@ class Intake:
         return [*keys, self.keys.controller, self.keys.target]
 
     def _place(self, key: str) -> tuple[str, str]:
-        """Return of which kind a key is, and its name; no kind where no release writes that key."""
+        """Return the kind and the name of a key; the kind is "" where no release writes that key."""
         kind, _, name = key.removeprefix(self.keys.live).partition("/")
         if kind == "own":
             is_known = partition_of(name, self.partitions) is not None
@@ -193,7 +194,7 @@ class Intake:
         return self.target_revision if kind == "target" else 0
 
     def _take(self, key: str, item: Item | None, revision: int, now: float, touched: IntakeChanges) -> None:
-        """Take what a key became at a revision, if that is news."""
+        """Take the value of a key at a revision, if it is news."""
         kind, name = self._place(key)
         if kind == "own":
             self._take_own(int(name), item, revision, now, touched)
@@ -203,7 +204,7 @@ class Intake:
             touched.members |= self._take_member(kind, name, item, now, touched)
 
     def _take_member(self, kind: str, name: str, item: Item | None, now: float, touched: IntakeChanges) -> bool:
-        """Take what is about members; whether anything is new."""
+        """Take a record about members; return whether anything is new."""
         before, old = self._about(name), self.members.get(name) if kind == "member" else None
         key = self.keys.controller if kind == "controller" else f"{self.keys.live}{kind}/{name}"
         if item is not None and key in self.damaged and self.damaged[key].revision == item.revision:
@@ -258,7 +259,7 @@ class Intake:
         touched.partitions.add(partition)
 
     def _take_target(self, item: Item | None, revision: int, touched: IntakeChanges) -> None:
-        """Take a target; in the place of one that is damaged, or was deleted, the one before stays."""
+        """Take a target; the earlier one stays in place of one that is damaged or was deleted."""
         if revision <= self.target_revision or (item is None and not self.target_revision):
             return
         try:
@@ -280,7 +281,7 @@ class Intake:
         is_deleted: bool = False,
         good: OwnershipRecord = NOBODY_OWNS,
     ) -> None:
-        """Keep that a record is damaged, and say so once."""
+        """Keep a record as damaged, and report it once."""
         self.damaged[key] = Damage(key=key, revision=revision, problem=error.problem, is_deleted=is_deleted, good=good)
         touched.damaged.append(self.damaged[key])
 
@@ -293,14 +294,14 @@ def _set(values: dict[str, Value], name: str, value: Value | None) -> None:
 
 
 def _keep(sessions: dict[int, Value], new: dict[int, Value]) -> None:
-    """Take new sessions, and forget the oldest beyond what is kept."""
+    """Take new sessions, and forget the oldest ones beyond the limit."""
     sessions |= new
     while len(sessions) > _KEPT_SESSIONS:
         del sessions[next(iter(sessions))]
 
 
 def _damaged(item: Item, old: LiveMember | None, now: float) -> LiveMember:
-    """Return a member whose record is damaged: it weighs nothing, and its session lasts as long as its lease does."""
+    """Return a member with a damaged record: its weight is 0, and its session lasts as long as its lease."""
     if old is not None and old.lease == item.lease is not None:
         return replace(old, record=_NOTHING)
     return LiveMember(session=item.revision, record=_NOTHING, lease=item.lease, since=now)

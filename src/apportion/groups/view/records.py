@@ -1,18 +1,18 @@
-"""What a group keeps in its store: which keys there are, and what their values say.
+"""Records: the keys of a group in its store, and the values of those keys.
 
-    group/<name>                      what the group is: partitions, mode, balancer, format; made once
+    group/<name>                      settings of the group: partitions, mode, balancer, format; made once
     live/<name>/member/<id>           one life of a member, gone with its lease; its revision is the session
-    live/<name>/drain/<id>            somebody asked that member to leave; gone with the same lease
+    live/<name>/drain/<id>            a request to that member to leave; gone with the same lease
     live/<name>/static/<id>           a static member, remembered after its lease has ended
-    live/<name>/controller            who writes the target; gone with its lease, and its revision is the term
-    live/<name>/target                who should own what
-    live/<name>/own/<partition>       who owns it, in which session, since which epoch; never deleted
+    live/<name>/controller            the member that writes the target; gone with its lease; its revision is the term
+    live/<name>/target                the member that should own each partition
+    live/<name>/own/<partition>       the owner, its session and its epoch; never deleted
 
-All that changes lies under `live/<name>/`, so that one watch shows it in the order in which it happened.
-Values are JSON, so that `apportion group show` is not the only way to read them; a target adds packed owners.
+All changing keys lie under `live/<name>/`, so one watch shows their changes in order. Values are JSON, so that other
+tools than `apportion group show` can read them. A target adds packed owners.
 
-Promises: a record is read field by field, each with its type and range. What is read is a value, or `BadSnapshot`.
-Fields and keys that this release does not know are passed over.
+Promises: a record is read field by field, each with its type and range. Reading returns a value or raises
+`BadSnapshot`. Fields and keys that this release does not know are skipped.
 """
 
 import json
@@ -52,44 +52,44 @@ class GroupKeys:
 
     @property
     def record(self) -> str:
-        """Where it says what the group is."""
+        """The key of the settings of the group."""
         return f"group/{self.group}"
 
     @property
     def live(self) -> str:
-        """The prefix of all that changes."""
+        """The prefix of all changing keys."""
         return f"live/{self.group}/"
 
     @property
     def controller(self) -> str:
-        """Where it says who writes the target."""
+        """The key that names the controller."""
         return f"{self.live}controller"
 
     @property
     def target(self) -> str:
-        """Where the target is."""
+        """The key of the target."""
         return f"{self.live}target"
 
     def member(self, member_id: str) -> str:
-        """Where a member says that it is there."""
+        """Return the key of a member that is there."""
         return f"{self.live}member/{member_id}"
 
     def drain(self, member_id: str) -> str:
-        """Where a member is asked to leave."""
+        """Return the key of a request to a member to leave."""
         return f"{self.live}drain/{member_id}"
 
     def static(self, member_id: str) -> str:
-        """Where a static member is remembered."""
+        """Return the key that remembers a static member."""
         return f"{self.live}static/{member_id}"
 
     def own(self, partition: int) -> str:
-        """Where it says who owns a partition."""
+        """Return the key of the ownership record of a partition."""
         return f"{self.live}own/{partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecord:
-    """The settings of a group, to which every member agrees.
+    """The settings of a group; every member agrees to them.
 
     After `quarantine_after` deaths in a row a partition waits for `apportion group release` (None: never).
     """
@@ -103,10 +103,10 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRecord:
-    """One life of a member. The nonce tells it from any other; `grace_seconds` is what a static member gets.
+    """One life of a member. The nonce tells it from any other life; a static member gets `grace_seconds`.
 
-    `left_session` is the session that a static member ended itself: nothing that it owned killed it. `former` are
-    earlier sessions of the same process, which lives on: nothing killed that either.
+    `left_session` is the session that a static member ended itself, so no partition that it owned killed it. `former`
+    are earlier sessions of the same process. The process lives on, so nothing killed those sessions either.
     """
 
     nonce: str
@@ -118,15 +118,15 @@ class MemberRecord:
     former: tuple[int, ...] = ()
 
     def node(self, member_id: str, *, drains: bool = False) -> Node:
-        """Return the member as balancers see it: one that drains gets nothing more."""
+        """Return the member as balancers see it: a member that drains has weight 0."""
         return Node(member_id, zone=self.zone, weight=0 if drains else self.weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipRecord:
-    """Who owns a partition (None: nobody), in which session, since which epoch.
+    """The owner of a partition (None: nobody), the session of that owner, and its epoch.
 
-    `ended` lists the last sessions in a row that ended under it, each soon after it took the partition; see `deaths`.
+    `ended` lists the last sessions in a row that ended under the partition, each soon after it took it; see `deaths`.
     """
 
     owner: str | None = None
@@ -137,10 +137,10 @@ class OwnershipRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Who should own each partition (None: nobody), and the digest of what that was decided from ("": a step to it).
+    """The wanted owner of each partition (None: nobody), and the digest of the inputs of that decision ("": a step).
 
-    While it is paused nobody should own anything: then `owners` says who did before. `idle` might have owned something
-    when it was decided, and got nothing.
+    While the target is paused, nobody should own anything, and `owners` are the earlier owners. `idle` lists the
+    members that could have owned a partition at the time of the decision, and got none.
     """
 
     generation: int
@@ -150,7 +150,7 @@ class Target:
     idle: tuple[str, ...] = ()
 
     def owner(self, partition: int) -> str | None:
-        """Return who should own a partition now."""
+        """Return the wanted owner of a partition now, None for nobody."""
         return None if self.is_paused else self.owners[partition]
 
 
@@ -160,7 +160,7 @@ def encoded(value: GroupRecord | MemberRecord | OwnershipRecord) -> bytes:
 
 
 def decoded(kind: type[Value], value: bytes) -> Value:
-    """Read a record; `BadSnapshot` when it is none. Fields that this release does not know are passed over."""
+    """Read a record; `BadSnapshot` when it is none. Fields that this release does not know are skipped."""
     readers, required = _READERS[kind]
     said = fields.parsed(value)
     known: dict[str, Any] = {}
@@ -173,7 +173,7 @@ def decoded(kind: type[Value], value: bytes) -> Value:
 
 
 def later_format(value: bytes) -> int | None:
-    """Return the format of a group's record that a later release wrote, None of any other: it is not damaged."""
+    """Return the format of a group record of a later release, which is not damaged; None for any other record."""
     try:
         found = fields.parsed(value).get("format")
     except BadSnapshot:
@@ -182,7 +182,7 @@ def later_format(value: bytes) -> int | None:
 
 
 def encoded_target(target: Target) -> bytes:
-    """Return the bytes of a target: a sealed line of JSON, then two bytes for each partition, compressed."""
+    """Return the bytes of a target: a sealed line of JSON, then two bytes per partition, compressed."""
     ids = sorted({owner for owner in target.owners if owner is not None})
     place = {owner: index for index, owner in enumerate(ids)}
     owners = array("H", [NOBODY if owner is None else place[owner] for owner in target.owners])
@@ -196,7 +196,7 @@ def encoded_target(target: Target) -> bytes:
 
 
 def decoded_target(value: bytes) -> Target:
-    """Read a target; `BadSnapshot` when it is none, or not as it was written."""
+    """Read a target; `BadSnapshot` when it is none, or when its bytes have changed."""
     head, _, packed = unsealed("target", value).partition(b"\n")
     said: dict[str, Any] = dict.fromkeys(_TARGET_READERS) | {"idle": []} | fields.parsed(head)
     known: dict[str, Any] = {each: _read(f"{each} of a target", of, said[each]) for each, of in _TARGET_READERS.items()}
@@ -229,12 +229,12 @@ def _unpacked(packed: bytes) -> "array[int]":
 
 
 def led_by(member_id: str, session: int | None) -> str:
-    """Return what the controller's key says while a session is the controller."""
+    """Return the value of the controller's key while a session is the controller."""
     return f"{member_id} {session}"
 
 
 def checked_controller(value: bytes) -> str:
-    """Read what `led_by` returns; `BadSnapshot` when it is none."""
+    """Check a value that `led_by` made; `BadSnapshot` for any other."""
     try:
         member_id, _, session = value.decode().rpartition(" ")
     except UnicodeDecodeError as error:
@@ -252,7 +252,7 @@ def checked_drain(value: bytes) -> bytes:
 
 
 def checked_partitions(partitions: int) -> int:
-    """Return a number of partitions; `InvalidInput` for one that a group cannot have."""
+    """Return a number of partitions; `InvalidInput` for a number that a group cannot have."""
     if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:
         hint = "Take some times as many as members you will ever have, for example 256."
         raise InvalidInput("partitions", partitions, f"an int in 1 .. {MAX_PARTITIONS}", hint)
@@ -260,7 +260,7 @@ def checked_partitions(partitions: int) -> int:
 
 
 def checked_group(name: str) -> str:
-    """Return the name of a group, which its published table has too; `InvalidInput` for one that neither can have."""
+    """Return the name of a group and of its published table; `InvalidInput` for a name that neither can have."""
     checked_id("name of the group", name)
     if len(name.encode()) > MAX_NAME_BYTES:
         expected, hint = f"at most {MAX_NAME_BYTES} bytes of UTF-8", "Shorten it, for example to its digest."
@@ -269,7 +269,7 @@ def checked_group(name: str) -> str:
 
 
 def checked_id(what: str, name: str) -> str:
-    """Return the name of a group or a member; `InvalidInput` for one that cannot be part of a key."""
+    """Return the name of a group or a member; `InvalidInput` for a name that cannot be part of a key."""
     check_name(what, name)
     if "/" in name:
         raise InvalidInput(what, name, "a name without /", "Write another sign in its place, for example a dot.")
@@ -286,7 +286,7 @@ def is_id(name: str) -> bool:
 
 
 def partition_of(key_part: str, partitions: int) -> int | None:
-    """Return which partition `own/<key_part>` is about, None when a group of so many has none of that number.
+    """Return the partition of `own/<key_part>`, None when a group of so many partitions has none of that number.
 
     >>> partition_of("17", 32), partition_of("017", 32), partition_of("-1", 32), partition_of("32", 32)
     (17, None, None, None)
@@ -298,7 +298,7 @@ def partition_of(key_part: str, partitions: int) -> int | None:
 
 
 def _read(what: str, reader: Reader[Part], said: object) -> Part:
-    """Return a field; `BadSnapshot` names it."""
+    """Return a field; `BadSnapshot` names the field."""
     try:
         return reader(said)
     except BadSnapshot as error:

@@ -1,8 +1,8 @@
-"""Seal: a checksum at the front of a JSON record, over all that follows it as it stands.
+"""Seal: a checksum at the front of a JSON record, over all bytes that follow it.
 
-Promises: a sealed record stays JSON, and fields that a later release adds are covered too. `unsealed` returns the text
-that was sealed, or raises `BadSnapshot`.
-Refuses: to protect from somebody who means harm; the checksum is no signature.
+Promises: a sealed record stays JSON, and the checksum also covers fields that a later release adds. `unsealed` returns
+the text that was sealed, or raises `BadSnapshot`.
+Refuses: to protect against malice; the checksum is no signature.
 """
 
 from apportion.errors import BadSnapshot
@@ -14,7 +14,7 @@ _DIGITS = 32
 
 
 def sealed(text: bytes) -> bytes:
-    """Return a JSON object, and what follows it, with the checksum as its first member.
+    """Return a JSON object, and the bytes that follow it, with the checksum as its first member.
 
     >>> sealed(b'{"a":1}')
     b'{"checksum":"313ec39438e289057778af1be09684bb","a":1}'
@@ -23,7 +23,7 @@ def sealed(text: bytes) -> bytes:
 
 
 def unsealed(what: str, value: bytes) -> bytes:
-    """Return the text that was sealed; `BadSnapshot` names what it is when a byte of it has changed."""
+    """Return the text that was sealed; `BadSnapshot` names the record when a byte of it has changed."""
     start = len(_BEGIN) + _DIGITS + len(_END)
     rest = value[start:]
     expected = _BEGIN + content_digest(rest).encode() + _END

@@ -1,6 +1,6 @@
-"""View: what one process knows of a group, as its store showed it; every decision is made from this.
+"""View: the state of a group as its store showed it to one process; every decision is made from it.
 
-Refuses: to judge records; `intake` does, and a record that cannot be right says nothing here.
+Refuses: to judge records. `intake` judges them, and a record that cannot be right has no effect here.
 """
 
 from apportion.groups.view.intake import Intake, SeenOwnership
@@ -8,16 +8,16 @@ from apportion.groups.view.records import GroupKeys, GroupRecord, OwnershipRecor
 
 
 class View(Intake):
-    """All that is under `live/<group>/`, and the questions that are asked of it."""
+    """All records under `live/<group>/`, and the questions about them."""
 
     @classmethod
     def of(cls, keys: GroupKeys, record: GroupRecord) -> "View":
-        """Return the view of a group that is as its record says."""
+        """Return the view of a group with the settings of its record."""
         return cls(keys, record.partitions, mode=record.mode, quarantine_after=record.quarantine_after)
 
     @property
     def is_led(self) -> bool:
-        """Whether a session that is there is the controller."""
+        """Whether the controller is a session that is there."""
         leading = self.leading
         member_id, _, session = ("", "", "0") if leading is None else leading.holder.rpartition(" ")
         return self.session(member_id) == int(session)
@@ -28,11 +28,11 @@ class View(Intake):
         return None if there is None else there.session
 
     def is_live(self, ownership: OwnershipRecord) -> bool:
-        """Whether the session that owns something still lives."""
+        """Whether the session in an ownership record still lives."""
         return ownership.owner is not None and self.session(ownership.owner) == ownership.session
 
     def gone_at(self, owned: SeenOwnership) -> float:
-        """Return when this process saw the owner's session gone; the first look at the record, if not earlier."""
+        """Return when this process saw the owner's session gone; at the earliest its first look at the record."""
         return max(owned.since, self.gone.get(owned.ownership.session, owned.since))
 
     def wanted(self, member_id: str) -> frozenset[int]:

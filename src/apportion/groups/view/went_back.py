@@ -1,7 +1,8 @@
-"""A store that went back: a scan lacks something of the group that this process saw before.
+"""A store that went back: its scan lacks records of the group that this process saw before.
 
-Promises: a member that saw more serves nothing under a store that went back within one life, for tokens come twice.
-Refuses: to judge single records. A newer record at a lower epoch is damage, and costs its partition alone.
+Promises: a member that saw more serves nothing under a store that went back within one life, for such a store gives
+tokens twice.
+Refuses: to judge single records. A newer record at a lower epoch is damage, and costs only its partition.
 """
 
 from copy import copy
@@ -11,18 +12,18 @@ from apportion.stores.api import Scan
 
 
 def known(view: View) -> View:
-    """Return what a view knows of ownership now: what it takes later does not show."""
+    """Return a copy of a view with the ownership known now; records that the view takes later do not change it."""
     found = copy(view)
     found.own = dict(view.own)
     return found
 
 
 def lacking_in(scan: Scan, view: View) -> tuple[str, str] | None:
-    """Return what was seen that a scan should show, and what it shows instead; None where it lacks nothing.
+    """Return a fact seen before that a scan lacks, and the fact it shows instead; None where it lacks nothing.
 
-    A store that was restored from an older copy may have had other writes since, and be past the revision that was
-    seen: then an ownership record that is older than the one seen tells. A newer one at a lower epoch is damaged, and
-    costs its partition alone. O(partitions).
+    A store restored from an older copy may have had other writes since, and so be past the revision that was seen.
+    Then an ownership record that is older than the one seen reveals it. A newer record at a lower epoch is damaged,
+    and costs only its partition. O(partitions).
     """
     seen, found = (view.incarnation, view.revision), (scan.incarnation, scan.revision)
     if found < seen:

@@ -1,9 +1,9 @@
-"""Witnesses: how many partitions a group has, where one of the records that say so may be wrong.
+"""Witnesses: the number of partitions of a group, when one of the records that show it may be wrong.
 
-Three records say it: that of the group, the target, which names an owner per partition, and those of ownership.
-Promises: two that agree outweigh the third. A record of ownership that names an owner proves that its partition was
-there: a resize waits until no member is there, and members that leave free what they own.
-Refuses: to decide by one record alone while another contradicts it, unless leftovers of a resize do.
+Three kinds of records show it: the group record, the target with one owner per partition, and the ownership records.
+Promises: two that agree outweigh the third. An ownership record that names an owner proves that its partition was
+there. For a resize waits until no member is there, and members that leave free their partitions.
+Refuses: to decide by one record while another contradicts it, unless the other is left over from a resize.
 """
 
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ from apportion.groups.view.view import View
 
 
 def partitions_of(said: int | None, view: View, *, remembered: int | None = None) -> int | None:
-    """Return how many partitions a group has; None where no record says it. O(partitions).
+    """Return the number of partitions of a group; None where no record shows it. O(partitions).
 
-    `said` is the number in the record of the group, None where that is damaged; `remembered` is that of a process which
-    was in the group: it decides between records that contradict each other. The view takes any partition.
+    `said` is the number in the group record, None if that is damaged. `remembered` is the number known to a process
+    that was in the group: it decides between records that contradict each other. The view takes any partition.
     """
     target = None if view.target is None else len(view.target.owners)
     if said == target is not None:

@@ -1,9 +1,9 @@
-"""What one handle has of etcd's JSON gateway: requests to one of several servers and open streams, bounded in time.
+"""Gateway: one handle on etcd's JSON gateway, with requests to one of several servers, and streams, bounded in time.
 
-Promises: every request asks for a server that has a leader; a server that fails is left for the next one; an expired
-token is renewed. `ask` repeats what may be repeated. `tell` sends at most once, and never over a connection that was
-opened for it: so a commit goes out only to the server that was looked at.
-Refuses: to say that something did not happen when it was sent and no answer came (`EtcdNoReply`).
+Promises: every request asks for a server that has a leader. A server that fails is left for the next one. An expired
+token is renewed. `ask` repeats requests that may be repeated. `tell` sends at most once, and never over a connection
+that was opened for it. So a commit goes out only to the server that was looked at.
+Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
 """
 
 import asyncio
@@ -45,19 +45,19 @@ class Gateway:
 
     @property
     def connects(self) -> int:
-        """How often the connection of commits and scans was opened."""
+        """The number of times that the connection of commits and scans was opened."""
         return self.wire.commits.connects
 
     async def ask(self, path: str, body: Mapping[str, object] | bytes) -> Reply:
-        """Ask what may be asked twice, of one server after another; `StoreUnavailable` when none answers."""
+        """Send a request that may be repeated, to one server after another; `StoreUnavailable` when none answers."""
         return json_of(await self.ask_lines(path, body, self.wire.commits))
 
     async def ask_first(self, path: str, body: Mapping[str, object] | bytes) -> Reply:
-        """As `ask`, in the lane of renewals: no commit and no scan stands before it."""
+        """As `ask`, in the lane of renewals, where no commit and no scan delays the request."""
         return json_of(await self.ask_lines(path, body, self.wire.renewals))
 
     async def ask_lines(self, path: str, body: Mapping[str, object] | bytes, lane: Lane) -> bytes:
-        """Ask in a lane, and return the answer as it came."""
+        """Send a request that may be repeated in a lane, and return the bytes of the answer."""
         self.alive()
         servers = len(self.wire.endpoints)
         failed = 0
@@ -77,7 +77,7 @@ class Gateway:
             raise StoreUnavailable(self.name, f"no answer within {BUDGET_SECONDS:g} s") from error
 
     async def tell(self, path: str, body: Mapping[str, object], *, on: int) -> Reply:
-        """Send at most once, on one connection: `Unreached` when it is gone, `EtcdNoReply` when it may be done."""
+        """Send at most once, on one connection: `Unreached` when that is gone, `EtcdNoReply` when it may be done."""
         return json_of(await self._authenticated(path, body, self.wire.commits, on=on))
 
     async def open(self, path: str, body: bytes) -> "Stream":
@@ -100,7 +100,7 @@ class Gateway:
         self.wire.token = ""
 
     async def visit(self, path: str, body: Mapping[str, object] | None, at: int) -> Reply:
-        """Ask one certain server once; nothing is repeated."""
+        """Send a request once to one given server; nothing is repeated."""
         await self._identified(self.wire.commits)
         self.alive()
         return json_of(await self.wire.commits.send(path, body if body is None else encoded(body), at))
@@ -113,7 +113,7 @@ class Gateway:
             raise StoreClosed(self.name)
 
     async def close(self) -> None:
-        """Close the streams of this handle, and the wire with its last handle; in a forked child nothing is done."""
+        """Close the streams of this handle, and the wire with its last handle; in a forked child do nothing."""
         if self.wire.forked() or self.closed:
             return
         self.closed = True
@@ -160,7 +160,7 @@ class Gateway:
 
 
 class Stream:
-    """The lines of one open stream; a pause in them is told apart from their end."""
+    """The lines of one open stream; a pause between lines differs from the end of the stream."""
 
     def __init__(self, response: httpx.Response, endpoint: int, gateway: Gateway) -> None:
         self.endpoint = endpoint
@@ -201,7 +201,7 @@ class Stream:
             self._pending.cancel()
 
     async def close(self) -> None:
-        """End the stream with its connection; in a forked child nothing is done."""
+        """End the stream with its connection; in a forked child do nothing."""
         if self._gateway.wire.forked():
             return
         if self in self._gateway.streams:
@@ -214,12 +214,12 @@ class Stream:
 
 
 def pause_seconds(failed: int) -> float:
-    """Return how long to wait after so many failures in a row: longer each time, up to a bound, with jitter."""
+    """Return the wait after so many failures in a row: longer each time, up to a bound, with jitter."""
     return min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2.0 ** min(failed, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
 
 
 def message_of(line: bytes) -> Message:
-    """Return a line of a stream as data; `EtcdNoReply` for what is none of etcd."""
+    """Return a line of a stream as data; `EtcdNoReply` for a line that is not from etcd."""
     try:
         message: Message = json.loads(line)
     except ValueError as error:

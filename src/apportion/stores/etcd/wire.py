@@ -1,12 +1,13 @@
-"""The connections of a process to one etcd cluster: two lanes for requests, and a connection for each stream.
+"""Wire: the connections of a process to one etcd cluster, two lanes for requests and one connection per stream.
 
-A lane is one connection that carries one request at a time: one lane for commits and scans, one for renewals, so that
-no scan stands before a renewal. The lane of commits closes its connection after a minute of rest.
+A lane is one connection that carries one request at a time. One lane is for commits and scans, the other for renewals,
+so no scan delays a renewal. The lane of commits closes its connection after a minute of rest.
+
 Promises: all handles of a process and event loop that name one cluster share one wire. No request waits for its next
-byte longer than a quarter of the shortest lease granted over the wire; a connection that was silent for so long is
-closed, and the next request opens another one; streams are then opened anew. The whole answer, however slowly it comes,
-takes at most that quarter for a renewal, twice as long for any other request, and never above 5 s. A server that fails
-is left for the next one.
+byte longer than a quarter of the shortest lease granted over the wire. A connection that was silent for that long is
+closed, and the next request opens another one; streams are then opened anew. A renewal gets its whole answer within
+that quarter, and any other request within twice that time; both within 5 s. A server that fails is left for the next
+one.
 Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
 """
 
@@ -47,7 +48,7 @@ class Unreached(Exception):
 
 
 class Distrusted(Unreached):
-    """One of the two does not trust the other's certificate."""
+    """The client or the server does not trust the other's certificate."""
 
 
 class EtcdNoReply(Exception):
@@ -55,7 +56,7 @@ class EtcdNoReply(Exception):
 
 
 class Rejected(Exception):
-    """The server answered that it did not do it."""
+    """The server answered that it did not carry the request out."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -63,7 +64,7 @@ class Rejected(Exception):
 
 
 class Wire:
-    """The servers of one cluster, one of which is asked until it fails; see `taken`."""
+    """The servers of one cluster; one of them is asked until it fails. See `taken`."""
 
     def __init__(self, url: StoreUrl) -> None:
         self.name = str(url)
@@ -88,7 +89,7 @@ class Wire:
 
     @classmethod
     def taken(cls, url: StoreUrl) -> Self:
-        """Return the wire that this process and event loop have to the cluster of a URL; `let_go` it in the end."""
+        """Return the wire of this process and event loop to the cluster of a URL; the caller ends with `let_go`."""
         for key in [key for key in _shared if key[1].is_closed()]:
             del _shared[key]
         wire = _shared.get(_key(url))
@@ -99,7 +100,7 @@ class Wire:
         return wire
 
     async def let_go(self) -> None:
-        """Use it no more; the last user closes the connections."""
+        """Stop using the wire; its last user closes the connections."""
         self._users -= 1
         if self._users == 0:
             _shared.pop(self._key, None)
@@ -112,7 +113,7 @@ class Wire:
         self.patience_seconds = min(self.patience_seconds, ttl_seconds * _PATIENCE_PER_TTL)
 
     def budget_seconds(self, patiences: float = _PATIENCES_OF_A_REQUEST) -> float:
-        """Return how long a whole answer is awaited, however slowly it comes."""
+        """Return the longest time to await a whole answer, even if its bytes come slowly."""
         return min(BUDGET_SECONDS, patiences * self.patience_seconds)
 
     def doubt(self) -> None:
@@ -121,16 +122,16 @@ class Wire:
             doubt()
 
     def forked(self) -> bool:
-        """Say whether this is a child of the process whose connections these are: it must not touch them."""
+        """Return whether this process is a child of the owner of the connections; a child must not touch them."""
         return os.getpid() != self._process
 
     def leave(self, at: int) -> None:
-        """Ask another server from now on, if this one is still the one that is asked."""
+        """Ask another server from now on, if this one is still the current one."""
         if at == self.current:
             self.current = (at + 1) % len(self.endpoints)
 
     def request(self, path: str, content: bytes | None, at: int, extensions: dict[str, object]) -> httpx.Request:
-        """Return a request to one server, which must have a leader."""
+        """Return a request to one server; the server must have a leader."""
         headers = {"Grpc-Metadata-hasleader": "true"}
         if self.token:
             headers["Authorization"] = self.token
@@ -152,7 +153,7 @@ class Wire:
         )
 
     async def stream(self, path: str, body: bytes, at: int) -> httpx.Response:
-        """Open a stream on a connection of its own; its status may be a refusal, whose content is not read yet."""
+        """Open a stream on a connection of its own. Its status may be a refusal, with content that is not read yet."""
         request = self.request(path, body, at, {"timeout": dict.fromkeys(("connect", "write"), self.patience_seconds)})
         try:
             async with asyncio.timeout(self.patience_seconds):
@@ -165,7 +166,7 @@ class Wire:
 class Lane:
     """One connection that carries one request at a time; `connects` counts how often it was opened.
 
-    `patiences` says how many times the patience of the wire a whole request may take.
+    `patiences` bounds the time of a whole request, in multiples of the patience of the wire.
     """
 
     def __init__(
@@ -178,9 +179,9 @@ class Lane:
         self._client = self._connection()
 
     async def send(self, path: str, content: bytes | None, at: int, *, on: int | None = None) -> bytes:
-        """Send one request to one server, and say what is known of its outcome.
+        """Send one request to one server; return the answer, or raise an error that tells its outcome as far as known.
 
-        `on` is the number of the connection that it may go out on; without one, a new connection may be opened.
+        `on` is the number of the connection that the request may use; without one, a new connection may be opened.
         """
         async with self.turn:
             if on not in (None, self.connects):
@@ -213,7 +214,7 @@ class Lane:
         await self._client.aclose()
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer; without one the whole client goes, for a cancelled one may count as busy for ever."""
+        """Return the answer. Without one, replace the whole client, for a cancelled one may count as busy for ever."""
         client, is_answered = self._client, False
         try:
             response = await client.send(request)
@@ -235,7 +236,7 @@ class Lane:
 
 
 def said(error: Exception) -> str:
-    """Say what went wrong without the request: its text holds no secret, its headers and body do."""
+    """Return the text of an error without the request: the text holds no secret, headers and body do."""
     return str(error) or f"no answer in time ({type(error).__name__})"
 
 
@@ -245,7 +246,7 @@ def _client(trust: ssl.SSLContext | bool, limits: httpx.Limits) -> httpx.AsyncCl
 
 
 def _key(url: StoreUrl) -> tuple[int, asyncio.AbstractEventLoop, StoreUrl]:
-    """Return what tells wires apart: a forked child and another loop have their own, namespaces share."""
+    """Return the key of a wire: a forked child and another loop have their own wires, namespaces share one."""
     return os.getpid(), asyncio.get_running_loop(), replace(url.canonical(), namespace=DEFAULT_NAMESPACE)
 
 
