@@ -20,21 +20,22 @@ TARGET = Target(generation=3, digest="d", owners=("b", None))
 
 
 @pytest.mark.parametrize(
-    ("action", "target", "cause"),
+    ("action", "target", "session", "cause"),
     [
-        (Drain(partition=0), TARGET, "target 3 names b"),
-        (Drain(partition=1), TARGET, "target 3 names nobody"),
-        (Drain(partition=0), None, "our session is over"),
-        (Stop(partition=0), TARGET, "our session is over"),
+        (Drain(partition=0), TARGET, 1, "target 3 names b"),
+        (Drain(partition=1), TARGET, 1, "target 3 names nobody"),
+        (Drain(partition=0), None, 1, "our session is over"),
+        (Stop(partition=0), TARGET, 1, "its record does not name our session any more"),
+        (Stop(partition=0), TARGET, 0, "our session is over"),
     ],
-    ids=["given to another", "given to nobody", "no target is known", "stopped"],
+    ids=["given to another", "given to nobody", "no target is known", "taken", "stopped"],
 )
-def test_the_log_says_why_a_partition_is_lost(action, target, cause, caplog):
+def test_the_log_says_why_a_partition_is_lost(action, target, session, cause, caplog):
     view = View(GroupKeys(group="g"), 2)
     view.target = target
     holdings = Holdings(SystemClock(), quiet=lambda _: None, told=lambda: None)
     deadlines = Deadlines(drain_seconds=20.0, ttl_seconds=10.0, progress_seconds=float("inf"))
     effects = Effects(view, OPTIONS, holdings, Statistics(), deadlines)
     with caplog.at_level(logging.INFO, logger="apportion.group"):
-        effects.act([action], OwnSession(id="a", session=1), 0.0)
+        effects.act([action], OwnSession(id="a", session=session), 0.0)
     assert [f"g: a loses {action.partition}: {cause}"] == caplog.messages

@@ -82,6 +82,8 @@ class Agreement:
             _check_same(self._group, self._record, there)
         view = View(self._keys)
         view.load(await self._store.scan(self._keys.live), 0.0)
+        if found is None and view.target is None:
+            return  # nobody made this group: a stray record of a partition costs itself alone
         said, ours = None if there is None else there.partitions, self._record.partitions
         partitions = partitions_of(said, view, remembered=ours if self._was_reached else None)
         if partitions is None:
