@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from apportion.console.tour.command import CITIES
+from apportion.console.tour.places import places
 from apportion.guards import SqlGuard
 from apportion.model.epoch import FencingToken
 from apportion.placement import hashers
@@ -34,7 +34,7 @@ def partitioned() -> list[list[str]]:
     """Return the countries of the places, by partition and in order."""
     digest = hashers.get("xxh3-64")
     parts: list[list[str]] = [[] for _ in range(PARTITIONS)]
-    for line in CITIES.read_bytes().splitlines():
+    for line in places():
         parts[digest(line) % PARTITIONS].append(line.partition(b"/")[0].decode())
     return parts
 

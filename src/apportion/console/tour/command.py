@@ -1,6 +1,5 @@
 """`apportion tour`: routing on real keys, in plain words. Every figure is computed while you watch."""
 
-import lzma
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,12 +14,12 @@ from apportion.console.files.topology_file import read_topology
 from apportion.console.options.composition import compose
 from apportion.console.print.output import print_columns, print_json
 from apportion.console.tour.peer import peer_name, peer_routes
+from apportion.console.tour.places import FILE, places
 from apportion.errors import InvalidInput, shown
 from apportion.model.topology import Node, Topology
 from apportion.placement.change import plan
 
 HERE = Path(__file__).parent
-CITIES = HERE / "cities.txt.xz"
 TOPOLOGY = HERE / "topology.toml"
 
 
@@ -47,8 +46,8 @@ def tour(*, keys: Path | None = None, topology: Path | None = None, json: bool =
         Print one JSON object instead.
     """
     started = time.perf_counter()
-    file = keys or CITIES
-    listed = list(keys_of((), str(keys), None)) if keys else lzma.decompress(CITIES.read_bytes()).splitlines()
+    file = keys or FILE
+    listed = list(keys_of((), str(keys), None)) if keys else places()
     if not listed:
         raise InvalidInput("--keys", str(file), "a file with at least one key", "Check the file.")
     old = read_topology(topology or TOPOLOGY)
@@ -100,7 +99,7 @@ def _method(name: str, before: Sequence[str], after: Sequence[str], old: Topolog
 
 
 def _tell_routing(topology: Topology, file: Path, keys: list[bytes]) -> None:
-    source = "places of the world (GeoNames, CC BY 4.0)" if file == CITIES else f"keys of {file.name}"
+    source = "places of the world (GeoNames, CC BY 4.0)" if file == FILE else f"keys of {file.name}"
     zones = {node.zone[0] for node in topology if node.zone}
     print(f"1. Who handles what: {len(keys)} {source} on {len(topology)} nodes in {len(zones)} data centres.")
     print("   Keys go to 4 096 hash slots or more, slots to nodes in proportion to weight.\n")
