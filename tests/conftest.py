@@ -13,8 +13,10 @@ settings.register_profile("unshrunk", settings.get_profile("ci"), phases=[Phase.
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# A shell ignores SIGINT in what it starts in the background, and the processes that tests start would inherit that.
+# A shell ignores SIGINT in its background, nohup ignores SIGHUP, and the processes that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 pytest_plugins = ["apportion.sim.conformance.plugin"]
 
