@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+import apportion
+
 # What takes long to import, does I/O, or belongs to an extra. `json` is needed by the codec, `hashlib` by epochs.
 DENIED = (
     "apportion.console", "argparse", "asyncio", "concurrent.futures", "cyclopts", "difflib", "email", "http",
@@ -48,3 +50,7 @@ def test_every_public_name_can_be_had_and_an_unknown_one_cannot():
     assert set(apportion.__all__) <= set(dir(apportion))
     with pytest.raises(AttributeError, match="no attribute 'Rign'"):
         apportion.Rign  # noqa: B018 - the access is the test
+
+
+def test_the_former_name_of_groups_still_gives_them():
+    assert apportion.groups is apportion.cluster

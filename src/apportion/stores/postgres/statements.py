@@ -1,7 +1,7 @@
 """The statements of the PostgreSQL store. The driver fills in `{schema}` and the like, quoted.
 
 Each is a transaction of its own, and relies on no state of a session. Writes are functions of the schema
-(`migrations/postgres.py`).
+(`migrations.py`).
 """
 
 # The facts about a server that a plain role may read. The fingerprint is the id of the cluster and its timeline. The

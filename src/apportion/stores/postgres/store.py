@@ -1,6 +1,6 @@
 """The PostgreSQL store: members on many hosts, on a database that is there already.
 
-A commit is one round trip: one function of the schema (`migrations/postgres.py`) compares and writes, under the lock
+A commit is one round trip: one function of the schema (`migrations.py`) compares and writes, under the lock
 of the one row that counts revisions. NOTIFY announces a change, but only as a hint. The history counts: every watch
 reads it on from its own position. Leases are rows that a reaper ends. All handles of a process share two connections
 (`links.py`).
