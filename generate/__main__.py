@@ -65,7 +65,7 @@ def twin_of(source: str) -> str:
 def formatted(text: str, name: str) -> str:
     """Return a text as the project's formatter writes it, its imports sorted."""
     for arguments in (["check", "--quiet", "--fix-only", "--select", "I"], ["format", "--quiet"]):
-        command = ["ruff", *arguments, "--stdin-filename", name, "-"]
+        command = [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", name, "-"]
         text = subprocess.run(command, input=text, capture_output=True, check=True, text=True, cwd=ROOT).stdout
     return text
 
