@@ -5,6 +5,7 @@ Weather loses a ratio of all messages; what is lost here is exactly the k-th com
 
 import pytest
 
+from apportion.groups import member
 from apportion.sim.world.losses import Way
 from tests.sim.scene import TTL_SECONDS, Scene
 
@@ -26,13 +27,13 @@ def take_over(scene):
     return ("a",)
 
 
-def played(story, seed, number=None, way=None):
-    """Play a story in which one commit is lost; return how long it took, how many were sent, and what was lost."""
+def played(story, seed, number=None, way=None, times=1):
+    """Play a story in which a commit is lost, perhaps with its repeats; return its time, its commits, and the losses."""
     with Scene(seed) as scene:
         scene.begin("a", "b")
         began, before = scene.world.now, len(scene.world.checker.history.attempts)
         if number is not None:
-            scene.world.troubles.losses.lose(number, way)
+            scene.world.troubles.losses.lose(number, way, times=times)
         members = story(scene)
         scene.until_settled(*members)
         sent = len(scene.world.checker.history.attempts) - before
@@ -54,6 +55,23 @@ def test_whichever_commit_is_lost_all_is_served_within_a_lease_and_a_second(stor
     assert commits == lost
     late = {number: seconds for number, seconds in took.items() if seconds > undisturbed + TTL_SECONDS + SPARE_SECONDS}
     assert {} == late
+
+
+def late_after_two_losses(story, way):
+    """Return the commits of a story whose loss, with that of their repeat, delays service by more than the promise."""
+    undisturbed, commits, _ = played(story, 0)
+    took = {number: played(story, 0, number, way, times=2)[0] for number in range(1, commits + 1)}
+    return {number: each for number, each in took.items() if each > undisturbed + TTL_SECONDS + SPARE_SECONDS}
+
+
+@pytest.mark.parametrize(("story", "way"), STORIES)
+def test_a_commit_that_is_lost_twice_delays_service_no_longer(story, way):
+    assert {} == late_after_two_losses(story, way)
+
+
+def test_what_is_lost_twice_and_tried_again_much_later_is_seen(monkeypatch):
+    monkeypatch.setattr(member, "AGAIN_SECONDS", 18.0)
+    assert {} != late_after_two_losses(join, Way.ERROR)
 
 
 @pytest.mark.parametrize(

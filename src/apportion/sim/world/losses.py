@@ -1,7 +1,8 @@
 """Losses: single commits of a world that are lost, each chosen by its number, in one of three ways.
 
 Weather loses a ratio of all messages, and so hardly ever the decisive one. Here a test loses the k-th commit of a
-story, for one k after another. The nemesis loses one of the next few of one process.
+story, for one k after another. The nemesis loses one of the next few of one process. A loss may go on: then the next
+commits of the same process are lost too, and the first of them is mostly the same commit, sent again.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,7 @@ class _Loss:
     left: int
     way: Way
     process: str | None
+    times: int
 
 
 class Losses:
@@ -31,9 +33,12 @@ class Losses:
         self._inject = inject
         self._losses: list[_Loss] = []
 
-    def lose(self, number: int, way: Way, *, process: str | None = None) -> None:
-        """Lose the commit of that number from now on, 1 for the next: of one process, or among all of the world."""
-        self._losses.append(_Loss(left=number, way=way, process=process))
+    def lose(self, number: int, way: Way, *, process: str | None = None, times: int = 1) -> None:
+        """Lose the commit of that number from now on, 1 for the next: of one process, or among all of the world.
+
+        Lose `times` commits in a row, all of the process that sends the first.
+        """
+        self._losses.append(_Loss(left=number, way=way, process=process, times=times))
 
     def of(self, process: str) -> Way | None:
         """Count a commit that a process sends now; return how it is lost, None if it is not."""
@@ -43,6 +48,8 @@ class Losses:
         due = [loss for loss in counted if loss.left <= 0]
         self._losses = [loss for loss in self._losses if loss not in due]
         if due and self._inject(f"commit lost: {due[0].way.value}", process):
+            if due[0].times > 1:
+                self.lose(1, due[0].way, process=process, times=due[0].times - 1)
             return due[0].way
         return None
 

@@ -205,9 +205,9 @@ async def _step_wall(nemesis: Nemesis) -> None:
 
 
 async def _lose(nemesis: Nemesis) -> None:
-    """Lose one of the next commits of a process. The loss is counted when that commit is sent."""
-    way = nemesis.draw.choice(list(Way))
-    nemesis.world.troubles.losses.lose(nemesis.draw.randint(1, 4), way, process=nemesis.victim())
+    """Lose one of the next commits of a process, and perhaps those after it. Each is counted when it is sent."""
+    way, number, times = nemesis.draw.choice(list(Way)), nemesis.draw.randint(1, 4), nemesis.draw.choice([1, 1, 2, 3])
+    nemesis.world.troubles.losses.lose(number, way, process=nemesis.victim(), times=times)
 
 
 async def _deny(nemesis: Nemesis) -> None:
