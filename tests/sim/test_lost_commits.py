@@ -28,7 +28,7 @@ def take_over(scene):
 
 
 def played(story, seed, number=None, way=None, times=1):
-    """Play a story in which a commit is lost, perhaps with its repeats; return its time, its commits, and the losses."""
+    """Play a story in which a commit is lost, perhaps repeatedly; return its time, its commits, and the losses."""
     with Scene(seed) as scene:
         scene.begin("a", "b")
         began, before = scene.world.now, len(scene.world.checker.history.attempts)
