@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, StoreDenied, StoreUnavailable
+from apportion.groups.batches import Commit
 from apportion.groups.driver import Driver
-from apportion.groups.member import Commit
 from apportion.groups.opening import Options
 from apportion.groups.session import Sessions
 from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, encoded

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from apportion.groups.batches import CommitAnswered
 from apportion.groups.deaths import HEALTHY_SECONDS, KEPT_DEATHS
 from apportion.groups.handover import Act, Phase
 from apportion.groups.member import (
     AGAIN_SECONDS,
-    CommitAnswered,
     Drain,
     Ended,
     Joined,
@@ -215,12 +215,12 @@ def test_moves_that_rest_upon_different_lives_of_a_member_go_apart():
     [commit] = stage.want("a", "a")
     stage.done(commit)
     stage.put(KEYS.member("b"), MemberRecord(nonce="b1"))
-    stage.member._ways = 0
+    stage.member._batches._ways = 0
     stage.want("b", "b")
     stage.step(Quiet(partitions=frozenset({0})))
     stage.drop(KEYS.member("b"))
     stage.put(KEYS.member("b"), MemberRecord(nonce="b2"))
-    stage.member._ways = 4
+    stage.member._batches._ways = 4
     first, second = stage.step(Quiet(partitions=frozenset({1})))
     assert [[0], [1]] == [[move.partition for move in commit.moves] for commit in (first, second)]
 

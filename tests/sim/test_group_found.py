@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from apportion.errors import NotOwner
+from apportion.groups.batches import Commit
 from apportion.groups.controller.controller import Controller
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
-from apportion.groups.member import Commit, Joined, MemberMachine
+from apportion.groups.member import Joined, MemberMachine
 from apportion.groups.membership import Options
 from apportion.groups.session import Sessions
 from apportion.groups.view.records import (

@@ -1,15 +1,16 @@
-"""Batches: the moves of one member that wait for a commit, and those with a commit under way.
+"""Batches: the moves of one member that wait for a commit, and the commits under way.
 
-Promises: a partition is in one move at a time. Moves that were refused together are sent again in halves, before all
-other moves.
+Promises: a partition is in one move at a time. Moves that do not depend on each other go in one commit. Moves that were
+refused together are sent again in halves, before all other moves. One stale move therefore holds up no other.
+Refuses: to wait and to read clocks. A commit without an answer counts as failed once the caller says so.
 """
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from apportion.groups.handover import Act, Known
+from apportion.stores.api import Compare, Put
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,27 +22,111 @@ class PendingMove:
     known: Known
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Several moves, to be committed as a whole."""
+
+    batch: int
+    moves: tuple[PendingMove, ...]
+    when: tuple[Compare, ...]
+    puts: tuple[Put, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitAnswered:
+    """A batch was committed at a revision. None: it was refused (halves may pass), or the outcome is unknown."""
+
+    batch: int
+    revision: int | None = None
+    is_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredMoves:
+    """The moves that an answer ends: done, failed, or stale, which means decided on a state that has passed.
+
+    A first commit without an answer is repeated `at_once`: perhaps only the reply was lost. The store may be away after
+    a second one.
+    """
+
+    done: tuple[PendingMove, ...] = ()
+    failed: tuple[PendingMove, ...] = ()
+    stale: tuple[PendingMove, ...] = ()
+    at_once: frozenset[int] = frozenset()
+
+
 class Batches:
-    """Moves that wait, halves of refused batches, and batches under way; `busy` are the partitions of all these."""
+    """The moves that wait, the halves of refused batches, and the batches under way.
 
-    fresh: deque[PendingMove] = field(default_factory=deque)
-    halves: deque[tuple[PendingMove, ...]] = field(default_factory=deque)
-    sent: dict[int, tuple[PendingMove, ...]] = field(default_factory=dict)
-    busy: set[int] = field(default_factory=set)
-    last: int = 0
+    `width` is the number of moves that fit in a commit, `ways` the number of commits that may be under way at once.
+    """
 
-    def moves(self) -> Iterator[PendingMove]:
-        """Iterate over all moves."""
-        return chain(self.fresh, *self.halves, *self.sent.values())
+    def __init__(self, *, width: int, ways: int) -> None:
+        self._width, self._ways, self._last = width, ways, 0
+        self._fresh: deque[PendingMove] = deque()
+        self._halves: deque[tuple[PendingMove, ...]] = deque()
+        self._sent: dict[int, tuple[PendingMove, ...]] = {}
+        self._busy: set[int] = set()
+        self._in_doubt: set[int] = set()  # partitions with a last commit that got no answer
 
-    def next(self, width: int) -> tuple[PendingMove, ...]:
+    def __contains__(self, partition: int) -> bool:
+        """Whether a move of a partition waits or is under way."""
+        return partition in self._busy
+
+    def add(self, move: PendingMove) -> None:
+        """Let a move wait for the next commit; no other move of its partition may be here."""
+        self._busy.add(move.partition)
+        self._fresh.append(move)
+
+    def commits(self, request: Callable[[PendingMove], tuple[tuple[Compare, ...], Put]]) -> Iterator[Commit]:
+        """Yield the commits to send now; `request` returns the comparisons of a move, and its write."""
+        while len(self._sent) < self._ways and (moves := self._next()):
+            when: dict[str, Compare] = {}
+            puts: list[Put] = []
+            for move in moves:
+                compares, put = request(move)
+                if any(when.get(compare.key, compare) != compare for compare in compares):
+                    self._halves.appendleft(moves[len(puts) :])
+                    break  # these moves assume different lives of one member
+                when.update((compare.key, compare) for compare in compares)
+                puts.append(put)
+            self._last += 1
+            self._sent[self._last] = moves[: len(puts)]
+            yield Commit(batch=self._last, moves=moves[: len(puts)], when=tuple(when.values()), puts=tuple(puts))
+
+    def answered(self, answer: CommitAnswered, is_fresh: Callable[[PendingMove], bool]) -> AnsweredMoves:
+        """Take the answer to a commit; halves of a refused one wait again, the moves returned are here no more.
+
+        `is_fresh` says whether the state on which a move was decided is still the current one. The answer to a commit
+        from before `clear` ends no move.
+        """
+        moves = self._sent.pop(answer.batch, ())
+        if answer.revision is not None:
+            self._end(moves)
+            self._in_doubt.difference_update(move.partition for move in moves)
+            return AnsweredMoves(done=moves)
+        fresh, stale = tuple(filter(is_fresh, moves)), tuple(move for move in moves if not is_fresh(move))
+        self._end(stale)
+        if answer.is_refused and len(moves) > 1:
+            middle = (len(fresh) + 1) // 2
+            self._halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)
+            return AnsweredMoves(stale=stale)
+        self._end(fresh)
+        doubtful = frozenset() if answer.is_refused else frozenset(move.partition for move in fresh)
+        at_once = doubtful - self._in_doubt
+        self._in_doubt |= doubtful
+        return AnsweredMoves(failed=fresh, stale=stale, at_once=at_once)
+
+    def clear(self) -> None:
+        """Forget all moves: their session is over."""
+        for each in (self._fresh, self._halves, self._sent, self._busy, self._in_doubt):
+            each.clear()
+
+    def _next(self) -> tuple[PendingMove, ...]:
         """Take the moves of the next commit; none, if no move waits."""
-        if self.halves:
-            return self.halves.popleft()
-        return tuple(self.fresh.popleft() for _ in range(min(width, len(self.fresh))))
+        if self._halves:
+            return self._halves.popleft()
+        return tuple(self._fresh.popleft() for _ in range(min(self._width, len(self._fresh))))
 
-    def put_back(self, moves: tuple[PendingMove, ...]) -> None:
-        """Let some moves wait for the commit after this one."""
-        if moves:
-            self.halves.appendleft(moves)
+    def _end(self, moves: tuple[PendingMove, ...]) -> None:
+        self._busy.difference_update(move.partition for move in moves)

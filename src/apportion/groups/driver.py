@@ -24,13 +24,14 @@ from apportion.errors import (
     StoreUnavailable,
 )
 from apportion.groups.agreement import Agreement
+from apportion.groups.batches import Commit, CommitAnswered
 from apportion.groups.controller.controller import Controller, Write
 from apportion.groups.controller.publish_owners import publish_owners
 from apportion.groups.deadlines import Deadlines
 from apportion.groups.departure import AGAIN_SECONDS, Departure
 from apportion.groups.effects import Effects
 from apportion.groups.holdings import Holdings
-from apportion.groups.member import Commit, CommitAnswered, Ended, Joined, MemberMachine, Quiet, Seen, Tick
+from apportion.groups.member import Ended, Joined, MemberMachine, Quiet, Seen, Tick
 from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
 from apportion.groups.session import GroupLease, Sessions
@@ -105,8 +106,7 @@ class Driver:
         """Whether no new life can mend an error: a misuse, a refusal before the first session, an interrupt."""
         if isinstance(error, StoreDenied):
             return not self.statistics.sessions
-        is_misuse = isinstance(error, _MISUSE) and not isinstance(error, BadSnapshot)
-        return is_misuse or not isinstance(error, Exception)
+        return not isinstance(error, Exception) or (isinstance(error, _MISUSE) and not isinstance(error, BadSnapshot))
 
     def leave(self) -> None:
         """Hand over all partitions and leave; `run` returns after that. From any thread."""

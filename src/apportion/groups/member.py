@@ -1,16 +1,15 @@
 """Member: one member's side of a group, for all partitions together: which to serve or release, which commits to send.
 
-Promises: at most one commit per partition is under way at a time. Moves that do not depend on each other go in one
-commit. A refused commit is sent again in halves, so that one stale move holds up no other. The cost of an event grows
-with the partitions that it touches.
+Promises: at most one commit per partition is under way at a time; see `batches`. The cost of an event grows with the
+partitions that it touches.
 Refuses: to wait and to read clocks. `step` takes an event and returns the actions to carry out, in order. The driver
 bounds the wait for an answer that never comes. That answer counts as a failure, and `handover` makes this safe.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from apportion.groups.batches import Batches, PendingMove
+from apportion.groups.batches import Batches, Commit, CommitAnswered, PendingMove
 from apportion.groups.deaths import HEALTHY_SECONDS, ended, next_try
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, outcome, request
 from apportion.groups.view.intake import IntakeChanges
@@ -42,15 +41,6 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitAnswered:
-    """A batch was committed at a revision. None: it was refused (halves may pass), or the outcome is unknown."""
-
-    batch: int
-    revision: int | None = None
-    is_refused: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
     """All work that was begun under some partitions has ended."""
 
@@ -65,16 +55,6 @@ class Ended:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     """Time has passed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """Several moves, to be committed as a whole."""
-
-    batch: int
-    moves: tuple[PendingMove, ...]
-    when: tuple[Compare, ...]
-    puts: tuple[Put, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +101,9 @@ class MemberMachine:
     def __init__(self, view: View, member_id: str, *, width: int, ways: int = 4) -> None:
         self.me = OwnSession(id=member_id, session=0)
         self._view = view
-        self._width, self._ways = width, ways
         self._hands: dict[int, HandOver] = {}
-        self._batches = Batches()
+        self._batches = Batches(width=width, ways=ways)
         self._again: dict[int, float] = {}
-        self._in_doubt: set[int] = set()  # partitions with a last commit that got no answer
         self._stopped: set[int] = set()  # partitions with work that was told to stop and has not ended
 
     @property
@@ -168,7 +146,7 @@ class MemberMachine:
             case Tick():
                 due = [partition for partition, at in self._again.items() if at <= now]
                 self._look(due, now, actions)
-        actions.extend(self._commits())
+        actions.extend(self._batches.commits(self._request))
         return tuple(actions)
 
     def _near(self) -> set[int]:
@@ -184,15 +162,14 @@ class MemberMachine:
         for partition in sorted(partitions):
             before = self._again.pop(partition, None)
             hand = self._hand(partition)
-            if partition not in self._batches.busy:
+            if partition not in self._batches:
                 known = self._known(partition, now)
                 if known.is_wanted and known.waits and hand.phase is not Phase.DRAINING:
                     self._wait(partition, known, before, actions)
                 after, act = hand.look(known, self.me)
                 self._become(partition, after, known.record.epoch, act, actions)
                 if act is not None and act not in _AT_HOME:
-                    self._batches.busy.add(partition)
-                    self._batches.fresh.append(PendingMove(partition=partition, act=act, known=known))
+                    self._batches.add(PendingMove(partition=partition, act=act, known=known))
 
     def _known(self, partition: int, now: float) -> Known:
         view, owned = self._view, self._view.owned(partition)
@@ -256,35 +233,19 @@ class MemberMachine:
             actions.append(Stop(partition=partition))
 
     def _answered(self, answer: CommitAnswered, now: float, actions: list[Action]) -> None:
-        moves = self._batches.sent.pop(answer.batch, None)
-        if moves is None:
-            return  # of a session that is over
-        if answer.revision is not None:
-            self._view.wrote((self._request(move)[1] for move in moves), answer.revision, now)
-            self._in_doubt.difference_update(move.partition for move in moves)
-            for move in moves:
-                self._batches.busy.discard(move.partition)
-                epoch = outcome(move.act, move.known, self.me).epoch
-                if move.act is not Act.ABSOLVE:
-                    self._advance(move.partition, HandOverEvent.DONE, actions, epoch=epoch, after=move.act)
-            self._look([move.partition for move in moves], now, actions)
-            return
-        fresh = tuple(move for move in moves if self._rests(move))
-        if answer.is_refused and len(moves) > 1:
-            middle = (len(fresh) + 1) // 2
-            self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)
-        elif answer.is_refused:
-            self._fail(fresh, now, actions)
-        else:  # again at once the first time: perhaps only the reply was lost; then after pauses: the store may be away
-            doubtful = {move.partition for move in fresh}
-            self._fail(fresh, now, actions)
-            self._again.update(dict.fromkeys(doubtful - self._in_doubt, now))
-            self._in_doubt |= doubtful
-        stale = [move for move in moves if not self._rests(move)]
-        self._fail(stale, now, actions)
-        self._look([move.partition for move in stale], now, actions)
+        moves = self._batches.answered(answer, self._is_fresh)
+        if moves.done and answer.revision is not None:
+            self._view.wrote((self._request(move)[1] for move in moves.done), answer.revision, now)
+        for move in moves.done:
+            epoch = outcome(move.act, move.known, self.me).epoch
+            if move.act is not Act.ABSOLVE:
+                self._advance(move.partition, HandOverEvent.DONE, actions, epoch=epoch, after=move.act)
+        for move in (*moves.failed, *moves.stale):
+            self._advance(move.partition, HandOverEvent.FAILED, actions)
+            self._again[move.partition] = now if move.partition in moves.at_once else now + AGAIN_SECONDS
+        self._look([move.partition for move in (*moves.done, *moves.stale)], now, actions)
 
-    def _rests(self, move: PendingMove) -> bool:
+    def _is_fresh(self, move: PendingMove) -> bool:
         """Whether the state on which a move was decided is still the current one."""
         view, known = self._view, move.known
         receiver = known.receiver
@@ -295,36 +256,13 @@ class MemberMachine:
             and (known.stays is None or view.as_seen(known.stays.key) == known.stays)
         )
 
-    def _fail(self, moves: Sequence[PendingMove], now: float, actions: list[Action]) -> None:
-        for move in moves:
-            self._batches.busy.discard(move.partition)
-            self._advance(move.partition, HandOverEvent.FAILED, actions)
-            self._again[move.partition] = now + AGAIN_SECONDS
-
     def _end(self, actions: list[Action]) -> None:
         for partition in sorted(self._hands):
             self._advance(partition, HandOverEvent.OVER, actions)
         self._stopped.update(each for each, hand in self._hands.items() if hand.phase is Phase.DRAINING)
-        self._batches = Batches(last=self._batches.last)
+        self._batches.clear()
         self._again.clear()
-        self._in_doubt.clear()
         self.me = OwnSession(id=self.me.id, session=0)
 
     def _request(self, move: PendingMove) -> tuple[tuple[Compare, ...], Put]:
         return request(move.act, move.partition, move.known, self.me, self._view.keys)
-
-    def _commits(self) -> Iterator[Commit]:
-        batches = self._batches
-        while len(batches.sent) < self._ways and (moves := batches.next(self._width)):
-            when: dict[str, Compare] = {}
-            puts: list[Put] = []
-            for move in moves:
-                compares, put = self._request(move)
-                if any(when.get(compare.key, compare) != compare for compare in compares):
-                    break  # these moves assume different lives of one member
-                when.update((compare.key, compare) for compare in compares)
-                puts.append(put)
-            batches.put_back(moves[len(puts) :])
-            batches.last += 1
-            batches.sent[batches.last] = moves[: len(puts)]
-            yield Commit(batch=batches.last, moves=moves[: len(puts)], when=tuple(when.values()), puts=tuple(puts))

@@ -80,9 +80,9 @@ _ON_HAND_OVER = (
 _ON_SHARE = (
     Bug(
         "of a batch that is refused one half is lost",
-        "groups/member.py",
-        "            self._batches.halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)",
-        "            self._batches.halves.extend(half for half in (fresh[:middle],) if half)",
+        "groups/batches.py",
+        "            self._halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)",
+        "            self._halves.extend(half for half in (fresh[:middle],) if half)",
         seeds=620,
     ),
     Bug(
