@@ -28,7 +28,8 @@ from apportion.stores.reaper import Counter
 from apportion.stores.requests import CommitRequest
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import open_sqlite
-from apportion.stores.sqlite.file import SqliteFile, _files
+from apportion.stores.sqlite.file import SqliteFile
+from apportion.stores.sqlite.link import links
 from apportion.stores.sqlite.scan import SqliteScan
 from apportion.stores.sqlite.schema import make_schema, version_of
 from apportion.stores.sqlite.shared_file import SharedFile
@@ -384,7 +385,7 @@ def test_a_file_that_may_no_longer_be_written_denies_and_is_not_asked_again(path
         store, plan = await faulty(path, (IOERR_FSYNC, True), (sqlite3.SQLITE_READONLY, False))
         assert isinstance(await put(store, "a"), Unknown)  # though what would settle it is denied
         plan["statements"].clear()
-        store._file._connection.execute("PRAGMA query_only=ON")
+        store._file._link.connection.execute("PRAGMA query_only=ON")
         with pytest.raises(StoreDenied, match="read-only") as caught:
             await put(store, "b")
         assert not caught.value.retryable
@@ -524,13 +525,13 @@ def test_garbage_is_not_collected_while_the_process_forks_and_is_afterwards_if_i
             meanwhile.append(gc.isenabled())
 
     before, meanwhile, file = gc.isenabled(), [], File()
-    _files.add(file)
+    links.add(file)
     (gc.enable if collects else gc.disable)()
     try:
         assert str(collects) == in_a_child(gc.isenabled)
         assert (collects, [False]) == (gc.isenabled(), meanwhile)
     finally:
-        _files.discard(file)
+        links.discard(file)
         (gc.enable if before else gc.disable)()
 
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from apportion.stores import administration, connect
-from apportion.stores.sqlite import file as sqlite_file
+from apportion.stores.sqlite import link as sqlite_link
 from apportion.stores.sqlite.leftover import has_leftover
 
 PAGE_BYTES = 512
@@ -109,7 +109,7 @@ def test_who_has_restored_it_does_not_ask_what_a_checkpoint_might_explain(tmp_pa
 
 def test_a_file_is_not_looked_at_while_this_process_has_it_open_and_is_when_another_file_is(tmp_path, monkeypatch):
     looks = []
-    monkeypatch.setattr(sqlite_file, "has_leftover", lambda path, *, is_restored: looks.append(path.name))
+    monkeypatch.setattr(sqlite_link, "has_leftover", lambda path, *, is_restored: looks.append(path.name))
     ours, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "other"))
 
     async def story():

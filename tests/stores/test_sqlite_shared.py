@@ -307,7 +307,7 @@ def test_a_connection_that_was_opened_without_a_right_to_write_is_not_used_for_e
 
         store = await in_file(SharedFile(SqliteFile(path, "sqlite", clock, opener=opener), clock), "n")
         waiting = asyncio.ensure_future(anext(store.watch("", after=0)))
-        store._file.let_go()  # as for a fork
+        store._file._link.let_go()  # as for a fork
         may_write = False
         with pytest.raises(StoreDenied):
             await put(store, "a")
@@ -328,7 +328,7 @@ def test_an_open_store_works_on_without_descriptors_and_a_new_one_once_there_are
         try:
             assert isinstance(await put(store, "a"), Committed)
             assert frozenset({lease}) == await store.renew([lease])
-            store._file.let_go()
+            store._file._link.let_go()
             with pytest.raises(StoreUnavailable):
                 await put(store, "b")
         finally:

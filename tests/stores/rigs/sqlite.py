@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from apportion.sim.conformance.rig import Impossible, Rig
-from apportion.stores.sqlite import file, ledger
+from apportion.stores.sqlite import ledger, link
 from apportion.stores.sqlite.connection import Connection, open_sqlite
 from tests.stores.rigs import wall
 
@@ -98,9 +98,9 @@ class SqliteRig(Rig):
 
 
 def query_only(*, on: bool) -> None:
-    with file._forking:  # the handles may live on another thread
-        for opened in list(file._files):
-            opened._opener = _opened_to_read if on else open_sqlite
+    with link.forking:  # the handles may live on another thread
+        for opened in list(link.links):
+            opened.opener = _opened_to_read if on else open_sqlite
             opened.let_go()
 
 

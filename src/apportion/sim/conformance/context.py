@@ -128,33 +128,6 @@ class Stage:
         else:
             await self.rig.start()
 
-    @asynccontextmanager
-    async def full(self) -> AsyncIterator[None]:
-        """Within: the store has no room."""
-        await self.rig.fill()
-        try:
-            yield
-        finally:
-            await self.rig.relieve()
-
-    @asynccontextmanager
-    async def denied(self) -> AsyncIterator[None]:
-        """Within: the user of the URL has no right to change anything."""
-        await self.rig.deny()
-        try:
-            yield
-        finally:
-            await self.rig.allow()
-
-    @asynccontextmanager
-    async def stepped(self, seconds: float) -> AsyncIterator[None]:
-        """Within: the server's wall clock has been stepped."""
-        await self.rig.step_clock(seconds)
-        try:
-            yield
-        finally:
-            await self.rig.step_clock(0)
-
     def excused(self, impossible: Impossible) -> str:
         """Return the field of capabilities that excuses a rig. A promised field excuses nothing."""
         field = impossible.capability

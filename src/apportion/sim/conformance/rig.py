@@ -7,6 +7,8 @@ does make excuses nothing.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from apportion.runtime.clock import Clock
 from apportion.stores import CoordinationStore, connect
@@ -75,6 +77,15 @@ class Rig(ABC):
     async def allow(self) -> None:
         """Give the right back."""
 
+    @asynccontextmanager
+    async def denied(self) -> AsyncIterator[None]:
+        """Within: the user of the URL has no right to change anything."""
+        await self.deny()
+        try:
+            yield
+        finally:
+            await self.allow()
+
     @abstractmethod
     async def fill(self) -> None:
         """Leave no room on the store's disk (or in its quota): 10 MB more, in values of 256 KiB, must not fit."""
@@ -83,9 +94,27 @@ class Rig(ABC):
     async def relieve(self) -> None:
         """Give the room back."""
 
+    @asynccontextmanager
+    async def full(self) -> AsyncIterator[None]:
+        """Within: the store has no room."""
+        await self.fill()
+        try:
+            yield
+        finally:
+            await self.relieve()
+
     @abstractmethod
     async def step_clock(self, seconds: float) -> None:
         """Step the wall clock that the server sees; 0 sets it right again."""
+
+    @asynccontextmanager
+    async def stepped(self, seconds: float) -> AsyncIterator[None]:
+        """Within: the server's wall clock has been stepped."""
+        await self.step_clock(seconds)
+        try:
+            yield
+        finally:
+            await self.step_clock(0)
 
     @abstractmethod
     async def close(self) -> None:

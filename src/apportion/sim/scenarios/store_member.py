@@ -18,6 +18,7 @@ from zlib import crc32
 from apportion.errors import ApportionError, Compacted, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.view.records import OwnershipRecord
 from apportion.sim.invariants.ownership import ownership
+from apportion.sim.scenarios.store_view import StoreView
 from apportion.sim.world.sink import Sink, SinkToken
 from apportion.sim.world.world import World
 from apportion.stores import (
@@ -28,7 +29,6 @@ from apportion.stores import (
     Put,
     Refused,
     Scan,
-    StoreChange,
     Unchanged,
     Unknown,
 )
@@ -77,7 +77,7 @@ class StoreSession:
     def __init__(self, name: str, world: World, store: CoordinationStore, sink: Sink) -> None:
         self.name = name
         self._store, self._clock, self._sink, self._cover = store, world.clock(name), sink, world.trace.cover
-        self._view: dict[str, tuple[bytes, int]] = {}
+        self._view = StoreView()
         self._unsure: set[str] = set()
         self._drained: set[tuple[str, int]] = set()
         self._over: ApportionError | SessionOver | None = None
@@ -139,20 +139,16 @@ class StoreSession:
     async def _toggle(self) -> None:
         """Raise a flag that ends with the lease, or take it down and count that. No other member asks for either."""
         flag, tally = f"flag/{self.name}", f"tally/{self.name}"
-        is_up = flag in self._view
+        is_up = self._view.value(flag) is not None
         try:
             if is_up:
-                when = [self._as_seen(flag), self._as_seen(tally)]
+                when = [self._view.as_seen(flag), self._view.as_seen(tally)]
                 await self._store.commit(when=when, puts=[Put(key=tally, value=_value(None))], deletes=[flag])
             else:
                 put = Put(key=flag, value=_value(None), lease=self._lease)
                 await self._store.commit(when=[Absent(key=flag)], puts=[put])
         except _OUTAGES:
             return
-
-    def _as_seen(self, key: str) -> Compare:
-        _, revision = self._view.get(key, (b"", 0))
-        return Unchanged(key=key, revision=revision) if revision else Absent(key=key)
 
     async def _leave(self) -> None:
         try:
@@ -185,7 +181,7 @@ class StoreSession:
             try:
                 async for change in self._store.watch("", after=after):
                     after = change.revision
-                    self._apply(change)
+                    self._view.apply(change)
             except Compacted:
                 after = await self._read_all(after)
             except (StoreDenied, StoreWentBack) as error:
@@ -208,31 +204,13 @@ class StoreSession:
         if self._clock.elapsed() >= self._deadline:
             raise SessionOver("not renewed in time")
 
-    def _apply(self, change: StoreChange) -> None:
-        for event in change.events:
-            if change.revision > self._view.get(event.key, (b"", 0))[1]:
-                self._set(event.key, event.value, change.revision)
-
-    def _set(self, key: str, value: bytes | None, revision: int) -> None:
-        if value is None:
-            self._view.pop(key, None)
-        else:
-            self._view[key] = (value, revision)
-
     def _take(self, scan: Scan, prefix: str) -> None:
-        """Take the result of a scan, except where more is known already."""
         if scan.incarnation != self._incarnation:
             raise SessionOver("the store has begun another life")
-        shown = {item.key: item for item in scan.items}
-        for key in [key for key in self._view if key.startswith(prefix) and key not in shown]:
-            if self._view[key][1] <= scan.revision:
-                del self._view[key]
-        for item in scan.items:
-            if item.revision > self._view.get(item.key, (b"", 0))[1]:
-                self._view[item.key] = (item.value, item.revision)
+        self._view.take(scan, prefix)
 
     def _session_of(self, member: str) -> int:
-        return self._view.get(f"member/{member}", (b"", 0))[1]
+        return self._view.revision(f"member/{member}")
 
     async def _act(self, resource: str) -> None:
         """Do the next action for one resource. An action that the store could not do is tried again."""
@@ -247,11 +225,10 @@ class StoreSession:
         if resource in self._unsure:
             self._take(await self._store.scan(key), key)
             self._unsure.discard(resource)
-        members = [name.removeprefix("member/") for name in self._view if name.startswith("member/")]
+        members = [name.removeprefix("member/") for name in self._view.keys("member/")]
         target = wanted(resource, members) if members else self.name
-        value, revision = self._view.get(key, (b"", 0))
-        unchanged = self._as_seen(key)
-        own = ownership(value) if revision else OwnershipRecord(owner=None, session=0, epoch=0)
+        value, unchanged = self._view.value(key), self._view.as_seen(key)
+        own = OwnershipRecord(owner=None, session=0, epoch=0) if value is None else ownership(value)
         if (own.owner, own.session) == (self.name, self._number):
             await self._own(resource, own, unchanged, target)
         elif target == self.name:
@@ -293,7 +270,7 @@ class StoreSession:
         distinct = list({compare.key: compare for compare in when}.values())
         outcome = await self._store.commit(when=distinct, puts=[Put(key=key, value=value)])
         if isinstance(outcome, Committed):
-            self._set(key, value, outcome.revision)
+            self._view.put(key, value, outcome.revision)
             self._cover(how)
         elif isinstance(outcome, Unknown | Refused):
             self._unsure.add(resource)  # read back before anything else

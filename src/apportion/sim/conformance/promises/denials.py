@@ -21,7 +21,7 @@ async def a_right_that_is_taken_for_a_moment_is_missed_and_then_every_call_works
     tape = await stage.watch(after=revisions[0] - 1)
     await tape.shows(revisions[0])
     put = [Put(key="denied", value=b"")]
-    async with stage.denied():
+    async with stage.rig.denied():
         ends = stage.clock.elapsed() + _DENIED_SECONDS
         while stage.clock.elapsed() < ends:
             await _denied(stage, lambda: stage.store.commit(when=[Absent(key="denied")], puts=put))

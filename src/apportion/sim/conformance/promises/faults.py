@@ -230,7 +230,7 @@ async def a_full_disk_loses_nothing_that_was_acknowledged(stage: Stage) -> None:
     told = _Told()
     await told.make(stage.store, "before", b"1")
     size = min(_LARGE_BYTES, stage.able.max_value_bytes)
-    async with stage.full():
+    async with stage.rig.full():
         for number in range(_MOST_LARGE):
             if len(told.failed | told.unsure) < 3:
                 await told.make(stage.store, f"large/{number:02}", token_bytes(size))
@@ -250,7 +250,7 @@ async def a_step_of_the_wall_clock_ends_no_lease(stage: Stage) -> None:
         lease = await stage.store.grant(ttl_seconds=stage.ttl_seconds)
         made = await make(stage.store, "brief", lease=lease.id)
         tape = await stage.watch(after=made)
-        async with stage.stepped(seconds):
+        async with stage.rig.stepped(seconds):
             changes = await tape.shows(made + 1, within=lease.ttl_seconds + LATENESS_SECONDS)
             lived = stage.clock.elapsed() - granted
             same((Event(key="brief", value=None),), changes[0].events, f"what ended after a step of {seconds} s")
@@ -265,7 +265,7 @@ async def a_step_of_the_wall_clock_changes_no_order(stage: Stage) -> None:
     revision = await make(stage.store, "a", value=b"0")
     tape, revisions = await stage.watch(after=revision), [revision]
     for seconds in (3_600, -3_600):
-        async with stage.stepped(seconds):
+        async with stage.rig.stepped(seconds):
             revisions.append(await rewrite(stage.store, "a", revisions[-1], b"%d" % seconds))
         revisions.append(await rewrite(stage.store, "a", revisions[-1], b"0"))
     revisions.append(await delete(stage.store, "a", revisions[-1]))
