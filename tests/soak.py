@@ -17,9 +17,9 @@ from random import Random
 from time import monotonic
 
 from apportion import Assignment, Plan, Rendezvous, Ring, Slots, Table, apply, balance, decode, encode, plan
-from apportion.sim import play
 from tests import invariants, worlds
 from tests.balance import small
+from tests.sim.scenarios.scenario import play
 
 STATE = {"topologies": Path(".soak") / "next", "groups": Path(".soak") / "groups"}
 STEPS = 6

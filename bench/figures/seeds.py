@@ -2,9 +2,9 @@
 
 from time import process_time
 
-from apportion.sim import play
 from bench.goal import Goal, at_least
 from bench.row import Row
+from tests.sim.scenarios.scenario import play
 
 SEEDS = {"memory": 60, "sqlite": 8}
 GOALS: dict[str, Goal] = {"memory": at_least(10, "seeds/s")}

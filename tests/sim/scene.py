@@ -10,11 +10,11 @@ from apportion.sim import World
 from apportion.sim.invariants import groups
 from apportion.sim.invariants.orphans import BoundedOrphan
 from apportion.sim.invariants.store import ALL
-from apportion.sim.scenarios.group import watched
-from apportion.sim.scenarios.group_worker import GroupWorker, Habits
 from apportion.sim.world.network import STORE
 from apportion.sim.world.sink import Sink, SinkToken
 from apportion.stores import Scan
+from tests.sim.scenarios.group import watched
+from tests.sim.scenarios.group_worker import GroupWorker, Habits
 
 GROUP, KEYS = "g", GroupKeys(group="g")
 TTL_SECONDS, GRACE_SECONDS = 2.0, 3.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.sim import play
+from tests.sim.scenarios.scenario import play
 from tests.sim.test_seeds import played, start
 
 DAMAGE = ("--scenario", "damage")

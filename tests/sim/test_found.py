@@ -7,8 +7,8 @@ import pytest
 from apportion.errors import StoreWentBack
 from apportion.sim import World
 from apportion.sim.world.backings import MemoryBacking
-from apportion.sim.world.sqlite_backings import SqliteBacking
 from apportion.stores import Absent, Put
+from tests.sim.scenarios.sqlite_backing import SqliteBacking
 
 
 @pytest.mark.parametrize("backing", [MemoryBacking, SqliteBacking])

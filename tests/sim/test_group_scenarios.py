@@ -19,11 +19,11 @@ from apportion.groups.view.records import OwnershipRecord, decoded, decoded_targ
 from apportion.sim.facts import Asked, Changed, Entered, Granted, Left, Wrote
 from apportion.sim.invariants.groups import GroupInvariant
 from apportion.sim.invariants.ownership import ownership, split
-from apportion.sim.scenarios.group_worker import POISON, Habits
 from apportion.sim.world.process import outside
 from apportion.stores import Absent, Put
 from apportion.tables.follower import Follower
 from tests.groups import next_release
+from tests.sim.scenarios.group_worker import POISON, Habits
 from tests.sim.scene import GROUP, KEYS, TTL_SECONDS, Scene
 
 SEEDS = [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from apportion.groups.handover import TRANSITIONS
-from apportion.sim import play
-from apportion.sim.__main__ import main
-from apportion.sim.scenarios.group import row_name
+from tests.sim.scenarios.__main__ import main
+from tests.sim.scenarios.group import row_name
+from tests.sim.scenarios.scenario import play
 from tests.sim.test_seeds import played, start
 
 FIRST, SEEDS, REPEATED = 2_080, 1_000, 40  # `make soak` plays seeds that nobody has played

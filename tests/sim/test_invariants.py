@@ -22,8 +22,8 @@ from apportion.sim.facts import (
     Watching,
     Wrote,
 )
-from apportion.sim.scenarios.scenario import HELD
 from apportion.stores import Absent, Committed, Event, Item, Put, Refused, Unchanged, Unknown
+from tests.sim.scenarios.scenario import HELD
 
 BEGAN = Began(at=0.0, incarnation=1, revision=0)
 

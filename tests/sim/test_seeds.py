@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from apportion.sim import play
-from apportion.sim.__main__ import has_canary, main
 from apportion.sim.invariants import store as invariants
 from apportion.sim.world.nemesis import _ASKED_FOR, BLOWS
+from tests.sim.scenarios.__main__ import has_canary, main
+from tests.sim.scenarios.scenario import play
 
 SEEDS = 1_040
 REPEATED = 200
@@ -98,7 +98,7 @@ class Sour(invariants.Invariant):
 
 
 def test_a_failure_is_shrunk_to_the_faults_it_needs():
-    from apportion.sim.scenarios.shrink import shortest
+    from tests.sim.scenarios.shrink import shortest
 
     failing = (seed for seed in range(200) if play(seed, invariants=[Sour]).violations)
     seed = next(failing)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from apportion.sim.scenarios import scenario
+from tests.sim.scenarios import scenario
 from tests.sim.zoo.bugs import BUGS, FOUND_BY, Bug
-from tests.sim.zoo.keeper import PACKAGE, hunt, planted
+from tests.sim.zoo.keeper import PACKAGE, TREES, hunt, planted
 
 BY_NAME = {bug.name: bug for bug in BUGS}
 FEW_SEEDS = 80
@@ -56,8 +56,8 @@ def test_every_bug_has_a_name_of_its_own_and_changes_something():
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_bug_can_be_planted(bug, tmp_path):
-    text = (planted(bug, tmp_path) / "apportion" / bug.file).read_text()
-    assert text != (PACKAGE / bug.file).read_text()
+    text = (planted(bug, tmp_path) / bug.tree / bug.file).read_text()
+    assert text != (TREES[bug.tree] / bug.file).read_text()
     compile(text, bug.file, "exec")
 
 

@@ -1,7 +1,6 @@
 """Sim: a seeded world with virtual time and faults, and the suites that certify a store."""
 
 from apportion.sim.invariants.store import Checker, Invariant, Violation
-from apportion.sim.scenarios.scenario import Report, play
 from apportion.sim.world.loop import Deadlock, VirtualLoop
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.refusal import LeavesTheWorld
@@ -15,11 +14,9 @@ __all__ = [
     "LeavesTheWorld",
     "Mix",
     "Nemesis",
-    "Report",
     "Sink",
     "SinkToken",
     "Violation",
     "VirtualLoop",
     "World",
-    "play",
 ]

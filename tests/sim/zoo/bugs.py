@@ -336,12 +336,14 @@ _ON_THE_MEMBER = (
         "sim/scenarios/store_member.py",
         "except (SessionOver, *_OUTAGES, StoreWentBack, LeaseLost, Compacted) as error",
         "except (SessionOver, *_OUTAGES, LeaseLost, Compacted) as error",
+        tree="tests",
     ),
     Bug(
         "a member does not stand a refusal",
         "sim/scenarios/store_member.py",
         "_OUTAGES = (StoreDenied, StoreUnavailable)",
         "_OUTAGES = (StoreUnavailable,)",
+        tree="tests",
     ),
 )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bug:
-    """In `file` of the package, `old` becomes `new`; it must be found in a scenario over a store, within `seeds`."""
+    """In `file` of a `tree`, `old` becomes `new`; it must be found in a scenario over a store, within `seeds`."""
 
     name: str
     file: str
@@ -14,3 +14,4 @@ class Bug:
     store: str = "memory"
     seeds: int = 80
     scenario: str = "store"
+    tree: str = "apportion"

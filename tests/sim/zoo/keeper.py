@@ -10,9 +10,11 @@ import apportion
 from tests.sim.zoo.cage import Bug
 
 PACKAGE = Path(apportion.__file__).parent
+ROOT = Path(__file__).parents[3]
+TREES = {"apportion": PACKAGE, "tests": ROOT / "tests"}
 _PLAY = """
 import json, sys
-from apportion.sim.scenarios import scenario
+from tests.sim.scenarios import scenario
 played, store, first, last, wanted = *sys.argv[1:3], *map(int, sys.argv[3:6])
 names = sys.argv[6:]
 only = [each for each in scenario.SCENARIOS[played].held if not names or each.__name__ in names]
@@ -29,13 +31,13 @@ print(json.dumps([found, seed + 1 - first]))
 
 def planted(bug: Bug, directory: Path) -> Path:
     """Make a copy of the package with the bug in it; an `AssertionError` when its text is not there, or twice."""
-    copy, path = directory / "apportion", Path(bug.file)
+    source, copy, path = TREES[bug.tree], directory / bug.tree, Path(bug.file)
     (copy / path).parent.mkdir(parents=True)
     for on_the_way in (path, *path.parents[:-1]):
-        for entry in (PACKAGE / on_the_way).parent.iterdir():
+        for entry in (source / on_the_way).parent.iterdir():
             if entry.name not in {on_the_way.name, "__pycache__"}:
                 (copy / on_the_way).with_name(entry.name).symlink_to(entry)
-    text = (PACKAGE / path).read_text()
+    text = (source / path).read_text()
     count = text.count(bug.old)
     assert 1 == count, f"{bug.name!r}: its old text stands {count} times in {bug.file}; the bug must be planted anew"
     (copy / path).write_text(text.replace(bug.old, bug.new))
@@ -46,7 +48,7 @@ def hunt(bug: Bug, directory: Path, *, wanted: int = 1, only: tuple[str, ...] = 
     """Return what was found by whom in which seed (and how often seeds were played), up to `wanted` invariants."""
     place = planted(bug, directory)
     command = [sys.executable, "-c", _PLAY, bug.scenario, bug.store, "0", str(bug.seeds), str(wanted), *only]
-    environment = {**os.environ, "PYTHONPATH": str(place)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place), str(PACKAGE.parent), str(ROOT)])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250, check=False)
     if done.returncode:  # it crashed: that is found too, by everybody
         return {"Crash": [0, done.stderr.strip().splitlines()[-1]]}, 1

@@ -21,7 +21,7 @@ from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import in_file
 
 Result = TypeVar("Result")
-_FAST = Path("/dev/shm")  # noqa: S108 - we make our own directory in it
+_FAST = Path("/dev/shm")
 _BUSY_RATIO = 0.1
 _HISTORY = "SELECT revision, key, value, lease FROM event WHERE revision > ? ORDER BY revision, key"
 _ITEMS = "SELECT key, value, revision, lease FROM item ORDER BY key"
@@ -52,7 +52,7 @@ class Contended:
 class SqliteBacking:
     """A file that handles of the shipped store use, and a connection that looks at it after every step."""
 
-    def __init__(self, clock: Clock, now: Callable[[], float]) -> None:  # noqa: ARG002 - the reapers have their own
+    def __init__(self, clock: Clock, now: Callable[[], float]) -> None:
         self.incarnation = 1
         self._now = now
         self._space = Space(NAMESPACE)
@@ -110,7 +110,7 @@ class SqliteBacking:
 
     def restore(self, copy: object) -> None:
         """See `Backing`. The copy is written over the file, and the file gets another incarnation."""
-        assert isinstance(copy, sqlite3.Connection)  # noqa: S101 - it comes from `save`
+        assert isinstance(copy, sqlite3.Connection)
         self.incarnation += 1
         copy.backup(self._observer)
         self._name_life()
@@ -132,7 +132,7 @@ class SqliteBacking:
         self._directory.cleanup()
 
     def _open(self, path: Path) -> Connection:
-        return Contended(open_sqlite(path), lambda: not self._connecting and random.random() < _BUSY_RATIO)  # noqa: S311
+        return Contended(open_sqlite(path), lambda: not self._connecting and random.random() < _BUSY_RATIO)
 
     def _name_life(self) -> None:
         """Number the lives from one: the file's own numbers would come from the machine's time."""

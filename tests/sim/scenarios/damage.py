@@ -20,10 +20,10 @@ from apportion.sim.invariants import survival
 from apportion.sim.invariants.groups import TokensAreUnique
 from apportion.sim.invariants.ownership import split
 from apportion.sim.invariants.store import ALL, Invariant
-from apportion.sim.scenarios.group import GroupPlay
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.world import World
 from apportion.stores import Item, Put, Unchanged
+from tests.sim.scenarios.group import GroupPlay
 
 HELD: tuple[type[Invariant], ...] = (*ALL, *survival.INVARIANTS, TokensAreUnique)
 OPERATOR = "(operator)"

@@ -18,13 +18,13 @@ from apportion.groups.handover import Act, HandOverEvent, Phase
 from apportion.groups.opening import Options
 from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, Target, decoded_target
 from apportion.sim.invariants.ownership import ownership, split
-from apportion.sim.scenarios.group_worker import POISON, GroupWorker, Habits
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.process import outside
 from apportion.sim.world.sink import Sink
 from apportion.sim.world.trace import Trace
 from apportion.sim.world.world import World
 from apportion.stores import Item
+from tests.sim.scenarios.group_worker import POISON, GroupWorker, Habits
 
 GROUP, OTHER = "g", "h"
 TTL_SECONDS, GRACE_SECONDS = 2.0, 3.0
@@ -199,7 +199,7 @@ class _Rows(dict[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]]):
         super().__init__(handover.TRANSITIONS)
         self._cover = trace.cover
 
-    def get(self, row: tuple[Phase, HandOverEvent], otherwise: Any = None, /) -> Any:  # noqa: ANN401 - as in `dict`
+    def get(self, row: tuple[Phase, HandOverEvent], otherwise: Any = None, /) -> Any:
         """See `dict`."""
         if row in self:
             self._cover(row_name(*row))

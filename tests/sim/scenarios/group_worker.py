@@ -74,7 +74,7 @@ class GroupWorker:
             except DuplicateMember as error:
                 how = type(error).__name__
             self._world.trace.cover(f"part ends: {how}")
-            await asyncio.sleep(random.uniform(0.2, 2.0))  # noqa: S311 - seeded by the world
+            await asyncio.sleep(random.uniform(0.2, 2.0))
         if beside is not None:
             await beside
 
@@ -96,13 +96,13 @@ class GroupWorker:
         loop = asyncio.get_running_loop()
         while self._world.checker.history.calm_since is None:
             driver = self._driver(options)
-            loop.call_later(random.uniform(0.2, 4.0), driver.leave)  # noqa: S311
+            loop.call_later(random.uniform(0.2, 4.0), driver.leave)
             try:
                 await self._given_time(_lived(driver))
                 self._world.trace.cover("visit ends")
             except DuplicateMember as error:
                 self._world.trace.cover(f"visit ends: {type(error).__name__}")
-            await asyncio.sleep(random.uniform(0.1, 1.0))  # noqa: S311
+            await asyncio.sleep(random.uniform(0.1, 1.0))
 
     def _driver(self, options: Options) -> Driver:
         store = self._store if options is self._options else self._store_beside
@@ -112,8 +112,8 @@ class GroupWorker:
         """Take part in a task that may be cancelled at any turn of the loop; return whether it came to its end."""
         task, loop, troubles = asyncio.ensure_future(part), self._world.loop, self._world.troubles
         if troubles.happens(troubles.odds.cancelled, "cancelled", self.process):
-            early = random.random() < 0.5  # noqa: S311
-            turns = random.randint(1, _EARLY_TURNS if early else 10 * _EARLY_TURNS)  # noqa: S311
+            early = random.random() < 0.5
+            turns = random.randint(1, _EARLY_TURNS if early else 10 * _EARLY_TURNS)
             loop.at_step(loop.steps + turns, task.cancel)
         await asyncio.wait([task])
         if not task.cancelled():
@@ -140,7 +140,7 @@ class GroupWorker:
             if change is None:
                 await driver.turn()
             elif driver.holdings.tell(change):
-                await asyncio.sleep(random.uniform(0, self._habits.most_seconds))  # noqa: S311
+                await asyncio.sleep(random.uniform(0, self._habits.most_seconds))
 
     async def _work(self, driver: Driver) -> None:
         turn = 0
@@ -152,7 +152,7 @@ class GroupWorker:
                 hold = asyncio.create_task(self._hold(driver, owned[turn % len(owned)]))
                 holds.add(hold)
                 hold.add_done_callback(holds.discard)
-            await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311
+            await asyncio.sleep(random.uniform(0.1, 0.5))
 
     async def _hold(self, driver: Driver, partition: int) -> None:
         """Work on one partition, as a user does with `async with group.hold(partition) as token`."""
@@ -172,7 +172,7 @@ class GroupWorker:
         if partition == POISON and self._world.clock(self.process).elapsed() - since > _POISON_SECONDS:
             self._dies(self.process)
         try:
-            await asyncio.sleep(random.uniform(0, self._habits.most_seconds))  # noqa: S311
+            await asyncio.sleep(random.uniform(0, self._habits.most_seconds))
             await self._write(token)
         finally:
             self._world.record(Left(at=self._world.now, hold=number))

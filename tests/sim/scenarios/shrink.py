@@ -7,7 +7,7 @@ found.
 
 from collections.abc import Callable
 
-from apportion.sim.scenarios.scenario import Report
+from tests.sim.scenarios.scenario import Report
 
 
 def shortest(failed: Report, again: Callable[[int], Report]) -> Report:

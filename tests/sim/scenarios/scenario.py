@@ -18,15 +18,15 @@ from apportion.sim.invariants import groups, survival
 from apportion.sim.invariants.orphans import BoundedOrphan
 from apportion.sim.invariants.ownership import INVARIANTS, ownership
 from apportion.sim.invariants.store import ALL, Invariant, Violation
-from apportion.sim.scenarios import damage as damage_play
-from apportion.sim.scenarios.damage import DamagePlay
-from apportion.sim.scenarios.group import GroupPlay, watched
-from apportion.sim.scenarios.store_member import StoreMember, wanted
 from apportion.sim.world.backings import MemoryBacking
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.sink import Sink
-from apportion.sim.world.sqlite_backings import SqliteBacking
 from apportion.sim.world.world import MakeBacking, World
+from tests.sim.scenarios import damage as damage_play
+from tests.sim.scenarios.damage import DamagePlay
+from tests.sim.scenarios.group import GroupPlay, watched
+from tests.sim.scenarios.sqlite_backing import SqliteBacking
+from tests.sim.scenarios.store_member import StoreMember, wanted
 
 SAFETY_SECONDS = 12.0
 HELD = (*ALL, *survival.INVARIANTS, *INVARIANTS)

@@ -18,7 +18,6 @@ from zlib import crc32
 from apportion.errors import ApportionError, Compacted, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.view.records import OwnershipRecord
 from apportion.sim.invariants.ownership import ownership
-from apportion.sim.scenarios.store_view import StoreView
 from apportion.sim.world.sink import Sink, SinkToken
 from apportion.sim.world.world import World
 from apportion.stores import (
@@ -32,6 +31,7 @@ from apportion.stores import (
     Unchanged,
     Unknown,
 )
+from tests.sim.scenarios.store_view import StoreView
 
 TTL_SECONDS = 2.0
 _MARGIN_RATIO = 0.1
@@ -68,7 +68,7 @@ class StoreMember:
                 await session.run(self._resources)
             except (SessionOver, *_OUTAGES, StoreWentBack, LeaseLost, Compacted) as error:
                 self._world.trace.cover(f"session ends: {type(error).__name__}")
-                await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - seeded by the world
+                await asyncio.sleep(random.uniform(0.1, 0.5))
 
 
 class StoreSession:
@@ -100,9 +100,9 @@ class StoreSession:
             while True:
                 for resource in resources:
                     await self._act(resource)
-                if random.random() < _TOGGLE_RATIO:  # noqa: S311
+                if random.random() < _TOGGLE_RATIO:
                     await self._toggle()
-                await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311
+                await asyncio.sleep(random.uniform(0.05, 0.3))
         finally:
             for task in background:
                 task.cancel()
@@ -118,7 +118,7 @@ class StoreSession:
         while not await self._has_joined():
             if self._clock.elapsed() > since + _PATIENCE_TTLS * TTL_SECONDS:
                 raise SessionOver("an earlier session is still there, or nothing shows that this one began")
-            await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311
+            await asyncio.sleep(random.uniform(0.1, 0.5))
             self._check()
 
     async def _has_joined(self) -> bool:
@@ -152,7 +152,7 @@ class StoreSession:
 
     async def _leave(self) -> None:
         try:
-            if random.random() < 0.5:  # noqa: S311 - else the lease ends by itself
+            if random.random() < 0.5:
                 await self._store.revoke(self._lease)
         except (*_OUTAGES, StoreWentBack):
             return
@@ -218,7 +218,7 @@ class StoreSession:
         try:
             await self._decide(resource)
         except _OUTAGES:
-            await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311
+            await asyncio.sleep(random.uniform(0.05, 0.2))
 
     async def _decide(self, resource: str) -> None:
         key = f"own/{resource}"
