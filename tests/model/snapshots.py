@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from hashlib import blake2b
 
 from xxhash import xxh3_128
 
@@ -60,27 +59,22 @@ PLAN = plan(_RING, _RING.on(_RING.topology.add(Node("c", weight=0.5))))
 
 BYTES_PLAN = plan(BYTES, replace(BYTES, starts=(b"", b"m\0", b"zebra"), rows=((2,), (1,), (0,))))
 
-EXAMPLES_OF_V1 = {
+EXAMPLES = {
     "topology": TOPOLOGY,
     "table": TABLE,
     "slotted-table": SLOTTED,
     "assignment": ASSIGNMENT,
     "plan": PLAN,
+    "bytes-table": BYTES,
+    "bytes-plan": BYTES_PLAN,
+    "balanced-assignment": BALANCED,
 }
-EXAMPLES = EXAMPLES_OF_V1 | {"bytes-table": BYTES, "bytes-plan": BYTES_PLAN, "balanced-assignment": BALANCED}
 
 
 def forged(kind, body, *, columns=b"", version=b"2", cluster=b'""'):
     """Return a snapshot of format version 2 with any columns and body, and the checksum that they ask for."""
     rest = b'"columns":{%b},"body":%b' % (columns, body)
     return _snapshot(kind, version, cluster, _digest(xxh3_128(), kind, version, cluster, rest), rest)
-
-
-def forged_v1(kind, body, *, cluster=b'""'):
-    """Return the same of format version 1, which has no columns."""
-    return _snapshot(
-        kind, b"1", cluster, _digest(blake2b(digest_size=16), kind, b"1", cluster, body), b'"body":' + body
-    )
 
 
 def resealed(data):

@@ -1,8 +1,8 @@
 """The codec reads back what it wrote, refuses whatever is not exactly that, and reads every format version for ever.
 
-Origin of `vectors/v1-*.json` and `vectors/v2-*.json`: `encode` of apportion 0.1.0 (v1: of its development) on the
-examples of `snapshots.py`, written once by `python -m tests.model.test_codec`, which leaves alone what is there. They
-are never to be regenerated: a release that cannot read them has broken its promise.
+Origin of `vectors/v2-*.json`: `encode` of apportion 0.1.0 on the examples of `snapshots.py`, written once by
+`python -m tests.model.test_codec`, which leaves alone what is there. They are never to be regenerated: a release that
+cannot read them has broken its promise.
 """
 
 import json
@@ -20,7 +20,6 @@ from tests import worlds
 from tests.model.snapshots import (
     ASSIGNMENT,
     EXAMPLES,
-    EXAMPLES_OF_V1,
     PLAN,
     TABLE,
     TOPOLOGY,
@@ -63,24 +62,11 @@ def test_a_snapshot_is_one_line_of_json(value):
     assert {"apportion", "format_version", "cluster", "checksum", "columns", "body"} == set(json.loads(data))
 
 
-@pytest.mark.parametrize("name", EXAMPLES_OF_V1)
-def test_a_golden_snapshot_of_version_1_is_read_for_ever(name):
-    data = (VECTORS / f"v1-{name}.json").read_bytes()
-    assert EXAMPLES[name] == decode(data, type(EXAMPLES[name]))
-
-
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_golden_snapshot_of_version_2_is_read_and_written_for_ever(name):
     data = (VECTORS / f"v2-{name}.json").read_bytes()
     assert EXAMPLES[name] == decode(data, type(EXAMPLES[name]))
     assert data == encode(EXAMPLES[name])
-
-
-@pytest.mark.parametrize("name", EXAMPLES_OF_V1)
-def test_a_damaged_snapshot_of_version_1_is_refused(name):
-    data, kind = (VECTORS / f"v1-{name}.json").read_bytes(), type(EXAMPLES[name])
-    assert [] == [length for length in range(len(data)) if not is_refused(data[:length], kind)]
-    assert [] == [bit for bit in range(8 * len(data)) if not is_refused(_turned(data, bit), kind)]
 
 
 @EACH

@@ -9,23 +9,21 @@ from hypothesis import strategies as st
 
 from apportion import ApportionError, Assignment, Plan, Ring, Table, Topology, apply, decode, encode, plan
 from apportion.errors import BadSnapshot
-from tests.model.snapshots import PLAN, forged, forged_v1, is_refused, resealed
+from tests.model.snapshots import PLAN, forged, is_refused, resealed
 
 BODY = b'{"number":1,"ids":["a"],"zones":[[]]}'
 COLUMNS = b'"zones":"00000000","weights":"00000000000f4240"'
-V1_BODY = b'{"cluster":"","number":1,"nodes":[["a",[],1000000]]}'
 
 
 def test_a_forged_snapshot_with_a_sound_body_is_read_so_the_forger_works():
     assert Topology(["a"]) == decode(forged(b"topology", BODY, columns=COLUMNS), Topology)
     assert encode(Topology(["a"])) == forged(b"topology", BODY, columns=COLUMNS)
-    assert Topology(["a"]) == decode(forged_v1(b"topology", V1_BODY), Topology)
     assert encode(PLAN) == resealed(encode(PLAN))
 
 
-@pytest.mark.parametrize("version", [0, 3, 10, 2**63, 2**64])
+@pytest.mark.parametrize("version", [0, 1, 3, 10, 2**63, 2**64])
 def test_an_unknown_format_version_is_refused_by_its_number(version):
-    with pytest.raises(BadSnapshot, match=f"format_version is {version}, expected 1 .. 2"):
+    with pytest.raises(BadSnapshot, match=f"format_version is {version}, expected 2"):
         decode(forged(b"topology", BODY, columns=COLUMNS, version=str(version).encode()), Topology)
 
 
@@ -89,23 +87,6 @@ FORGED_COLUMNS = {
 def test_columns_that_only_their_checksum_vouches_for_are_refused(columns):
     with pytest.raises(BadSnapshot):
         decode(forged(b"topology", BODY, columns=columns), Topology)
-
-
-FORGED_V1_BODIES = {
-    "a weight that is true": b'{"cluster":"","number":1,"nodes":[["a",[],true]]}',
-    "a name twice": b'{"cluster":"","number":1,"nodes":[["a",[],1000000],["a",[],1000000]]}',
-    "a node without a weight": b'{"cluster":"","number":1,"nodes":[["a",[]]]}',
-    "a weight above the span": b'{"cluster":"","number":1,"nodes":[["a",[],1000000000000001]]}',
-    "a zone that is a string": b'{"cluster":"","number":1,"nodes":[["a","eu",1000000]]}',
-    "another cluster": b'{"cluster":"b","number":1,"nodes":[["a",[],1000000]]}',
-    "nothing": b"",
-}
-
-
-@pytest.mark.parametrize("body", FORGED_V1_BODIES.values(), ids=FORGED_V1_BODIES)
-def test_a_forged_body_of_version_1_is_refused(body):
-    with pytest.raises(BadSnapshot):
-        decode(forged_v1(b"topology", body), Topology)
 
 
 def _table_of(starts, owners, *, replicas=1, lengths=None, hasher='"h"'):
@@ -208,8 +189,3 @@ def test_a_refused_value_is_named_whole():
 def test_a_head_with_a_cluster_that_is_no_name_is_refused(cluster):
     with pytest.raises(BadSnapshot):
         decode(forged(b"topology", BODY, columns=COLUMNS, cluster=cluster), Topology)
-
-
-def test_a_head_of_version_1_that_names_another_cluster_than_the_body_is_refused():
-    with pytest.raises(BadSnapshot, match="cluster"):
-        decode(forged_v1(b"topology", V1_BODY, cluster=b'"payments"'), Topology)

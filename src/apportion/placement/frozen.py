@@ -60,8 +60,8 @@ class Frozen(Tabular):
     @classmethod
     def _laid_by_twin(cls, data: bytes, cluster: str | None, hasher: str | Hasher | None) -> Self | None:
         """Return the table from a snapshot's columns; None for a snapshot that must be read in full, or refused."""
-        version, body, columns, named = codec.unsealed(data, Table, cluster=cluster)
-        if version == 1 or not isinstance(data, bytes) or "starts_lengths" in columns:
+        body, columns, named = codec.unsealed(data, Table, cluster=cluster)
+        if not isinstance(data, bytes) or "starts_lengths" in columns:
             return None
         with codec.naming(Table):
             label, slots, replicas, inner = members(body, *TABLE_MEMBERS)

@@ -22,9 +22,8 @@ from typing import TypeVar, cast
 
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.assignment import Assignment
-from apportion.model.codec import bodies, bodies_v1
+from apportion.model.codec import bodies
 from apportion.model.codec.columns import SavedColumns
-from apportion.model.epoch import content_digest
 from apportion.model.plan import Plan
 from apportion.model.table import Table
 from apportion.model.topology import Topology
@@ -78,10 +77,9 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     >>> decode(encode(Topology(["b", "a"])), Topology).ids
     ('a', 'b')
     """
-    version, body, columns, named = unsealed(data, kind, cluster=cluster)
+    body, columns, named = unsealed(data, kind, cluster=cluster)
     with naming(kind):
-        read = bodies.READERS[kind](body, columns, named) if version > 1 else bodies_v1.READERS[kind](body)
-    value = cast(Snapshot, read)
+        value = cast(Snapshot, bodies.READERS[kind](body, columns, named))
     if columns.spans:
         listed = ", ".join(columns.spans)
         raise BadSnapshot("columns of the snapshot", listed, "those of its kind", "Take a fresh copy.")
@@ -90,8 +88,8 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
     return value
 
 
-def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> tuple[int, object, SavedColumns, str]:
-    """Return the format version, body, columns and cluster of a snapshot. Body and columns are not checked.
+def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> tuple[object, SavedColumns, str]:
+    """Return the body, columns and cluster of a snapshot. Body and columns are not checked.
 
     For callers that can make more of the columns than the value, as a routing table does. Raises as `decode` does.
     """
@@ -106,9 +104,8 @@ def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -
     named = _parsed(head["cluster"])
     if not isinstance(named, str) or cluster not in (None, named):
         raise BadSnapshot("cluster", named, repr(cluster), "It belongs to another cluster; pick the right file.")
-    version = int(head["version"])
-    spans, start = _spans(data, head.end()) if version > 1 else ({}, head.end())
-    return version, _parsed(_body(data, start)), SavedColumns(data, spans), named
+    spans, start = _spans(data, head.end())
+    return _parsed(_body(data, start)), SavedColumns(data, spans), named
 
 
 @contextmanager
@@ -126,18 +123,11 @@ def naming(kind: type) -> Iterator[None]:
 
 def _check_head(head: "re.Match[bytes]", data: bytes, wanted: str) -> None:
     version = int(head["version"])
-    if not 1 <= version <= FORMAT_VERSION:
-        raise BadSnapshot(
-            "format_version", version, f"1 .. {FORMAT_VERSION}", "Read it with the release that wrote it, or upgrade."
-        )
-    with memoryview(data) as view:
-        if version == 1:
-            rest = view[head.end() + len(_BODY) : -len(_TAIL)]
-            expected = content_digest(head["kind"], head["version"], head["cluster"], rest)
-        else:
-            rest = view[head.end() : -len(_TAIL)]
-            expected = _checksum(head["kind"], head["version"], head["cluster"], rest)
-        rest.release()
+    if version != FORMAT_VERSION:
+        hint = "Read it with the release that wrote it, or upgrade."
+        raise BadSnapshot("format_version", version, str(FORMAT_VERSION), hint)
+    with memoryview(data) as view, view[head.end() : -len(_TAIL)] as rest:
+        expected = _checksum(head["kind"], head["version"], head["cluster"], rest)
     if not data.endswith(_TAIL) or head["checksum"].decode() != expected:
         raise BadSnapshot("checksum", head["checksum"].decode(), expected, "It was cut or edited; take a fresh copy.")
     if head["kind"].decode() != wanted:
