@@ -295,7 +295,7 @@ def test_to_resize_to_what_is_so_is_no_change(tmp_path):
 
 
 def test_watching_a_store_buries_those_who_were_killed(tmp_path):
-    """A group whose only member was killed can be resized once somebody has watched its lease end."""
+    """A group whose only member was killed can be resized once its lease was seen to end; what is removed is freed."""
     code = (
         "import sys; from datetime import timedelta; from apportion.sync import open_group\n"
         "ttl = timedelta(seconds=0.5)\n"
@@ -316,7 +316,11 @@ def test_watching_a_store_buries_those_who_were_killed(tmp_path):
     assert any(b"a is gone" in line and b"its lease ended" in line for line in watch.stdout)
     os.kill(watch.pid, signal.SIGINT)
     assert 0 == watch.wait(10)
+    epochs = {each: decoded(OwnershipRecord, item_of(tmp_path, KEYS.own(each)).value).epoch for each in range(8)}
     printed("resize", URL, "mailers", "4", folder=tmp_path)
+    owned = [decoded(OwnershipRecord, item_of(tmp_path, KEYS.own(each)).value) for each in range(8)]
+    assert ["a"] * 4 + [None] * 4 == [each.owner for each in owned]
+    assert all(owned[each].epoch > epochs[each] for each in range(4, 8))
 
 
 @pytest.mark.parametrize("command", READING)

@@ -161,3 +161,19 @@ def test_a_process_that_never_was_in_a_group_is_told_the_number_that_two_witness
             await driver.run()
 
     asyncio.run(main())
+
+
+def test_a_process_that_never_was_in_a_group_does_not_believe_its_record_against_two_witnesses():
+    async def main():
+        store = handle(memory())
+        owned = {f"own{each}": encoded(OwnershipRecord(owner="b", session=1, epoch=1)) for each in range(3)}
+        three = encoded_target(Target(generation=1, digest="d", owners=("b",) * 3))
+        await over(store, group=encoded(RECORD), target=three, **owned)
+        with pytest.raises(InvalidInput, match="partitions of group g is 2, expected 3"):
+            await Agreement(store, "g", RECORD).reached(is_over=lambda: False)
+        await over(store, own2=encoded(OwnershipRecord(epoch=2)))
+        async with asyncio.timeout(5):
+            await Agreement(store, "g", RECORD).reached(is_over=lambda: False)
+        assert encoded(RECORD) == await value_of(store, KEYS.record)
+
+    asyncio.run(main())

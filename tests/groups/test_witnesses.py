@@ -35,14 +35,15 @@ def seen(target, named, free):
         (8, 2, 8, 0, 8),
         (4, 8, 0, 8, 8),
         (8, 2, 0, 8, 8),
-        (4, 2, 8, 0, 8),
+        (4, 2, 8, 0, 2),  # only the target has a checksum
+        (16, 2, 8, 0, 16),
         (16, 8, 5, 0, 8),
         (4, 8, 5, 0, 8),
         (4, 2, 0, 0, 4),
         (4, None, 8, 0, 8),
         (4, None, 0, 8, 4),  # resized, then its target was damaged
         (None, 8, 3, 0, 8),
-        (None, 2, 8, 0, 8),
+        (None, 4, 8, 0, 4),  # resized after its members were killed, by an earlier release
         (None, 2, 0, 8, 2),
         (None, None, 3, 5, 8),
     ],

@@ -67,6 +67,8 @@ class Agreement:
             found = next((item for item in (await self._store.scan(key)).items if item.key == key), None)
             there = None if found is None else _read(found.value)
             if found is not None and there == ours:
+                if not self._was_reached and await self._is_denied():
+                    await self._check(found, there)
                 return found.revision
             await self._check(found, there)
             when = Absent(key=key) if found is None else Unchanged(key=key, revision=found.revision)
@@ -75,6 +77,12 @@ class Agreement:
                 words = "%s: the record %s was damaged (%s) and is written anew"
                 logger.warning(words, self._group, key, shown(found.value))
             await asyncio.sleep(0)
+
+    async def _is_denied(self) -> bool:
+        """Whether the target names another number of owners than our partitions."""
+        view = View(self._keys)
+        view.load(await self._store.scan(self._keys.target), 0.0)
+        return view.target is not None and len(view.target.owners) != self._record.partitions
 
     async def _check(self, found: Item | None, there: GroupRecord | None) -> None:
         """Pass if our record may be written, over none or over a wrong record; `InvalidInput` if it may not."""

@@ -120,8 +120,9 @@ def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRec
 async def resize(store: CoordinationStore, name: str, partitions: int, shown: str) -> Found:
     """Give a group another number of partitions; `Unsafe` while a member is there. Return the group as it was before.
 
-    Ownership records stay, even those of removed partitions: if these come back, their epochs continue. The new target
-    names nobody, so that no member claims a removed partition.
+    Ownership records stay, even those of removed partitions: if these come back, their epochs continue. Removed
+    partitions of killed members are freed first: a named owner would prove that its partition is there (see
+    `witnesses`). The new target names nobody, so that no member claims a removed partition.
     """
     checked_partitions(partitions)
     while True:
@@ -130,6 +131,8 @@ async def resize(store: CoordinationStore, name: str, partitions: int, shown: st
             raise _in_use(found, sorted(found.view.members))
         if found.record.partitions == partitions:
             return found
+        if not await _free_from(store, found, partitions, shown):
+            continue
         keys, target = found.view.keys, found.view.target
         after = encoded(replace(found.record, partitions=partitions))
         puts, when = [Put(key=keys.record, value=after)], [Unchanged(key=keys.record, revision=found.record_revision)]
@@ -141,6 +144,20 @@ async def resize(store: CoordinationStore, name: str, partitions: int, shown: st
         if happened(outcome, shown) and isinstance(outcome, Committed):
             await _undo_for_late(store, found, outcome.revision, shown)
             return found
+
+
+async def _free_from(store: CoordinationStore, found: Found, partitions: int, shown: str) -> bool:
+    """Free the partitions from a number on that name an owner; return False if a record changed in between."""
+    view = found.view
+    named = sorted(each for each, of in view.own.items() if each >= partitions and of.ownership.owner is not None)
+    width = store.capabilities().max_operations // 2  # each compares the record and the absence of its owner
+    for start in range(0, len(named), width):
+        freed = {each: _released(found, each) for each in named[start : start + width]}
+        when = {compare.key: compare for compares, _ in freed.values() for compare in compares}
+        puts = [Put(key=view.keys.own(each), value=encoded(after)) for each, (_, after) in freed.items()]
+        if not happened(await store.commit(when=list(when.values()), puts=puts), shown):
+            return False
+    return True
 
 
 async def _undo_for_late(store: CoordinationStore, before: Found, revision: int, shown: str) -> None:

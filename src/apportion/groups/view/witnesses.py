@@ -1,9 +1,9 @@
 """Witnesses: the number of partitions of a group, when one of the records that show it may be wrong.
 
 Three kinds of records show it: the group record, the target with one owner per partition, and the ownership records.
-Promises: two that agree outweigh the third. An ownership record that names an owner proves that its partition was
-there. For a resize waits until no member is there, and members that leave free their partitions.
-Refuses: to decide by one record while another contradicts it, unless the other is left over from a resize.
+Promises: two that agree outweigh the third. Where no two agree, the target decides, for it alone has a checksum. An
+ownership record that names an owner proves that its partition was there. For a resize waits until no member is there,
+members that leave free their partitions, and a resize frees the removed partitions of killed members.
 """
 
 from collections.abc import Iterable
@@ -26,9 +26,9 @@ def partitions_of(said: int | None, view: View, *, remembered: int | None = None
     if said is None and target is None:
         return _most(view.own)
     if said is None or target is None:
-        return max(said or 0, target or 0, named or 0)
+        return target or max(said or 0, named or 0)
     owned = (_most(view.own) if named is None else named) or said
-    return owned if owned == said else min((each for each in (said, target) if each >= owned), default=owned)
+    return said if owned == said or target < owned < said else target
 
 
 def _most(partitions: Iterable[int]) -> int | None:
