@@ -13,10 +13,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "apportion"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 MOST_METHODS = 20
-MORE_METHODS = {"Driver": 29}
 MOST_FILES_IN_A_FOLDER = 24
 NOUNS_IN_ING = {"opening", "parsing", "ring", "standing"}
-MOST_CHAINS = 178
+MOST_CHAINS = 166
 MOST_WHAT, MOST_WHO = 0.2, 0.2
 MOST_LONG_SENTENCES = 1
 WORDS_OF_A_LONG_SENTENCE = 40
@@ -55,7 +54,7 @@ def test_a_class_has_few_methods_async_ones_too():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 methods = sum(isinstance(each, DEFINITIONS) for each in node.body)
-                if methods > MORE_METHODS.get(node.name, MOST_METHODS):
+                if methods > MOST_METHODS:
                     many[f"{path.relative_to(PACKAGE)}:{node.name}"] = methods
     assert {} == many
 

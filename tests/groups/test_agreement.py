@@ -123,7 +123,7 @@ def test_a_member_waits_until_its_group_is_as_it_was_and_says_so_once(said, capl
         await until(driver, lambda: serves_all(driver))
         target = encoded_target(Target(generation=1, digest="d", owners=(None,) * 3))
         await over(store, group=said, target=target, own2=encoded(OwnershipRecord(owner="b", session=1, epoch=1)))
-        driver._hear(ZeroDivisionError("planted"))
+        driver.parts.inbox.hear(ZeroDivisionError("planted"))
         scans = store.scans
         await until(driver, lambda: store.scans > scans + 2)
         assert (False, 0) == (running.done(), driver.member.me.session)
@@ -140,7 +140,7 @@ def test_who_waits_for_its_group_may_leave():
         await until(driver, lambda: serves_all(driver))
         three = encoded_target(Target(generation=1, digest="d", owners=(None,) * 3))
         await over(store, group=encoded(replace(RECORD, partitions=3)), target=three)
-        driver._hear(ZeroDivisionError("planted"))
+        driver.parts.inbox.hear(ZeroDivisionError("planted"))
         await until(driver, lambda: not driver.member.me.session)
         driver.leave()
         await running

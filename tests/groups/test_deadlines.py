@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.groups.deadlines import Deadlines
+from apportion.groups.life.deadlines import Deadlines
 
 
 def patience(**given):

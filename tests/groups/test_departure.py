@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from apportion.errors import StoreUnavailable
-from apportion.groups.departure import AGAIN_SECONDS, Departure
+from apportion.groups.life.departure import AGAIN_SECONDS, Departure
 from apportion.groups.opening import Options
 from apportion.groups.view.records import GroupRecord, MemberRecord
 from apportion.stores import Committed, Refused, Unknown

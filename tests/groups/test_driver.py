@@ -213,7 +213,8 @@ def test_a_task_that_nobody_awaits_ends_the_session_when_it_raises_and_the_membe
     async def story(store, driver, running):
         await until_serving(driver)
         store.commits.append(ZeroDivisionError("planted"))
-        driver._aside(driver._commit(Commit(batch=99, moves=(), when=(), puts=(Put(key=KEYS.own(0), value=b""),))))
+        commit = Commit(batch=99, moves=(), when=(), puts=(Put(key=KEYS.own(0), value=b""),))
+        driver.life.commits.begin(driver.life.commits.commit(commit))
         while driver.statistics.sessions < 2:
             await driver.turn()
         await until_serving(driver)
@@ -233,7 +234,7 @@ def test_the_controller_is_asked_when_it_wants_to_be_though_nothing_has_changed(
         await until_serving(driver)
         with monkeypatch.context() as patched:
             patched.setattr(driver.controller, "look", look)
-            driver._hear(None)
+            driver.parts.inbox.hear(None)
             while len(looks) < 4:
                 await driver.turn()
 
@@ -256,9 +257,9 @@ def test_a_life_ends_after_all_that_it_began_and_owns_nothing_meanwhile():
 
     async def story(store, driver, running):
         await until_serving(driver)
-        driver._aside(slow(driver))
+        driver.life.commits.begin(slow(driver))
         await asyncio.sleep(0)
-        driver._hear(ZeroDivisionError("planted"))
+        driver.parts.inbox.hear(ZeroDivisionError("planted"))
         while driver.statistics.sessions < 2:
             await driver.turn()
 
@@ -274,7 +275,7 @@ def test_a_member_names_its_former_sessions_in_the_life_of_the_store_that_they_w
                 await driver.turn()
             assert tuple(sessions) == driver.view.members["a"].record.former
             sessions.append(driver.member.me.session)
-            driver._hear(ZeroDivisionError("planted"))
+            driver.parts.inbox.hear(ZeroDivisionError("planted"))
             while driver.statistics.sessions == count:
                 await driver.turn()
         while not driver.member.me.session:

@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from apportion.groups.deadlines import Deadlines
-from apportion.groups.effects import Effects
 from apportion.groups.handover import OwnSession
 from apportion.groups.holdings import Holdings
+from apportion.groups.life.deadlines import Deadlines
+from apportion.groups.life.effects import Effects
 from apportion.groups.member import Drain, Stop
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics

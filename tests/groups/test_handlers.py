@@ -502,7 +502,7 @@ def test_what_a_thread_works_on_is_handed_over_when_it_has_ended_and_not_when_it
         serving = pool.submit(first.serve, on_lost=lost)
         with opened("b", opening=sync.open_group, partitions=2) as second:
             assert begun.wait(PATIENCE_SECONDS)
-            patience = first._participation.driver._deadlines
+            patience = first._participation.driver.parts.deadlines
             until_in_threads(lambda: patience._force_at)  # it was cancelled, as far as that can be done
             assert ([], []) == (ended, list(second.owned))
             done.set()

@@ -162,7 +162,7 @@ def test_handlers_serve_again_after_a_lapse_of_the_session(opened):
             await until(lambda: len(gained) == 8)
             before = sorted(gained, key=str)
             holdings, driver = ann._participation.holdings, ann._participation.driver
-            driver._loop.call_soon_threadsafe(lapse, holdings, driver)
+            driver.parts.inbox._loop.call_soon_threadsafe(lapse, holdings, driver)
             await until(lambda: len(gained) == 16)
             assert before == sorted(gained[8:], key=str)
             ann.leave()
@@ -170,7 +170,7 @@ def test_handlers_serve_again_after_a_lapse_of_the_session(opened):
 
     def lapse(holdings, driver):
         holdings.deadline = float("-inf")
-        driver._hear(None)
+        driver.parts.inbox.hear(None)
 
     run(story())
 

@@ -281,7 +281,7 @@ def test_who_waits_for_changes_hears_of_gains_once_a_session_that_lapsed_goes_on
 
     async def wait():
         driver.holdings.deadline = float("-inf")
-        driver._hear(None)  # it looks, and sees that it has no deadline to wait for
+        driver.parts.inbox.hear(None)  # it looks, and sees that it has no deadline to wait for
         await driver.turn()
         assert None is driver.holdings.next_change()
         await driver.turn()

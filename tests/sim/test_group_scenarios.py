@@ -276,7 +276,7 @@ def plan_as_another_release(monkeypatch, *releases):
 
     spec = replace(catalog.get("optimal"), name=next_release.BALANCER, owners=next_release.dealt)
     monkeypatch.setattr(catalog, "_foreign", lambda: {next_release.BALANCER: spec})
-    monkeypatch.setattr("apportion.groups.driver.Controller", controller)
+    monkeypatch.setattr("apportion.groups.life.parts.Controller", controller)
 
 
 def leader(scene):

@@ -11,7 +11,7 @@ from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores.catalog import parsed_url
 from apportion.stores.etcd.gateway import Gateway
 from apportion.stores.etcd.life import Origin, begin, surplus_of, unavailable
-from apportion.stores.etcd.messages import Life
+from apportion.stores.etcd.messages import StoreLife
 from apportion.stores.etcd.wire import Rejected
 from tests.stores.net import LIFE, Cluster, Net, failing, no, replied
 
@@ -58,13 +58,13 @@ def reply(cluster, **header):
 
 def test_a_life_of_this_cluster_is_accepted_as_it_is(cluster):
     async def story(origin):
-        assert (Life.of(1, "7", 2), 9) == (origin.life, origin.seen)
+        assert (StoreLife.of(1, "7", 2), 9) == (origin.life, origin.seen)
         assert 0 == origin.looked_at, "before that connection was opened"
 
     played(story, cluster)
 
 
-@pytest.mark.parametrize("before", [None, Life.of(3, "8", 2), Life.of(LATER, "8", 2)])
+@pytest.mark.parametrize("before", [None, StoreLife.of(3, "8", 2), StoreLife.of(LATER, "8", 2)])
 def test_a_store_without_a_life_or_with_that_of_another_cluster_begins_one_that_is_later(cluster, before):
     cluster.life = before and written(before)
     asked = cluster.asked
@@ -92,7 +92,7 @@ def test_a_store_without_a_life_or_with_that_of_another_cluster_begins_one_that_
 
 
 def test_an_incarnation_that_others_change_all_the_time_is_given_up_after_five_looks(cluster):
-    cluster.life = written(Life.of(3, "8", 2))
+    cluster.life = written(StoreLife.of(3, "8", 2))
     cluster.txn = lambda body: [{"header": cluster.header}]
     with pytest.raises(StoreUnavailable, match="changed by others"):
         played(None, cluster)
@@ -117,10 +117,10 @@ def test_a_log_that_is_too_short_three_times_is_that_of_a_copy(cluster, entries,
         cluster.said["/v3/maintenance/status"] = [
             lambda request, each=each: replied({**reply(cluster), "raftAppliedIndex": f"{each}"}) for each in entries
         ]
-        assert is_copy is not await origin.stands(Life.of(1, "7", surplus), "7")
+        assert is_copy is not await origin.stands(StoreLife.of(1, "7", surplus), "7")
         assert looks + is_copy == cluster.count("/v3/maintenance/status")
         assert is_copy == len(begun(cluster))
-        await origin.stands(Life.of(1, "7", 2), "7")
+        await origin.stands(StoreLife.of(1, "7", 2), "7")
         assert looks + is_copy + (is_copy or not looks) == cluster.count("/v3/maintenance/status"), "once a connection"
 
     played(story, cluster)
@@ -145,7 +145,7 @@ def test_a_look_over_a_new_connection_is_asked_for_the_log_once(cluster):
     [
         (8, LIFE, "revision is 8"),
         (9, None, "no incarnation"),
-        (9, written(Life.of(2, "7", 2)), "incarnation is 2"),
+        (9, written(StoreLife.of(2, "7", 2)), "incarnation is 2"),
     ],
 )
 def test_a_look_that_finds_another_store_says_what_it_found(cluster, look, revision, life, says):
@@ -201,7 +201,7 @@ def test_a_look_that_another_handle_began_since_serves_and_an_older_one_or_one_b
         wire.looked = (5.0, {**reply(cluster, revision="8"), "kvs": [LIFE]})
         await origin.look_since(5.0, origin.life)
         assert 2 == cluster.count("/v3/kv/range")
-        wire.looked = (5.0, {**reply(cluster), "kvs": [written(Life.of(2, "7", 2))]})
+        wire.looked = (5.0, {**reply(cluster), "kvs": [written(StoreLife.of(2, "7", 2))]})
         with pytest.raises(StoreWentBack):
             await origin.look_since(5.0, origin.life)
 

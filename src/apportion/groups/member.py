@@ -89,6 +89,7 @@ class Wait:
     until: float
 
 
+MemberEvent = Joined | Seen | CommitAnswered | Quiet | Ended | Tick
 Action = Commit | Serve | Drain | Stop | Wait
 
 
@@ -112,9 +113,17 @@ class MemberMachine:
         return (each for each, hand in self._hands.items() if hand.phase is Phase.SERVING)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no partition is served, drained or under way."""
-        return all(hand.phase is Phase.IDLE for hand in self._hands.values())
+    def session(self) -> int:
+        """Our session, 0 before it begins."""
+        return self.me.session
+
+    @property
+    def has_nothing(self) -> bool:
+        """Whether no partition is ours, is to be ours, or is served, drained or under way. O(partitions)."""
+        me, own = (self.me.id, self.me.session), self._view.own.values()
+        mine = any((owned.ownership.owner, owned.ownership.session) == me for owned in own)
+        is_idle = all(hand.phase is Phase.IDLE for hand in self._hands.values())
+        return not mine and is_idle and not self._view.wanted(self.me.id)
 
     def phase(self, partition: int) -> Phase:
         """Return the phase of a partition's hand-over."""
@@ -124,7 +133,7 @@ class MemberMachine:
         """Return when a `Tick` is due, None if none is due."""
         return min(self._again.values(), default=None)
 
-    def step(self, event: "Joined | Seen | CommitAnswered | Quiet | Ended | Tick", now: float) -> tuple[Action, ...]:
+    def step(self, event: MemberEvent, now: float) -> tuple[Action, ...]:
         """Take one event; return the actions to carry out, in order."""
         actions: list[Action] = []
         match event:

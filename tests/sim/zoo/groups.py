@@ -132,9 +132,9 @@ _ON_CONTROLLER = (
     ),
     Bug(
         "who only waits to join is the controller (it was there)",
-        "groups/driver.py",
-        "            if self.member.me.session and (write := self.controller.look(now)) is not None:",
-        "            if (write := self.controller.look(now)) is not None:",
+        "groups/life/life.py",
+        "            if self._member.session and (write := self._controller.look(now)) is not None:",
+        "            if (write := self._controller.look(now)) is not None:",
         seeds=200,
     ),
     Bug(
@@ -215,9 +215,9 @@ _ON_SESSION = (
     ),
     Bug(
         "who leaves a shared lease leaves its records there",
-        "groups/driver.py",
-        "        is_clear = not part.is_alone and (membership is None or await membership.is_cleared())",
-        "        is_clear = not part.is_alone",
+        "groups/life/life.py",
+        "        is_clear = not lease.is_alone and (membership is None or await membership.is_cleared())",
+        "        is_clear = not lease.is_alone",
     ),
     Bug(
         "a deadline lies after the end of the lease",
@@ -236,9 +236,9 @@ _ON_DRIVER = (
     ),
     Bug(
         "what became quiet between two lives is forgotten (it was there)",
-        "groups/driver.py",
-        "        self._inbox = [each for each in self._inbox if isinstance(each, Quiet)]",
-        "        self._inbox.clear()",
+        "groups/life/inbox.py",
+        "        self._news = [each for each in self._news if isinstance(each, Quiet)]",
+        "        self._news.clear()",
         seeds=200,
     ),
     Bug(
@@ -249,19 +249,19 @@ _ON_DRIVER = (
     ),
     Bug(
         "what must be cancelled is waited for without a pause (it was there)",
-        "groups/deadlines.py",
+        "groups/life/deadlines.py",
         "            del self._cancel_at[partition]\n            self._force_at",
         "            self._force_at",
     ),
     Bug(
         "tokens do not say which life of the store they are of",
-        "groups/effects.py",
+        "groups/life/effects.py",
         "incarnation=self._view.incarnation, epoch=action.epoch)",
         "incarnation=1, epoch=action.epoch)",
     ),
     Bug(
         "the token of a session is that of its member",
-        "groups/effects.py",
+        "groups/life/effects.py",
         'holder = f"{me.id} {me.session}"',
         'holder = f"{me.id} 1"',
     ),

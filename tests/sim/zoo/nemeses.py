@@ -13,17 +13,16 @@ _ON_GROUPS = (
     ),
     Bug(
         "a move whose commit was lost is waited for without end",
-        "groups/driver.py",
-        "        self._hear("
-        "CommitAnswered(batch=commit.batch, revision=revision, is_refused=isinstance(outcome, Refused)))",
-        "        if revision is not None or isinstance(outcome, Refused):\n"
-        "            self._hear(CommitAnswered(batch=commit.batch, revision=revision, is_refused=revision is None))",
+        "groups/life/commits.py",
+        "        self._inbox.hear(CommitAnswered(batch=commit.batch, revision=revision, is_refused=is_refused))",
+        "        if revision is not None or is_refused:\n"
+        "            self._inbox.hear(CommitAnswered(batch=commit.batch, revision=revision, is_refused=is_refused))",
     ),
     Bug(
         "a member that its caller gave up keeps its session",
-        "groups/driver.py",
-        "            await to_its_end(self._end(part, tasks))\n",
-        "            if not asyncio.current_task().cancelling():\n                await self._end(part, tasks)\n",
+        "groups/life/life.py",
+        "            await to_its_end(self._end(tasks))\n",
+        "            if not asyncio.current_task().cancelling():\n                await self._end(tasks)\n",
     ),
 )
 

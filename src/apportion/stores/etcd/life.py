@@ -17,7 +17,15 @@ from collections.abc import Awaitable, Mapping
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores.etcd.gateway import Gateway
-from apportion.stores.etcd.messages import INCARNATION_KEY, Life, RangeReply, Reply, StreamMessage, range_of, rebirth_of
+from apportion.stores.etcd.messages import (
+    INCARNATION_KEY,
+    RangeReply,
+    Reply,
+    StoreLife,
+    StreamMessage,
+    range_of,
+    rebirth_of,
+)
 from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
 
 GRANTS = "Run the commands of: apportion store grants URL --user NAME"
@@ -32,7 +40,7 @@ class Origin:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self.life = Life.of(0, "", None)
+        self.life = StoreLife.of(0, "", None)
         self.seen = 0
         self.looked_at = -1  # the number of the connection of the last look at the store
         self._proven_on = -1
@@ -49,26 +57,26 @@ class Origin:
                 return
         raise StoreUnavailable(self._gateway.name, "its incarnation is changed by others all the time")
 
-    async def stands(self, life: Life | None, cluster: str) -> bool:
+    async def stands(self, life: StoreLife | None, cluster: str) -> bool:
         """Say whether the life that was read is the present one. If it is not, begin another."""
         if life is not None and life.cluster == cluster and not await self._is_copy(life):
             return True
         await begin(self._gateway, life, cluster)
         return False
 
-    def read(self, reply: RangeReply) -> Life | None:
+    def read(self, reply: RangeReply) -> StoreLife | None:
         """Return the life that the key of the incarnation holds."""
         try:
-            return Life.read(reply)
+            return StoreLife.read(reply)
         except ValueError as error:
             reason = f"the key {INCARNATION_KEY.decode()} holds what we did not write"
             raise StoreUnavailable(self._gateway.name, reason, "Nothing was changed. Delete that key.") from error
 
-    def accept(self, life: Life, revision: int) -> None:
+    def accept(self, life: StoreLife, revision: int) -> None:
         """Check all answers against this life from now on."""
         self.life, self.seen = life, revision
 
-    async def look(self, known: Life | None = None) -> int:
+    async def look(self, known: StoreLife | None = None) -> int:
         """Look at the store and return its revision; `StoreWentBack` when its life is another than before.
 
         `known` is the life that the caller knew when it made its request. A scan may have accepted another one since
@@ -84,14 +92,14 @@ class Origin:
         self.looked_at = connects
         return revision
 
-    async def look_first(self, known: Life) -> None:
+    async def look_first(self, known: StoreLife) -> None:
         """As `look`, in the lane of renewals."""
         floor, began = self.seen, asyncio.get_running_loop().time()
         reply = await ask_first(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
         self._gateway.wire.looked = began, reply
         self._same(reply, floor, known)
 
-    async def look_since(self, since: float, known: Life) -> int:
+    async def look_since(self, since: float, known: StoreLife) -> int:
         """As `look`, or take the answer to a look that another handle of this process began after `since`."""
         wire = self._gateway.wire
         async with wire.looking:
@@ -100,13 +108,13 @@ class Origin:
                 return await self.look(known)
         return self._same(reply, self.seen, known)
 
-    async def look_at_new(self, known: Life) -> int:
+    async def look_at_new(self, known: StoreLife) -> int:
         """Look at the store if a connection was opened since the last look; return the number of the connection."""
         while self.looked_at != self._gateway.connects:
             await self.look(known)
         return self.looked_at
 
-    def _same(self, reply: Reply, floor: int, known: Life) -> int:
+    def _same(self, reply: Reply, floor: int, known: StoreLife) -> int:
         revision = self.same(reply, floor)
         self.same_life(self.read(reply), known)
         return revision
@@ -126,13 +134,13 @@ class Origin:
         self.seen = max(self.seen, revision)
         return revision
 
-    def same_life(self, life: Life | None, known: Life) -> None:
+    def same_life(self, life: StoreLife | None, known: StoreLife) -> None:
         """Raise `StoreWentBack` when this life is not the known one."""
         if life != known:
             found = "it has no incarnation" if life is None else f"its incarnation is {life.incarnation}"
             raise StoreWentBack(self._gateway.name, f"incarnation {known.incarnation}", found)
 
-    async def _is_copy(self, life: Life) -> bool:
+    async def _is_copy(self, life: StoreLife) -> bool:
         """Say whether the log is too short for a cluster that had this life. It is checked once per connection."""
         if self._proven_on == self._gateway.connects or life.surplus is None:
             return False
@@ -145,11 +153,11 @@ class Origin:
         return True
 
 
-async def begin(gateway: Gateway, before: Life | None, cluster: str) -> None:
+async def begin(gateway: Gateway, before: StoreLife | None, cluster: str) -> None:
     """Begin another life of this cluster, unless another process has begun one."""
     milliseconds = time.time_ns() // 1_000_000
     incarnation = milliseconds if before is None else max(before.incarnation + 1, milliseconds)
-    after = Life.of(incarnation, cluster, await surplus_of(gateway))
+    after = StoreLife.of(incarnation, cluster, await surplus_of(gateway))
     # The transaction compares the life before, so sending it twice begins one life.
     await ask(gateway, "/v3/kv/txn", rebirth_of(before, after))
 

@@ -117,7 +117,7 @@ class Reply(RangeReply, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class StoreLife:
     """A life of the store: its incarnation, its cluster, and the bytes that encode both.
 
     `surplus` is the number of entries of the cluster's log less its revision, when this life began. None: not known.
@@ -129,13 +129,13 @@ class Life:
     written: bytes
 
     @classmethod
-    def of(cls, incarnation: int, cluster: str, surplus: int | None) -> "Life":
+    def of(cls, incarnation: int, cluster: str, surplus: int | None) -> "StoreLife":
         """Return the life of an incarnation in a cluster."""
         written = f"{incarnation} {cluster} {'unknown' if surplus is None else surplus}".encode()
         return cls(incarnation, cluster, surplus, written)
 
     @classmethod
-    def read(cls, reply: RangeReply) -> "Life | None":
+    def read(cls, reply: RangeReply) -> "StoreLife | None":
         """Return the life that the incarnation's key holds; None without a key, ValueError for a foreign value."""
         for found in reply.get("kvs", ()):
             written = b64decode(found.get("value", ""))
@@ -158,7 +158,7 @@ def range_of(start: bytes, end: bytes | None = None, limit: int = 0, revision: i
 READ_LIFE = {"request_range": range_of(INCARNATION_KEY)}
 
 
-def transaction_of(request: CommitRequest, life: Life) -> dict[str, object]:
+def transaction_of(request: CommitRequest, life: StoreLife) -> dict[str, object]:
     """Return a commit as one transaction. It also compares the life of the store, and reads it when refused."""
     compares = [_same(life), *(_compare(key, revision) for key, revision in request.compares)]
     puts = [{"request_put": _put(key, value, lease)} for key, value, lease in request.puts]
@@ -166,7 +166,7 @@ def transaction_of(request: CommitRequest, life: Life) -> dict[str, object]:
     return {"compare": compares, "success": [*puts, *deletes], "failure": [READ_LIFE]}
 
 
-def rebirth_of(before: Life | None, after: Life) -> dict[str, object]:
+def rebirth_of(before: StoreLife | None, after: StoreLife) -> dict[str, object]:
     """Return the transaction that begins another life, if the life before is still the last."""
     compare = _compare(INCARNATION_KEY, None) if before is None else _same(before)
     return {"compare": [compare], "success": [{"request_put": _put(INCARNATION_KEY, after.written, None)}]}
@@ -231,7 +231,7 @@ def _lease_of(kv: KeyValue) -> int | None:
     return int(kv.get("lease", "0")) or None
 
 
-def _same(life: Life) -> dict[str, object]:
+def _same(life: StoreLife) -> dict[str, object]:
     written = {"target": "VALUE", "result": "EQUAL", "value": text_of(life.written)}
     return {"key": text_of(INCARNATION_KEY), **written}
 

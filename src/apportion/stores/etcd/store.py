@@ -34,9 +34,9 @@ from apportion.stores.etcd.life import Origin, ask, revision_of, unavailable
 from apportion.stores.etcd.messages import (
     READ_LIFE,
     KeyValue,
-    Life,
     Message,
     Reply,
+    StoreLife,
     encoded,
     items_of,
     range_of,
@@ -156,7 +156,7 @@ class EtcdStore:
                 return self._outcome(reply, floor, life)
         raise StoreUnavailable(self._gateway.name, str(failed)) from failed
 
-    def _outcome(self, reply: Reply, floor: int, life: Life) -> Outcome:
+    def _outcome(self, reply: Reply, floor: int, life: StoreLife) -> Outcome:
         if "header" not in reply:
             return Unknown(reason="the answer is none of etcd")
         revision = self._origin.same(reply, floor)

@@ -1,14 +1,15 @@
 """Effects: carries out one member's decisions in this process: it grants and withdraws partitions, counts and logs.
 
-Refuses: to wait and to commit; the driver commits.
+Refuses: to wait and to commit; see `commits`.
 """
 
 import logging
 from collections.abc import Sequence
 
-from apportion.groups.deadlines import Deadlines
+from apportion.errors import ApportionError
 from apportion.groups.handover import OwnSession
 from apportion.groups.holdings import Holdings
+from apportion.groups.life.deadlines import Deadlines
 from apportion.groups.member import Action, Drain, Serve, Stop, Wait
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics
@@ -26,6 +27,7 @@ class Effects:
     ) -> None:
         self._view, self._options = view, options
         self._holdings, self._statistics, self._deadlines = holdings, statistics, deadlines
+        self._told = ""
 
     def act(self, actions: Sequence[Action], me: OwnSession, now: float) -> None:
         """Carry out all actions except commits: first every gain, then every loss."""
@@ -62,6 +64,12 @@ class Effects:
         if isinstance(action, Stop) or target is None:
             return "our session is over"
         return f"target {target.generation} names {target.owner(action.partition) or 'nobody'}"
+
+    def say_once(self, error: ApportionError) -> None:
+        """Log why a request to the store failed and is repeated, unless the last message said the same."""
+        if self._told != error.problem:
+            self._told = error.problem
+            logger.warning("%s: %s asks again: %s", self._options.group, self._options.member_id, error)
 
     def _say(self, what: str, partition: int, why: str) -> None:
         logger.info("%s: %s %s %d: %s", self._options.group, self._options.member_id, what, partition, why)

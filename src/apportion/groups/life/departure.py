@@ -18,10 +18,11 @@ AGAIN_SECONDS = 0.25
 
 
 class Departure:
-    """The departure of one member; times are elapsed seconds."""
+    """The departure of one member, once it `is_wanted`; times are elapsed seconds. Any thread may want it."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self.is_wanted = False
         self._ends_at: float | None = None
         self._asks_at: float | None = None
 

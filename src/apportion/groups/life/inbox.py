@@ -1,0 +1,68 @@
+"""Inbox: the news that wakes one member, and the turn that wakes its callers.
+
+Promises: news is taken in the order in which it came. Any thread may tell the member that work has ended.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from apportion.groups.batches import CommitAnswered
+from apportion.groups.member import Quiet
+from apportion.stores.api import Scan, StoreChange
+
+News = StoreChange | Scan | CommitAnswered | Quiet | BaseException | None
+
+
+class Inbox:
+    """The news of one member, on the loop that runs it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._news: list[News] = []
+        self._woken, self._turned = asyncio.Event(), asyncio.Event()
+
+    def hear(self, news: News) -> None:
+        """Put news into the inbox; None only wakes the member."""
+        self._news.append(news)
+        self._woken.set()
+
+    def tell(self, news: Quiet | None) -> None:
+        """Put news into the inbox, from any thread."""
+        with suppress(RuntimeError):  # the loop has ended with the interpreter
+            self._loop.call_soon_threadsafe(self.hear, news)
+
+    def quiet(self, partitions: frozenset[int]) -> None:
+        """Tell that all work on some partitions has ended, from any thread."""
+        self.tell(Quiet(partitions=partitions))
+
+    async def next(self) -> None:
+        """Wait for more news than there is."""
+        self._woken.clear()
+        await self._woken.wait()
+
+    async def taken(self, seconds: float | None) -> list[News]:
+        """Wait for news, at most so many seconds if given; take all of it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        self._woken.clear()
+        news, self._news = self._news, []
+        return news
+
+    def keep_quiet(self) -> None:
+        """Forget all news of a life that is over; work of that life may have ended meanwhile, so keep this news."""
+        self._news = [each for each in self._news if isinstance(each, Quiet)]
+
+    async def turn(self) -> None:
+        """Wait until something has changed."""
+        await self._turned.wait()
+
+    def note_turn(self) -> None:
+        """Wake all callers that wait in `turn`."""
+        self._turned.set()
+        self._turned = asyncio.Event()
+
+    def turn_soon(self) -> None:
+        """Wake all callers that wait in `turn`, from any thread."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.note_turn)

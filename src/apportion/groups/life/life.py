@@ -1,0 +1,178 @@
+"""Life: one session of one member. It waits, asks the pure machines, and carries out their actions.
+
+Promises: the life passes the store's news and answers to the machines, and carries out their actions in order. Each
+wait is bounded by time, or ends with the session. A life ends after all that it began, and owns nothing at its end.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+
+from apportion.errors import StoreDenied, StoreUnavailable
+from apportion.groups.batches import Commit, CommitAnswered
+from apportion.groups.controller.publish_owners import publish_owners
+from apportion.groups.life.commits import Commits
+from apportion.groups.life.departure import AGAIN_SECONDS
+from apportion.groups.life.inbox import News
+from apportion.groups.life.parts import MemberParts
+from apportion.groups.member import Ended, Joined, MemberEvent, Quiet, Seen, Tick
+from apportion.groups.membership import Membership
+from apportion.groups.session import GroupLease
+from apportion.groups.view.damage import log_damage
+from apportion.runtime.endings import to_its_end
+from apportion.stores.api import Scan, StoreChange
+
+logger = logging.getLogger("apportion.group")
+_AWAY = (StoreUnavailable, StoreDenied)
+_LOOKS_PER_TTL = 20
+
+
+class Life:
+    """One life of a member; `agreed` is the revision of the group's record."""
+
+    def __init__(self, parts: MemberParts, lease: GroupLease, *, agreed: int) -> None:
+        self._lease, self._agreed = lease, agreed
+        self._options, self._store, self._clock = parts.options, parts.store, parts.clock
+        self._view, self._member, self._controller = parts.view, parts.member, parts.controller
+        self._inbox, self._holdings, self._statistics = parts.inbox, parts.holdings, parts.statistics
+        self._effects, self._deadlines, self._departure = parts.effects, parts.deadlines, parts.departure
+        self._feed, self._former, self._width = parts.feed, parts.former, parts.width
+        self._membership: Membership | None = None
+        self.commits = Commits(parts, self._step)
+
+    async def run(self, scan: Scan) -> None:
+        """Live from the scan before the watch until the first part of this life ends; raise its error, if any."""
+        self._step(Seen(touched=self._view.load(scan, self._clock.elapsed())))
+        publishing = publish_owners(self._store, self._view, self._controller, self._inbox.turn)
+        running = (self._lease.keep(), self._feed.follow(scan.revision), self._serve(), publishing)
+        tasks = [asyncio.ensure_future(each) for each in running]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await to_its_end(self._end(tasks))
+        for task in done:
+            task.result()
+
+    async def _end(self, tasks: "Iterable[asyncio.Future[None]]") -> None:
+        """End this life: it leaves no partition held, no task, and no record on a lease that lives on."""
+        self._holdings.deadline = float("-inf")
+        self._holdings.cancel()
+        await self.commits.cancel(tasks)
+        self._former.extend(filter(None, (self._member.session,)))
+        self._step(Ended())
+        self._controller.answered(False, self._clock.elapsed())  # for a write that nobody awaits any more
+        lease, membership = self._lease, self._membership
+        if lease.is_forfeit or (membership is not None and membership.is_damaged):
+            await self._outlived()
+        is_clear = not lease.is_alone and (membership is None or await membership.is_cleared())
+        await lease.end(is_clear=is_clear)
+
+    async def _outlived(self) -> None:
+        """Delay giving up our partitions until our work on them has ended, or our lease would have ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._lease.ttl_seconds):
+                while not self._holdings.all_quiet:
+                    await self._inbox.next()
+
+    async def _serve(self) -> None:
+        """Carry out the machines' actions until the store has ended the session, or we have left."""
+        lease, options, departure = self._lease, self._options, self._departure
+        self._membership = membership = Membership(
+            self._store, self._view, options, agreed=self._agreed, lease=lease.lease, former=tuple(self._former)
+        )
+        patience = self._clock.elapsed() + lease.ttl_seconds + 1
+        patience += options.drain_seconds if options.replaces else 0
+        while not lease.ended.is_set():
+            now = self._clock.elapsed()
+            due = None if membership.session is not None else now + lease.ttl_seconds / _LOOKS_PER_TTL
+            if membership.session is None and (self._member.session or departure.is_wanted):
+                return
+            departure.is_wanted |= membership.is_replaced
+            try:
+                if await self._is_done(membership, now, patience):
+                    return
+            except _AWAY as error:
+                self._effects.say_once(error)
+                due = now + AGAIN_SECONDS
+            if self._member.session and (write := self._controller.look(now)) is not None:
+                self.commits.begin(self.commits.write(write))
+            self._press(now)
+            await self._wait(due)
+
+    async def _is_done(self, membership: Membership, now: float, patience: float) -> bool:
+        """Join or leave, as needed; return whether this life is done."""
+        if membership.session is None and self._holdings.all_quiet:  # no work of an earlier life goes on
+            await membership.try_to_join(is_patient=now < patience)
+            if now >= patience:
+                return True  # the group itself has changed: agree anew
+        if membership.session is not None and not self._member.session:
+            self._step(Joined(session=membership.session))
+        return membership.session is not None and self._departure.is_wanted and await self._has_left(membership, now)
+
+    async def _wait(self, due: float | None) -> None:
+        """Wait until there is news or an action is due, then take all news from the inbox."""
+        dues = [due, self._member.wakes_at(), self._departure.wakes_at(), self._deadlines.wakes_at(self._oldest())]
+        dues += [self._controller.wakes_at()] if self._member.session else []
+        dues += [self._holdings.deadline] if self._holdings.is_current else []
+        first = min(each for each in dues if each is not None)
+        news = await self._inbox.taken(None if first == float("inf") else max(0.0, first - self._clock.elapsed()))
+        for each in news:
+            self._take(each)
+        ended = (partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
+        quiet = frozenset(filter(self._holdings.is_quiet, ended))  # the news may be old
+        self._deadlines.ended(quiet)
+        self._step(Quiet(partitions=quiet) if quiet else Tick())
+        self._inbox.note_turn()
+
+    def _take(self, news: News) -> None:
+        """Take one piece of news; an error that nobody awaited ends the session."""
+        if isinstance(news, StoreChange):
+            self._step(Seen(touched=self._view.apply(news, self._clock.elapsed())))
+        elif isinstance(news, Scan):
+            self._step(Seen(touched=self._view.load(news, self._clock.elapsed())))
+        elif isinstance(news, CommitAnswered):
+            self._step(news)
+        elif isinstance(news, BaseException):
+            raise news
+
+    def _step(self, event: MemberEvent) -> None:
+        """Pass an event to the machine, and carry out its actions."""
+        if isinstance(event, Seen):
+            log_damage(self._options.group, event.touched.damaged)
+        now = self._clock.elapsed()
+        actions = self._member.step(event, now)
+        for action in actions:
+            if isinstance(action, Commit):
+                self.commits.begin(self.commits.commit(action))
+        self._effects.act(actions, self._member.me, now)
+
+    def _press(self, now: float) -> None:
+        """Cancel work that does not end in time; if that does not help, give up the session."""
+        if not self._holdings.is_current:
+            self._holdings.cancel()
+        for partition in self._deadlines.to_cancel(now):
+            self._holdings.cancel(partition)
+        why = self._deadlines.verdict(self._oldest(), now)
+        if why is not None:
+            logger.error("%s: %s gives up its session: %s", self._options.group, self._options.member_id, why)
+            self._statistics.given_up += 1
+            self._statistics.stuck = why
+            self._lease.forfeit()
+
+    def _oldest(self) -> tuple[float, int] | None:
+        """Return the hold at work for the longest; None before we join: an older hold has cost its own session."""
+        return self._holdings.oldest() if self._member.session else None
+
+    async def _has_left(self, membership: Membership, now: float) -> bool:
+        """Release all partitions; return whether that is done, or has taken too long."""
+        is_static, departure = self._options.is_static, self._departure
+        if is_static and not departure.has_begun:
+            self._holdings.withdraw(list(self._member.serving))
+        await departure.ask(membership, now)
+        is_idle = self._holdings.all_quiet if is_static else membership.is_asked and self._member.has_nothing
+        if not is_idle and not departure.is_late(now):
+            return False
+        self._holdings.withdraw(list(self._member.serving))  # before others may take the rest
+        await departure.go(membership, width=self._width, is_quiet=self._holdings.is_quiet)
+        return True

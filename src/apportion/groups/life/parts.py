@@ -1,0 +1,50 @@
+"""Parts: the machines and states of one member that outlive its sessions."""
+
+from collections import deque
+
+from apportion.groups.controller.controller import Controller
+from apportion.groups.holdings import Holdings
+from apportion.groups.life.deadlines import Deadlines
+from apportion.groups.life.departure import Departure
+from apportion.groups.life.effects import Effects
+from apportion.groups.life.inbox import Inbox
+from apportion.groups.member import MemberMachine
+from apportion.groups.opening import Options
+from apportion.groups.statistics import Statistics
+from apportion.groups.view.feed import GroupFeed
+from apportion.groups.view.records import KEPT_SESSIONS, GroupKeys
+from apportion.groups.view.view import View
+from apportion.runtime.clock import Clock
+from apportion.stores.api import CoordinationStore
+
+
+class MemberParts:
+    """The parts of one member, for its driver and for each of its lives.
+
+    `width` is the number of moves that fit in a commit, `former` are the sessions of this process that are over.
+    """
+
+    def __init__(self, store: CoordinationStore, clock: Clock, options: Options) -> None:
+        self.store, self.clock, self.options = store, clock, options
+        self.view = View.of(GroupKeys(group=options.group), options.record)
+        # A move compares three keys at most, and all moves of a commit compare our own record.
+        self.width = max(1, (store.capabilities().max_operations - 1) // 3)
+        self.member = MemberMachine(self.view, options.member_id, width=self.width)
+        self.controller = Controller(
+            self.view,
+            options.record,
+            options.member_id,
+            throttle=options.throttle,
+            settle_seconds=options.settle_seconds,
+        )
+        self.inbox, self.statistics = Inbox(), Statistics()
+        self.holdings = Holdings(clock, quiet=self.inbox.quiet, told=self.inbox.turn_soon)
+        self.deadlines = Deadlines(
+            drain_seconds=options.drain_seconds,
+            ttl_seconds=options.ttl_seconds,
+            progress_seconds=options.progress_seconds,
+        )
+        self.effects = Effects(self.view, options, self.holdings, self.statistics, self.deadlines)
+        self.feed = GroupFeed(store, self.view, heard=self.inbox.hear, troubled=self.effects.say_once)
+        self.departure = Departure(options)
+        self.former: deque[int] = deque(maxlen=KEPT_SESSIONS)
