@@ -7,6 +7,7 @@ import ast
 import re
 from collections import Counter
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -91,3 +92,25 @@ def test_sentences_are_short():
 def test_files_of_the_native_twin_are_short():
     lines = {path: path.read_text().count("\n") for path in (ROOT / "native" / "src").rglob("*.rs")}
     assert {} == {path.name: count for path, count in lines.items() if count > MOST_LINES_OF_RUST}
+
+
+def modules_of_the_twin() -> dict[tuple[str, ...], set[tuple[str, ...]]]:
+    """Return each Rust module of the native twin, the root as `()`, with the other modules that its paths name."""
+    folder, texts = ROOT / "native" / "src", {}
+    for path in folder.rglob("*.rs"):
+        module = path.relative_to(folder).with_suffix("").parts
+        text = re.sub(r"//.*", "", path.read_text())
+        in_full = re.sub(r"((?:\w+::)+){([^{}]*)}", lambda group: re.sub(r"\b(?=\w)", group[1], group[2]), text)
+        texts[() if module == ("lib",) else module] = in_full
+    named: dict[tuple[str, ...], set[tuple[str, ...]]] = {module: set() for module in texts}
+    for module, text in texts.items():
+        for first, *rest in (path.split("::") for path in re.findall(r"\w+(?:::\w+)+", text)):
+            full = (*{"crate": (), "super": module[:-1]}.get(first, (*module, first)), *rest)
+            named[module].add(next(full[:size] for size in range(len(full), -1, -1) if full[:size] in texts))
+    return {module: others - {module} for module, others in named.items()}
+
+
+def test_modules_of_the_native_twin_have_no_knot():
+    modules = modules_of_the_twin()
+    assert ("bulk", "block") in modules["bulk", "flat"], "the paths are read"
+    assert set(modules) == set(TopologicalSorter(modules).static_order()), "a knot is a `CycleError` that names it"

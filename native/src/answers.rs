@@ -151,3 +151,32 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Threads {
         Ok(Threads(usize::MAX)) // more than can be counted here
     }
 }
+
+/// The Python methods of a placement class: the shared ones, then its own. PyO3 takes one block of methods per class.
+macro_rules! answering {
+    ($Class:ident, { $($own:tt)* }) => {
+        #[pymethods]
+        impl $Class {
+            /// Return the id of the node that handles a key.
+            fn route(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
+                $crate::answers::route(self.laid()?, key)
+            }
+
+            /// Return the node ids of many keys, in the order of the keys.
+            #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
+            fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyList>> {
+                $crate::answers::route_many(self.laid()?, keys, threads)
+            }
+
+            /// Return indexes into `topology.nodes` as an array, in the order of the keys.
+            #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
+            fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyAny>> {
+                $crate::answers::route_indexes(self.laid()?, keys, threads)
+            }
+
+            $($own)*
+        }
+    };
+}
+
+pub(crate) use answering;

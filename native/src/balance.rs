@@ -4,6 +4,7 @@
 //! run. Refuses: numbers and indexes that do not fit each other, by an error before anything is computed.
 
 mod augment;
+mod demand;
 mod evening;
 mod filling;
 mod flow;
@@ -20,7 +21,7 @@ use pyo3::types::PyBytes;
 use crate::answers::room;
 use crate::calls::count;
 use augment::{Bounds, Broken};
-use flow::Demand;
+use demand::Demand;
 use rows::Rows;
 
 /// So many nodes, pools or partitions are counted in 32 bits with ease, and topologies and assignments have no more.

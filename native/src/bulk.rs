@@ -19,16 +19,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::locator::Locator;
+use block::REFERENCE;
 use flat::Flat;
 use listed::Listed;
 
+pub use block::BLOCK;
 pub use layout::learn as learn_layout;
 pub use places::Places;
-
-/// How many keys a block holds at most.
-pub const BLOCK: usize = 256;
-
-const REFERENCE: &str = "apportion.placement.keys.containers";
 
 /// What a caller passed as keys, ready to be hashed.
 pub enum BulkKeys<'py> {

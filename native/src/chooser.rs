@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::answers::{self, Answers, Threads};
+use crate::answers::{Answers, Threads, answering};
 use crate::choose_k::Tree;
 use crate::hash::Hasher;
 use crate::stretches::are_nodes;
@@ -39,8 +39,7 @@ pub struct Chooser {
     rule: Rule,
 }
 
-#[pymethods]
-impl Chooser {
+answering!(Chooser, {
     /// Take the remainder of the hash.
     #[staticmethod]
     fn modulo(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>) -> PyResult<Chooser> {
@@ -96,26 +95,13 @@ impl Chooser {
         let tree = Tree::new(owners).filter(|_| are_nodes(&nodes, ids.len())).ok_or_else(unsound)?;
         Chooser::of(ids, hasher, Vec::new(), Rule::ChooseK(tree))
     }
-
-    /// Return the id of the node that handles a key.
-    fn route(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
-        answers::route(self, key)
-    }
-
-    /// Return the node ids of many keys, in their order.
-    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
-    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyList>> {
-        answers::route_many(self, keys, threads)
-    }
-
-    /// Return indexes into `topology.nodes` as an array, in the order of the keys.
-    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
-    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyAny>> {
-        answers::route_indexes(self, keys, threads)
-    }
-}
+});
 
 impl Chooser {
+    fn laid(&self) -> PyResult<&Chooser> {
+        Ok(self)
+    }
+
     fn of(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>, rule: Rule) -> PyResult<Chooser> {
         let hasher = Hasher::of(hasher)?;
         if !hasher.is_native() {

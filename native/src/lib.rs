@@ -20,6 +20,7 @@ mod groups;
 mod hash;
 mod helix;
 mod key;
+mod laid;
 mod layouts;
 mod locator;
 mod murmur3;
@@ -69,10 +70,7 @@ mod _native {
     use crate::ranking::rendezvous_lists;
 
     #[pymodule_export]
-    use crate::walk::Ranking;
-
-    #[pymodule_export]
-    use crate::router::{Router, lay_columns};
+    use crate::router::{Ranking, Router, lay_columns};
 
     /// How it was compiled: `release`, or `debug`, which is many times slower.
     #[pymodule_export]

@@ -4,21 +4,21 @@
 
 use std::sync::OnceLock;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use crate::answers::{self, Answers, Threads};
+use crate::answers::{Answers, Threads};
 use crate::bounds::Bounds;
-use crate::calls;
+use crate::laid::{Lists, Once, router};
 use crate::locator::Locator;
-use crate::spread::{self, Spread, Wanted};
+use crate::spread::{Spread, Wanted};
 use crate::stretches::are_nodes;
 use crate::walk::Zones;
 
 #[pyclass(subclass, frozen, module = "apportion._native")]
 pub struct RangeRouter {
-    laid: OnceLock<Laid>,
+    laid: Once<Laid>,
 }
 
 /// Ranges, of which there is one more than boundaries, and the owners of each.
@@ -32,7 +32,7 @@ struct Laid {
     fewest_owners: usize,
     ids: Vec<Py<PyString>>,
     /// Once they are asked for: preference lists are refused where the zones do not suffice.
-    zones: OnceLock<Zones>,
+    zones: OnceLock<Option<Zones>>,
 }
 
 impl Answers for Laid {
@@ -52,6 +52,27 @@ impl Answers for Laid {
     }
 }
 
+impl Lists for Laid {
+    const TOPOLOGY: &'static str = "topology";
+
+    fn zones(&self) -> &OnceLock<Option<Zones>> {
+        &self.zones
+    }
+
+    fn place(&self, range: u64) -> usize {
+        range as usize
+    }
+
+    fn list<'a>(&'a self, _zones: &Zones, range: usize, room: &'a mut [u32]) -> &'a [u32] {
+        let row = self.row(range);
+        &row[..row.len().min(room.len())]
+    }
+
+    fn shortest(&self) -> usize {
+        self.fewest_owners
+    }
+}
+
 impl Laid {
     fn of(ids: Vec<Py<PyString>>, bounds: Bounds, rows: Vec<Vec<u32>>) -> PyResult<Laid> {
         let fewest_owners = rows.iter().map(Vec::len).min().unwrap_or(0);
@@ -67,48 +88,6 @@ impl Laid {
         let start = if range == 0 { 0 } else { self.ends[range - 1] };
         &self.owners[start..self.ends[range]]
     }
-
-    /// How many owners are wanted, if a list of so many is nothing that the reference would refuse for the nodes.
-    fn count(&self, placement: &Bound<'_, RangeRouter>, wanted: &Wanted<'_, '_>) -> PyResult<Option<usize>> {
-        if wanted.known().is_none() {
-            return Ok(None);
-        }
-        let zones = match self.zones.get() {
-            Some(zones) => zones,
-            None => {
-                let zones = Zones::numbered(&placement.getattr("topology")?)?;
-                self.zones.get_or_init(|| zones)
-            }
-        };
-        Ok(wanted.sufficed(zones))
-    }
-
-    /// The first owners of a key's range, if it has as many.
-    fn preferred<'py>(&self, key: &Bound<'py, PyAny>, count: usize) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let range = self.bounds.position_of(key)? as usize;
-        let Some(first) = self.row(range).get(..count) else { return Ok(None) };
-        calls::count(1);
-        self.named(key.py(), first).map(Some)
-    }
-
-    fn named<'py>(&self, py: Python<'py>, indexes: &[u32]) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, indexes.iter().map(|&index| &self.ids[index as usize]))
-    }
-
-    /// The list of a key: the reference finds what is wrong where there is none.
-    fn preference<'py>(
-        &self,
-        placement: &Bound<'py, RangeRouter>,
-        key: &Bound<'py, PyAny>,
-        wanted: &Wanted<'_, 'py>,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        if let Some(count) = self.count(placement, wanted)?
-            && let Some(found) = self.preferred(key, count)?
-        {
-            return Ok(found);
-        }
-        wanted.asked(placement, key)
-    }
 }
 
 /// The sum so far, with one more.
@@ -119,74 +98,11 @@ fn added(sum: &mut usize, more: usize) -> Option<usize> {
 
 impl RangeRouter {
     fn laid(&self) -> PyResult<&Laid> {
-        self.laid.get().ok_or_else(|| PyRuntimeError::new_err("the placement was asked before it was made"))
+        self.laid.get()
     }
 }
 
-#[pymethods]
-impl RangeRouter {
-    #[new]
-    #[pyo3(signature = (*_args, **_options))]
-    fn new(_args: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> RangeRouter {
-        RangeRouter { laid: OnceLock::new() }
-    }
-
-    /// Return the id of the node that handles a key.
-    fn route(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
-        answers::route(self.laid()?, key)
-    }
-
-    /// Return the node ids of many keys, in their order.
-    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
-    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyList>> {
-        answers::route_many(self.laid()?, keys, threads)
-    }
-
-    /// Return indexes into `topology.nodes` as an array, in the order of the keys.
-    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
-    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyAny>> {
-        answers::route_indexes(self.laid()?, keys, threads)
-    }
-
-    /// Return the first `count` owners of the key's range; their zones are the business of who named them.
-    #[pyo3(
-        signature = (key, count, *, spread_level=None, spread=Spread::Known("strict")),
-        text_signature = "($self, key, count, *, spread_level=None, spread='strict')"
-    )]
-    fn preference<'py>(
-        slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-        count: &Bound<'py, PyAny>,
-        spread_level: Option<Bound<'py, PyAny>>,
-        spread: Spread<'py>,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        slf.get().laid()?.preference(slf, key, &Wanted { count, level: spread_level, spread })
-    }
-
-    /// Return the preference list of each key, in their order.
-    #[pyo3(
-        signature = (keys, count, *, spread_level=None, spread=Spread::Known("strict"), threads=Threads::ONE),
-        text_signature = "($self, keys, count, *, spread_level=None, spread='strict', threads=1)"
-    )]
-    fn preference_many<'py>(
-        slf: &Bound<'py, Self>,
-        keys: &Bound<'py, PyAny>,
-        count: &Bound<'py, PyAny>,
-        spread_level: Option<Bound<'py, PyAny>>,
-        spread: Spread<'py>,
-        threads: Threads,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let (py, laid) = (slf.py(), slf.get().laid()?);
-        let wanted = Wanted { count, level: spread_level, spread };
-        if let Some(count) = laid.count(slf, &wanted)?.filter(|&count| count <= laid.fewest_owners) {
-            let ranges = answers::each(laid, |range| range as u32, keys, threads)?;
-            let lists = ranges.iter().map(|&range| laid.named(py, &laid.row(range as usize)[..count]));
-            return PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?);
-        }
-        let lists = spread::listed(keys)?.map(|key| laid.preference(slf, &key?, &wanted));
-        PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
-    }
-
+router!(RangeRouter, "Return the first `count` owners of the key's range. The caller chose their zones.", {
     /// Take the boundaries, which are positions of ints or else bytes, and the owners of each range, the leader first.
     fn _lay(
         &self,
@@ -195,8 +111,7 @@ impl RangeRouter {
         rows: Vec<Vec<u32>>,
         are_ints: bool,
     ) -> PyResult<()> {
-        let laid = Laid::of(ids, Bounds::of(bounds, are_ints)?, rows)?;
-        self.laid.set(laid).map_err(|_| PyRuntimeError::new_err("the placement was made already"))
+        self.laid.set(Laid::of(ids, Bounds::of(bounds, are_ints)?, rows)?)
     }
 
     /// Return the number of the range that a key lies in.
@@ -210,4 +125,4 @@ impl RangeRouter {
         let owners = size_of_val(&laid.leaders[..]) + size_of_val(&laid.owners[..]) + size_of_val(&laid.ends[..]);
         Ok(laid.bounds.bytes() + owners)
     }
-}
+});

@@ -12,22 +12,23 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 
-use crate::answers::{self, Answers, Threads};
+use crate::answers::{Answers, Threads};
 use crate::bulk::BLOCK;
 use crate::calls;
 use crate::circle::Unsorted;
 use crate::cuts::PADDING;
 use crate::hash::Hasher;
+use crate::laid::{Lists, Once, router};
 use crate::locator::Locator;
 use crate::ring;
 use crate::saved;
-use crate::spread::{self, Spread, Wanted};
+use crate::spread::{Spread, Wanted};
 use crate::stretches::Stretches;
-use crate::walk::{Ranking, Zones};
+use crate::walk::Zones;
 
 #[pyclass(subclass, frozen, module = "apportion._native")]
 pub struct Router {
-    laid: OnceLock<Laid>,
+    laid: Once<Laid>,
 }
 
 pub struct Laid {
@@ -38,18 +39,15 @@ pub struct Laid {
     zones: OnceLock<Option<Zones>>,
 }
 
-/// Lists of up to so many nodes are made without a room of their own.
-const FEW: usize = 8;
-
 impl Router {
     pub fn laid(&self) -> PyResult<&Laid> {
-        self.laid.get().ok_or_else(|| PyRuntimeError::new_err("the placement was asked before it was made"))
+        self.laid.get()
     }
 
     /// Take what is laid, once; return how many stretches it has.
     fn lay(&self, laid: Laid) -> PyResult<usize> {
         let stretches = laid.stretches.len();
-        self.laid.set(laid).map_err(|_| PyRuntimeError::new_err("the placement was made already"))?;
+        self.laid.set(laid)?;
         Ok(stretches)
     }
 }
@@ -75,72 +73,33 @@ impl Answers for Laid {
     }
 }
 
-impl Laid {
-    /// The zones, and how many nodes are wanted, if a list of so many is there to be found by the walk.
-    fn known_spread<'a>(
-        &'a self,
-        placement: &Bound<'_, Router>,
-        wanted: &Wanted<'_, '_>,
-    ) -> PyResult<Option<(&'a Zones, usize)>> {
-        if wanted.known().is_none() {
-            return Ok(None);
-        }
-        let zones = Zones::of(&self.zones, placement)?;
-        Ok(zones.and_then(|zones| wanted.sufficed(zones).map(|count| (zones, count))))
+impl Lists for Laid {
+    const TOPOLOGY: &'static str = "_met_by_walks";
+
+    fn zones(&self) -> &OnceLock<Option<Zones>> {
+        &self.zones
     }
 
-    /// The owner of a key and the nodes met after it.
-    fn preferred<'py>(&self, zones: &Zones, key: &Bound<'py, PyAny>, count: usize) -> PyResult<Bound<'py, PyTuple>> {
-        let stretch = self.stretch(key)?;
-        calls::count(1);
-        if count <= FEW {
-            self.named(key.py(), zones.pick(&self.stretches, stretch, &mut [0; FEW][..count]))
-        } else {
-            self.named(key.py(), zones.pick(&self.stretches, stretch, &mut vec![0; count]))
-        }
+    fn place(&self, position: u64) -> usize {
+        self.stretches.stretch(position)
     }
 
-    /// The stretch of a key. Not counted: a list of the reference begins with it too.
-    fn stretch(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        Ok(self.stretches.stretch(self.hasher.position_of(key)?))
+    fn list<'a>(&'a self, zones: &Zones, stretch: usize, room: &'a mut [u32]) -> &'a [u32] {
+        zones.pick(&self.stretches, stretch, room)
     }
 
-    fn named<'py>(&self, py: Python<'py>, indexes: &[u32]) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, indexes.iter().map(|&index| &self.ids[index as usize]))
+    fn shortest(&self) -> usize {
+        usize::MAX
     }
 }
 
-#[pymethods]
-impl Router {
+router!(Router, "Return `count` distinct nodes for a key, its owner first; see `Placement`.", {
     /// Show the collector what was written in Python, and may lead back here.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self.laid.get().map(|laid| &laid.hasher) {
+        match self.laid.0.get().map(|laid| &laid.hasher) {
             Some(Hasher::Python(digest, _)) => visit.call(digest),
             _ => Ok(()),
         }
-    }
-
-    #[new]
-    #[pyo3(signature = (*_args, **_options))]
-    fn new(_args: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> Router {
-        Router { laid: OnceLock::new() }
-    }
-
-    /// Return the id of the node that handles a key.
-    fn route(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyString>> {
-        answers::route(self.laid()?, key)
-    }
-
-    /// Return the node ids of many keys, in their order.
-    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
-    fn route_many<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyList>> {
-        answers::route_many(self.laid()?, keys, threads)
-    }
-
-    /// Return indexes into `topology.nodes` as an array, in the order of the keys.
-    #[pyo3(signature = (keys, *, threads=Threads::ONE), text_signature = "($self, keys, *, threads=1)")]
-    fn route_indexes<'py>(&self, keys: &Bound<'py, PyAny>, threads: Threads) -> PyResult<Bound<'py, PyAny>> {
-        answers::route_indexes(self.laid()?, keys, threads)
     }
 
     /// Return the id of the node that owns a position of the circle.
@@ -153,53 +112,6 @@ impl Router {
             }
             _ => Err(refused(position)),
         }
-    }
-
-    /// Return `count` distinct nodes for a key, its owner first; see `Placement`.
-    #[pyo3(
-        signature = (key, count, *, spread_level=None, spread=Spread::Known("strict")),
-        text_signature = "($self, key, count, *, spread_level=None, spread='strict')"
-    )]
-    fn preference<'py>(
-        slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-        count: &Bound<'py, PyAny>,
-        spread_level: Option<Bound<'py, PyAny>>,
-        spread: Spread<'py>,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        let laid = slf.get().laid()?;
-        let wanted = Wanted { count, level: spread_level, spread };
-        match laid.known_spread(slf, &wanted)? {
-            Some((zones, count)) => laid.preferred(zones, key, count),
-            None => wanted.asked(slf, key),
-        }
-    }
-
-    /// Return the preference list of each key, in their order.
-    #[pyo3(
-        signature = (keys, count, *, spread_level=None, spread=Spread::Known("strict"), threads=Threads::ONE),
-        text_signature = "($self, keys, count, *, spread_level=None, spread='strict', threads=1)"
-    )]
-    fn preference_many<'py>(
-        slf: &Bound<'py, Self>,
-        keys: &Bound<'py, PyAny>,
-        count: &Bound<'py, PyAny>,
-        spread_level: Option<Bound<'py, PyAny>>,
-        spread: Spread<'py>,
-        threads: Threads,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let laid = slf.get().laid()?;
-        let wanted = Wanted { count, level: spread_level, spread };
-        if let Some((zones, count)) = laid.known_spread(slf, &wanted)? {
-            let stretches = answers::each(laid, |position| laid.stretches.stretch(position) as u32, keys, threads)?;
-            let mut room = vec![0; count];
-            let lists = stretches
-                .iter()
-                .map(|&stretch| laid.named(slf.py(), zones.pick(&laid.stretches, stretch as usize, &mut room)));
-            return PyList::new(slf.py(), lists.collect::<PyResult<Vec<_>>>()?);
-        }
-        let lists = spread::listed(keys)?.map(|key| wanted.asked(slf, &key?));
-        PyList::new(slf.py(), lists.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Take sorted bounds (8 bytes each) and the owner of each stretch (4 bytes each), one more than there are bounds.
@@ -268,7 +180,8 @@ impl Router {
 
     /// Return the number of the stretch that a key lies in.
     fn _stretch(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        self.laid()?.stretch(key)
+        let laid = self.laid()?;
+        Ok(laid.place(laid.hasher.position_of(key)?))
     }
 
     /// Return every owner once, in the order in which their stretches come from this one on.
@@ -287,6 +200,48 @@ impl Router {
     /// How many bytes the stretches take.
     fn _bytes(&self) -> PyResult<usize> {
         Ok(self.laid()?.stretches.bytes())
+    }
+});
+
+/// Every owner once, in the order in which their stretches come; found as they are asked for.
+#[pyclass(module = "apportion._native")]
+pub struct Ranking {
+    placement: Py<Router>,
+    seen: Vec<bool>,
+    next: usize,
+    left: usize,
+}
+
+impl Ranking {
+    pub fn new(placement: &Bound<'_, Router>, stretch: usize) -> PyResult<Ranking> {
+        let laid = placement.get().laid()?;
+        let left = laid.stretches.len();
+        Ok(Ranking {
+            placement: placement.clone().unbind(),
+            seen: vec![false; laid.ids.len()],
+            next: stretch % left,
+            left,
+        })
+    }
+}
+
+#[pymethods]
+impl Ranking {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self) -> PyResult<Option<u32>> {
+        let stretches = &self.placement.get().laid()?.stretches;
+        while self.left > 0 {
+            let owner = stretches.owner(self.next);
+            self.next = if self.next + 1 == stretches.len() { 0 } else { self.next + 1 };
+            self.left -= 1;
+            if !std::mem::replace(&mut self.seen[owner as usize], true) {
+                return Ok(Some(owner));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -4,8 +4,6 @@ use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
-use crate::walk::Zones;
-
 const BEST_EFFORT: &str = "best-effort";
 
 /// A list that is wanted, as the caller said it.
@@ -39,12 +37,6 @@ impl<'py> Wanted<'_, 'py> {
             (None, Spread::Known(name), Some(count)) => Some((count, *name == BEST_EFFORT)),
             _ => None,
         }
-    }
-
-    /// How many nodes, where that is for the twin to answer, and the zones have as many.
-    pub fn sufficed(&self, zones: &Zones) -> Option<usize> {
-        let (count, reuses_zones) = self.known()?;
-        zones.suffice(count, reuses_zones).then_some(count)
     }
 
     /// The reference's list of a key.

@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 
-use crate::router::Router;
 use crate::stretches::Stretches;
 
 /// The fault domain of each node, by number; how many nodes may own, and in how many domains they are.
@@ -18,17 +17,21 @@ pub struct Zones {
 
 impl Zones {
     /// The zones of the nodes that a placement's walks meet, learnt when first asked for; none where a list is no walk.
-    pub fn of<'a>(known: &'a OnceLock<Option<Zones>>, placement: &Bound<'_, Router>) -> PyResult<Option<&'a Zones>> {
+    pub fn of<'a>(
+        known: &'a OnceLock<Option<Zones>>,
+        placement: &Bound<'_, PyAny>,
+        topology: &str,
+    ) -> PyResult<Option<&'a Zones>> {
         if let Some(zones) = known.get() {
             return Ok(zones.as_ref());
         }
-        let met = placement.getattr("_met_by_walks")?;
+        let met = placement.getattr(topology)?;
         let zones = if met.is_none() { None } else { Some(Zones::numbered(&met)?) };
         Ok(known.get_or_init(|| zones).as_ref())
     }
 
     /// The zones of the nodes of a topology, those that it drains left out.
-    pub fn numbered(topology: &Bound<'_, PyAny>) -> PyResult<Zones> {
+    fn numbered(topology: &Bound<'_, PyAny>) -> PyResult<Zones> {
         let spread = topology.py().import("apportion.placement.spread")?;
         let (of_node, owning_nodes, owning_zones) = spread.call_method1("numbered_domains", (topology,))?.extract()?;
         Ok(Zones { of_node, owning_nodes, owning_zones })
@@ -80,48 +83,6 @@ impl Zones {
             *place = owner;
         }
         &room[..count]
-    }
-}
-
-/// Every owner once, in the order in which their stretches come; found as they are asked for.
-#[pyclass(module = "apportion._native")]
-pub struct Ranking {
-    placement: Py<Router>,
-    seen: Vec<bool>,
-    next: usize,
-    left: usize,
-}
-
-impl Ranking {
-    pub fn new(placement: &Bound<'_, Router>, stretch: usize) -> PyResult<Ranking> {
-        let laid = placement.get().laid()?;
-        let left = laid.stretches.len();
-        Ok(Ranking {
-            placement: placement.clone().unbind(),
-            seen: vec![false; laid.ids.len()],
-            next: stretch % left,
-            left,
-        })
-    }
-}
-
-#[pymethods]
-impl Ranking {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    fn __next__(&mut self) -> PyResult<Option<u32>> {
-        let stretches = &self.placement.get().laid()?.stretches;
-        while self.left > 0 {
-            let owner = stretches.owner(self.next);
-            self.next = if self.next + 1 == stretches.len() { 0 } else { self.next + 1 };
-            self.left -= 1;
-            if !std::mem::replace(&mut self.seen[owner as usize], true) {
-                return Ok(Some(owner));
-            }
-        }
-        Ok(None)
     }
 }
 

@@ -5,8 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use super::open::{Among, Open};
-use super::push::Push;
+use super::open::{Among, Open, Standing};
 
 /// The level of a vertex that no chain of tight steps leads to.
 pub const UNSEEN: u32 = u32::MAX;
@@ -17,12 +16,6 @@ pub struct Bounds {
     pub most: Vec<u32>,
     pub pools: Vec<u32>,
     pub totals: Vec<u32>,
-}
-
-/// The zone of each node, and the price of each vertex: the nodes, then the pools.
-pub struct Standing {
-    pub zones: Vec<u32>,
-    pub price: Vec<u32>,
 }
 
 /// What sits on nodes and can be passed on.
@@ -60,25 +53,6 @@ impl<I: Items> Augmenting<I> {
         let vertices = held.len() + need.len();
         let at = Standing { zones, price: vec![0; vertices] };
         Augmenting { items, bounds, at, held, load, need, members, level: vec![UNSEEN; vertices] }
-    }
-
-    /// Bring all loads within their bounds.
-    pub fn finish(&mut self) -> Result<(), Broken> {
-        loop {
-            let sources = self.sources();
-            let Some(first) = sources.first() else { return Ok(()) };
-            if self.reaches(&sources) {
-                Push::all(self, &sources);
-                continue;
-            }
-            for (price, &level) in self.at.price.iter_mut().zip(&self.level) {
-                *price += u32::from(level != UNSEEN);
-            }
-            let limit = 2 * self.at.price.len() + 2;
-            if self.at.price.iter().any(|&price| price as usize > limit) {
-                return Err(Broken(format!("no way from {first} to a node with room")));
-            }
-        }
     }
 
     /// How many vertices are nodes.
@@ -126,12 +100,12 @@ impl<I: Items> Augmenting<I> {
         self.at.price[node as usize] == self.at.price[self.pool_of(node) as usize]
     }
 
-    fn sources(&self) -> Vec<u32> {
+    pub fn sources(&self) -> Vec<u32> {
         (0..self.at.price.len() as u32).filter(|&vertex| self.has_too_much(vertex)).collect()
     }
 
     /// Number the vertices by their distance in tight steps, up to the nearest sink; return whether there is one.
-    fn reaches(&mut self, sources: &[u32]) -> bool {
+    pub fn reaches(&mut self, sources: &[u32]) -> bool {
         self.level.fill(UNSEEN);
         for &vertex in sources {
             self.level[vertex as usize] = 0;

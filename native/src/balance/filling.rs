@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::augment::Broken;
-use super::flow::Demand;
+use super::demand::Demand;
 use super::rows::{NOBODY, Rows, without_nobody};
 
 /// Let each partition keep what it keeps while nodes cost nothing: all that its zones and the number of replicas allow.

@@ -1,30 +1,12 @@
 //! The minimum-movement flow: the twin of `balance/solver/flow.py`.
 
-use super::augment::{Augmenting, Bounds, Broken, Items, Standing};
+use super::augment::{Augmenting, Bounds, Broken, Items};
+use super::demand::Demand;
 use super::evening::even_out;
 use super::filling::{fill, keep};
-use super::open::Among;
+use super::open::{Among, Standing};
+use super::push::finish;
 use super::rows::Rows;
-
-/// What is to be placed where; see `Demand`.
-pub struct Demand {
-    pub replicas: usize,
-    pub weights: Vec<u64>,
-    pub zones: Vec<u32>,
-    pub zone_least: Vec<u32>,
-    pub zone_most: Vec<u32>,
-}
-
-impl Demand {
-    /// How many replicas of each partition have to be in a certain zone.
-    pub fn owed(&self) -> usize {
-        self.zone_least.iter().map(|&least| least as usize).sum()
-    }
-
-    pub fn zone(&self, node: u32) -> usize {
-        self.zones[node as usize] as usize
-    }
-}
 
 /// The nodes of each partition, as many as there are replicas, and the price of a place on each node.
 ///
@@ -41,7 +23,7 @@ pub fn solve(
     let replicas = Replicas { demand, before, rows };
     let held = held(&replicas);
     let mut solver = Augmenting::new(replicas, bounds, demand.zones.clone(), held);
-    solver.finish()?;
+    finish(&mut solver)?;
     if let Some(elsewhere) = elsewhere {
         even_out(&mut solver, elsewhere);
     }

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::augment::{Augmenting, Bounds, Broken, Items, Standing};
+use super::augment::{Augmenting, Bounds, Broken, Items};
 use super::evening::even_out;
-use super::open::Among;
+use super::open::{Among, Standing};
+use super::push::finish;
 use super::rows::{NOBODY, Rows};
 
 /// Who leads each partition, and the price of leading on each node.
@@ -24,7 +25,7 @@ pub fn choose(
     // Zones are not asked for; where each node has its own, none is searched for a node.
     let zones = (0..nodes as u32).collect();
     let mut solver = Augmenting::new(Leads { rows, led_before, leaders }, bounds, zones, held);
-    solver.finish()?;
+    finish(&mut solver)?;
     if let Some(elsewhere) = elsewhere {
         even_out(&mut solver, elsewhere);
     }

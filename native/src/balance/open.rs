@@ -5,10 +5,14 @@
 
 use std::collections::HashMap;
 
-use super::augment::Standing;
-
 /// The set of a node that is closed.
 const CLOSED: u32 = u32::MAX;
+
+/// The zone of each node, and the price of each vertex: the nodes, then the pools.
+pub struct Standing {
+    pub zones: Vec<u32>,
+    pub price: Vec<u32>,
+}
 
 pub struct Open {
     set: Vec<u32>,

@@ -2,10 +2,29 @@
 //!
 //! The second half of `Augmenting` in `balance/solver/augment.py`, in the same order.
 
-use super::augment::{Augmenting, Items, UNSEEN};
+use super::augment::{Augmenting, Broken, Items, UNSEEN};
 use super::open::Open;
 
-pub struct Push<'a, I> {
+/// Bring all loads within their bounds.
+pub fn finish<I: Items>(on: &mut Augmenting<I>) -> Result<(), Broken> {
+    loop {
+        let sources = on.sources();
+        let Some(first) = sources.first() else { return Ok(()) };
+        if on.reaches(&sources) {
+            Push::all(on, &sources);
+            continue;
+        }
+        for (price, &level) in on.at.price.iter_mut().zip(&on.level) {
+            *price += u32::from(level != UNSEEN);
+        }
+        let limit = 2 * on.at.price.len() + 2;
+        if on.at.price.iter().any(|&price| price as usize > limit) {
+            return Err(Broken(format!("no way from {first} to a node with room")));
+        }
+    }
+}
+
+struct Push<'a, I> {
     on: &'a mut Augmenting<I>,
     /// The nodes of each level that are no dead end yet.
     open: Open,
@@ -20,7 +39,7 @@ type Step = (u32, Option<u32>);
 
 impl<'a, I: Items> Push<'a, I> {
     /// Pass on what can be passed from sources to sinks.
-    pub fn all(on: &'a mut Augmenting<I>, sources: &[u32]) {
+    fn all(on: &'a mut Augmenting<I>, sources: &[u32]) {
         let levels = on.level.iter().filter(|&&level| level != UNSEEN).max().map_or(0, |&level| level + 1);
         let reached = on.level[..on.nodes()].iter().enumerate().filter(|&(_, &level)| level != UNSEEN);
         let open = Open::of(reached.map(|(node, &level)| (node as u32, level)), levels as usize, &on.at);

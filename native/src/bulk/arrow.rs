@@ -10,12 +10,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::arrow_abi::{Array, Released, Schema, Stream, Taken};
+use super::arrow_abi::{Array, REFERENCE, Released, Schema, Stream, Taken};
 use super::chunk::{Chunk, Data, Integer, Rows};
 use super::flat::{Flat, Origin};
 use crate::refusal::refusal;
 
-pub const REFERENCE: &str = "apportion.placement.keys.arrow";
 const MAX_ROWS: i64 = (1 << 31) - 1;
 const MOST_BUFFERS: i64 = 1 << 20;
 const EXTENSION: &[u8] = b"ARROW:extension:name";

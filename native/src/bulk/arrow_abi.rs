@@ -2,6 +2,9 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+/// The reference of Arrow arrays.
+pub const REFERENCE: &str = "apportion.placement.keys.arrow";
+
 #[repr(C)]
 pub struct Schema {
     pub format: *const c_char,

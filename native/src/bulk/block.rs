@@ -4,8 +4,13 @@
 
 use std::slice;
 
-use super::BLOCK;
 use crate::locator::Locator;
+
+/// How many keys a block holds at most.
+pub const BLOCK: usize = 256;
+
+/// The reference of all containers.
+pub const REFERENCE: &str = "apportion.placement.keys.containers";
 
 /// Bytes somewhere in memory, for as long as whoever filled the block says.
 #[derive(Clone, Copy)]

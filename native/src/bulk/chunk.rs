@@ -1,7 +1,6 @@
 //! Keys that lie in flat memory: Arrow arrays and buffers, read a block at a time without the interpreter.
 
-use super::BLOCK;
-use super::block::{Block, Extent, Form};
+use super::block::{BLOCK, Block, Extent, Form};
 use crate::key::MAX_KEY_BYTES;
 use crate::locator::Locator;
 

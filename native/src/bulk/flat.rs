@@ -4,11 +4,8 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 
-use super::BLOCK;
-use super::REFERENCE;
-use super::arrow;
-use super::arrow_abi::{Array, Taken};
-use super::block::{Block, Form};
+use super::arrow_abi::{self, Array, Taken};
+use super::block::{BLOCK, Block, Form, REFERENCE};
 use super::chunk::{Chunk, Fault};
 use super::shares::{First, share_out};
 use crate::locator::Locator;
@@ -142,9 +139,9 @@ impl<'py> Origin<'py> {
                 key.map_or_else(|error| error, |key| locator.refusal(py, key))
             }
             (_, Fault::Number(value)) => locator.refusal(py, PyInt::new(py, value).into_any()),
-            (_, Fault::Long(size)) => refusal(py, arrow::REFERENCE, "refuse_length", (place, size)),
+            (_, Fault::Long(size)) => refusal(py, arrow_abi::REFERENCE, "refuse_length", (place, size)),
             (_, Fault::Beyond { begin, end, size }) => {
-                refusal(py, arrow::REFERENCE, "refuse_extent", (place, begin, end, size))
+                refusal(py, arrow_abi::REFERENCE, "refuse_extent", (place, begin, end, size))
             }
             (_, Fault::Unreadable) => unreachable!("Arrow arrays have no fixed width"),
         }

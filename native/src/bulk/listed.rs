@@ -11,9 +11,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use super::BLOCK;
-use super::REFERENCE;
-use super::block::Block;
+use super::block::{BLOCK, Block, REFERENCE};
 use super::layout::{self, Layout};
 use super::shares::{Worker, share_out};
 use crate::locator::Locator;
