@@ -9,7 +9,8 @@ from pathlib import Path
 from time import perf_counter
 
 from apportion.groups.controller.controller import Controller, Write
-from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, encoded
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view.view import View
 from apportion.stores import Absent, Committed, Item, Put, Scan, Unchanged, connect
 from bench.goal import at_most

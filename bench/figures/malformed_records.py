@@ -12,7 +12,8 @@ from importlib import import_module
 
 import apportion
 from apportion.console.group.repair import repair
-from apportion.groups.view.records import GroupKeys, partition_of
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import partition_of
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, connect

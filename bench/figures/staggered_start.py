@@ -5,7 +5,8 @@ taken at once. Moves go from one live owner to another: the first claims are non
 """
 
 from apportion.groups.controller.controller import Controller
-from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, encoded
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view.view import View
 from apportion.stores import Item, Put, Scan
 from bench.goal import at_most

@@ -6,15 +6,8 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 
 from apportion.groups.admin.found import Found
-from apportion.groups.view.records import (
-    GroupKeys,
-    GroupRecord,
-    MemberRecord,
-    OwnershipRecord,
-    Target,
-    encoded,
-    encoded_target,
-)
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View
 from apportion.stores import Absent, Committed, Put, Unchanged, connect
 from apportion.stores.api import Item, Scan

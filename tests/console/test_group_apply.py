@@ -10,7 +10,8 @@ from apportion.console.group.apply import carry_out
 from apportion.console.group.plan_file import Basis, MemberPlan, encoded_plan, read_plan
 from apportion.errors import StaleEpoch
 from apportion.groups.admin.found import opened
-from apportion.groups.view.records import GroupKeys, Target, decoded_target, encoded_target
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import Target, decoded_target, encoded_target
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology
 from tests.console.grouping import URL, eventually, item_of, members, write

@@ -5,15 +5,8 @@ import zlib
 from itertools import cycle, islice
 from random import Random
 
-from apportion.groups.view.records import (
-    GroupKeys,
-    GroupRecord,
-    MemberRecord,
-    OwnershipRecord,
-    Target,
-    encoded,
-    encoded_target,
-)
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.seal import sealed, unsealed
 
 GOOD_OWN = OwnershipRecord(owner="a", session=4, epoch=7)

@@ -12,9 +12,9 @@ from apportion.errors import BadSnapshot, InvalidInput
 from apportion.groups.agreement import Agreement
 from apportion.groups.driver import Driver
 from apportion.groups.session import Sessions
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     FORMAT,
-    GroupKeys,
     GroupRecord,
     MemberRecord,
     OwnershipRecord,

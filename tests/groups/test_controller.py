@@ -11,8 +11,8 @@ from apportion.groups.controller import controller
 from apportion.groups.controller.arrivals import STILL_SECONDS
 from apportion.groups.controller.controller import TURN_SECONDS, Controller, assigned
 from apportion.groups.settled import is_at_rest, knows_all
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
-    GroupKeys,
     GroupRecord,
     MemberRecord,
     OwnershipRecord,

@@ -14,15 +14,8 @@ from apportion.console.group import repair
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.admin import found
 from apportion.groups.view.fields import MOST
-from apportion.groups.view.records import (
-    GroupKeys,
-    OwnershipRecord,
-    Target,
-    decoded,
-    decoded_target,
-    encoded,
-    encoded_target,
-)
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import OwnershipRecord, Target, decoded, decoded_target, encoded, encoded_target
 from apportion.sync import open_group, publish
 from tests.console.grouping import URL, delete, eventually, item_of, members, write
 from tests.console.running import run

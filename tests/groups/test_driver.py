@@ -10,7 +10,8 @@ from apportion.groups.batches import Commit
 from apportion.groups.driver import Driver
 from apportion.groups.opening import Options
 from apportion.groups.session import Sessions
-from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, encoded
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, encoded
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Absent, Committed, Put, Unchanged
 from tests.tables.sample import handle, memory

@@ -11,7 +11,8 @@ from apportion.groups.life.effects import Effects
 from apportion.groups.member import Drain, Stop
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics
-from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, Target
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, Target
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 

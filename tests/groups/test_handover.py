@@ -16,7 +16,8 @@ from apportion.groups.handover import (
     request,
     standing,
 )
-from apportion.groups.view.records import GroupKeys, OwnershipRecord, decoded
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import OwnershipRecord, decoded
 from apportion.stores.api import Absent, Unchanged
 
 TRACE = Path(__file__).parents[1] / "traces" / "handover.txt"

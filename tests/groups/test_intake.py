@@ -7,14 +7,8 @@ import pytest
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view import records
 from apportion.groups.view.intake import IntakeChanges
-from apportion.groups.view.records import (
-    GroupKeys,
-    GroupRecord,
-    MemberRecord,
-    OwnershipRecord,
-    encoded,
-    encoded_target,
-)
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded, encoded_target
 from apportion.groups.view.view import View
 from apportion.stores.api import Absent, Event, Item, Scan, StoreChange, Unchanged
 from tests.groups.malformed import CONTROLLER, DRAIN, GOOD_OWN, GOOD_TARGET, MEMBER, OWN, TARGET

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.groups.controller.isolation import isolated
-from apportion.groups.view.records import GroupKeys, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View
 from apportion.stores import Item, Scan
 

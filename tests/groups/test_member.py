@@ -20,9 +20,9 @@ from apportion.groups.member import (
     Tick,
     Wait,
 )
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     LEAVES,
-    GroupKeys,
     MemberRecord,
     OwnershipRecord,
     Target,

@@ -6,7 +6,8 @@ import pytest
 
 from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
-from apportion.groups.view.records import LEAVES, GroupKeys, GroupRecord, MemberRecord, encoded, led_by
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import LEAVES, GroupRecord, MemberRecord, encoded, led_by
 from apportion.groups.view.view import View
 from apportion.stores import Absent, Put
 from tests.tables.sample import handle, memory

@@ -7,7 +7,8 @@ import pytest
 from apportion.groups import reasons
 from apportion.groups.reasons import joins_after, leaves_after, not_owned
 from apportion.groups.view.intake import LiveMember
-from apportion.groups.view.records import GroupKeys, MemberRecord, OwnershipRecord, encoded
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view.view import View
 from apportion.stores import Item, Scan
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.groups.view.fields import MOST
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     MAX_PARTITIONS,
-    GroupKeys,
     GroupRecord,
     MemberRecord,
     OwnershipRecord,
@@ -138,6 +138,16 @@ def test_of_a_target_no_byte_can_be_another_or_away():
 def test_keys_of_two_groups_never_meet():
     assert not GroupKeys(group="mail").target.startswith(GroupKeys(group="mailers").live)
     assert not GroupKeys(group="mailers").target.startswith(GroupKeys(group="mail").live)
+
+
+def test_a_key_is_parsed_into_its_parts_and_a_key_outside_of_groups_has_no_prefix():
+    keys = GroupKeys(group="mail")
+    made = [keys.member("a"), keys.drain("a"), keys.static("a"), keys.own(17), keys.controller, keys.target]
+    parts = [("member", "a"), ("drain", "a"), ("static", "a"), ("own", "17"), ("controller", ""), ("target", "")]
+    assert [(keys.live, *each) for each in parts] == [GroupKeys.parsed(key) for key in made]
+    assert (keys.live, "own", "1/2") == GroupKeys.parsed(f"{keys.live}own/1/2")
+    assert ("", "group", "mail") == GroupKeys.parsed(keys.record)
+    assert ("", "live", "mail") == GroupKeys.parsed("live/mail")
 
 
 @pytest.mark.parametrize("name", ["abc", "-1", "+1", "1.0", "", " 1", "017", "0x1", "\u0663", "32", "9" * 5_000, "1/2"])

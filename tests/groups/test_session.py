@@ -11,7 +11,8 @@ from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
 from apportion.groups.session import Sessions, SharedSessions
 from apportion.groups.view.intake import LiveMember
-from apportion.groups.view.records import LEAVES, GroupKeys, GroupRecord, MemberRecord, partition_of
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import LEAVES, GroupRecord, MemberRecord, partition_of
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.stores import Committed, Item, Refused, Scan, Unknown, connect

@@ -3,7 +3,8 @@
 from apportion.groups.batches import PendingMove
 from apportion.groups.handover import Act, Known
 from apportion.groups.statistics import Durations, GroupSummary, Statistics, sight
-from apportion.groups.view.records import GroupKeys, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View
 from apportion.stores.api import Item, Scan
 

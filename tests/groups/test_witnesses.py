@@ -2,7 +2,8 @@
 
 import pytest
 
-from apportion.groups.view.records import GroupKeys, OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View
 from apportion.groups.view.witnesses import partitions_of
 from apportion.stores.api import Item, Scan

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from apportion import sync
 from apportion.errors import StoreUnavailable
 from apportion.groups.settled import is_at_rest
-from apportion.groups.view.records import GroupKeys
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from tests.groups.group_worker import Log

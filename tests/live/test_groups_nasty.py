@@ -16,7 +16,8 @@ import pytest
 
 from apportion import sync
 from apportion.groups.settled import is_at_rest
-from apportion.groups.view.records import GroupKeys, GroupRecord, encoded
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, encoded
 from apportion.groups.view.view import View
 from apportion.stores import administration
 from apportion.stores.api import Absent, Put

@@ -4,7 +4,8 @@ import asyncio
 
 from apportion.groups.opening import Options
 from apportion.groups.settled import is_at_rest
-from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord
 from apportion.groups.view.view import View
 from apportion.sim import World
 from apportion.sim.invariants import groups

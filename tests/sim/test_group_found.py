@@ -13,15 +13,8 @@ from apportion.groups.holdings import GroupChange
 from apportion.groups.member import Joined, MemberMachine
 from apportion.groups.membership import Options
 from apportion.groups.session import Sessions
-from apportion.groups.view.records import (
-    GroupKeys,
-    GroupRecord,
-    MemberRecord,
-    OwnershipRecord,
-    Target,
-    encoded,
-    encoded_target,
-)
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View
 from apportion.groups.view.went_back import lacking_in
 from apportion.sim import World

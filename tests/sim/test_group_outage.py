@@ -7,8 +7,8 @@ time to live of 4 s: `tests/live/test_groups_failover.py`.
 import pytest
 
 from apportion.groups.session import MARGIN_RATIO
+from apportion.groups.view.keys import GroupKeys
 from apportion.sim.facts import Changed, Entered, Wrote
-from apportion.sim.invariants.ownership import split
 from tests.sim.scene import GROUP, Scene
 
 MEMBERS, PARTITIONS = ("a", "b", "c", "d"), 16
@@ -73,7 +73,7 @@ def until_all_written(scene, back):
 def written_keys(scene, since, *kinds):
     """Return the keys of some kinds that the store was told since a time."""
     changes = [fact for fact in scene.facts if isinstance(fact, Changed) and fact.at >= since]
-    return [key for fact in changes for key, _ in fact.items if split(key)[1] in kinds]
+    return [key for fact in changes for key, _ in fact.items if GroupKeys.parsed(key)[1] in kinds]
 
 
 @pytest.mark.parametrize("is_static", [False, True], ids=["dynamic", "static"])

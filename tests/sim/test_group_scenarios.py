@@ -15,10 +15,11 @@ from apportion.balance import catalog
 from apportion.groups.controller.controller import Controller
 from apportion.groups.deaths import ended, next_try, wait_seconds
 from apportion.groups.settled import is_at_rest
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import OwnershipRecord, decoded, decoded_target
 from apportion.sim.facts import Asked, Changed, Entered, Granted, Left, Wrote
 from apportion.sim.invariants.groups import GroupInvariant
-from apportion.sim.invariants.ownership import ownership, split
+from apportion.sim.invariants.ownership import ownership
 from apportion.sim.world.process import outside
 from apportion.stores import Absent, Put
 from apportion.tables.follower import Follower
@@ -100,7 +101,7 @@ def test_02_a_gift_that_comes_late_takes_nothing_from_an_owner_that_resumed(open
 
 def gives(asked, member_id):
     """Whether a commit makes somebody the owner of something."""
-    return any(split(put.key)[1] == "own" and ownership(put.value).owner == member_id for put in asked.puts)
+    return any(GroupKeys.parsed(put.key)[1] == "own" and ownership(put.value).owner == member_id for put in asked.puts)
 
 
 # 3
@@ -171,7 +172,7 @@ def test_05_a_store_that_dies_during_a_move_of_200_ends_no_session_and_moves_eac
     scene.wait(2 * 4.0)
     assert sessions == {each: scene.view.session(each) for each in sessions}
     assert [200, 200] == [len(scene.owned_by(each)) for each in sessions]
-    moves = [key for fact in changed for key, _ in fact.items if split(key)[1] == "own"]
+    moves = [key for fact in changed for key, _ in fact.items if GroupKeys.parsed(key)[1] == "own"]
     assert 200 == len(moves) == len(set(moves))
     assert 1 == len(granted)
 
@@ -263,7 +264,7 @@ def test_07_controllers_of_two_releases_that_plan_at_once_bound_the_churn_and_co
     scene.wait(10.0)
     assert (start, at) == (len(written), scene.owners())
     keys = [key for fact in written for key, item in fact.items if item is not None]
-    came_and_went = len([key for key in keys if split(key)[1] == "member"]) + 2
+    came_and_went = len([key for key in keys if GroupKeys.parsed(key)[1] == "member"]) + 2
     assert keys.count(KEYS.target) <= came_and_went + keys.count(KEYS.controller)
 
 
@@ -489,7 +490,7 @@ class NoMoreThanThrottled(GroupInvariant):
     def look(self, fact):
         """Look at what a new target asks for."""
         for key, item in fact.items:
-            kind, name = split(key)[1:]
+            kind, name = GroupKeys.parsed(key)[1:]
             if item is not None and kind == "own":
                 self._claimed[int(name)] = fact.at
             elif item is not None and kind == "target":

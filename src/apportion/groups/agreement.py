@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from apportion.errors import BadSnapshot, InvalidInput, shown
 from apportion.groups.view.fields import HINT
-from apportion.groups.view.records import GroupKeys, GroupRecord, decoded, encoded, later_format
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, decoded, encoded, later_format
 from apportion.groups.view.view import View
 from apportion.groups.view.witnesses import partitions_of
 from apportion.stores.api import Absent, Committed, CoordinationStore, Item, Put, Unchanged

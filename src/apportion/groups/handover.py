@@ -13,7 +13,8 @@ Source: KIP-848's target and current ownership. The transitions were explored ex
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from apportion.groups.view.records import GroupKeys, OwnershipRecord, encoded
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import OwnershipRecord, encoded
 from apportion.stores.api import Absent, Compare, Put, Unchanged
 
 

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 from apportion.errors import ApportionError, BadSnapshot
 from apportion.groups.view.damage import controller_of, drain_of, member_of, ownership_of, static_of
+from apportion.groups.view.keys import LIVE, GroupKeys
 from apportion.groups.view.records import OwnershipRecord, encoded
 from apportion.sim.invariants import survival
 from apportion.sim.invariants.groups import TokensAreUnique
-from apportion.sim.invariants.ownership import split
 from apportion.sim.invariants.store import ALL, Invariant
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.world import World
@@ -65,8 +65,8 @@ class DamagePlay(GroupPlay):
 
     async def _mend_one(self, item: Item) -> None:
         store = self.world.store(OPERATOR)
-        scan = await store.scan("live/")
-        when, is_own = [Unchanged(key=item.key, revision=item.revision)], split(item.key)[1] == "own"
+        scan = await store.scan(LIVE)
+        when, is_own = [Unchanged(key=item.key, revision=item.revision)], GroupKeys.parsed(item.key)[1] == "own"
         if is_own:
             mended = Put(key=item.key, value=encoded(OwnershipRecord(epoch=scan.revision)))
             await store.commit(when=when, puts=[mended])
@@ -75,7 +75,7 @@ class DamagePlay(GroupPlay):
 
 
 def _is_right(item: Item) -> bool:
-    reads = _READS.get(split(item.key)[1])
+    reads = _READS.get(GroupKeys.parsed(item.key)[1])
     try:
         if reads is not None:
             reads(item)

@@ -16,8 +16,9 @@ from apportion.groups.deaths import LONGEST_WAIT_SECONDS
 from apportion.groups.driver import logger
 from apportion.groups.handover import Act, HandOverEvent, Phase
 from apportion.groups.opening import Options
-from apportion.groups.view.records import GroupKeys, GroupRecord, MemberRecord, OwnershipRecord, Target, decoded_target
-from apportion.sim.invariants.ownership import ownership, split
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, decoded_target
+from apportion.sim.invariants.ownership import ownership
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.process import outside
 from apportion.sim.world.sink import Sink
@@ -111,7 +112,7 @@ class GroupPlay:
     def has_suspects(self) -> bool:
         """Whether a member serves a partition that others have died of, and could be seen to live."""
         items = self.world.checker.history.items
-        owned = [ownership(item.value) for key, item in items.items() if split(key)[1] == "own"]
+        owned = [ownership(item.value) for key, item in items.items() if GroupKeys.parsed(key)[1] == "own"]
         return any(own.owner is not None and own.ended for own in owned)
 
     @staticmethod

@@ -11,7 +11,8 @@ from apportion import sync
 from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger
 from apportion.errors import StoreUnavailable
 from apportion.groups.settled import is_at_rest
-from apportion.groups.view.records import DRAINED, GroupKeys
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import DRAINED
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Absent, Compare, Put, Unchanged

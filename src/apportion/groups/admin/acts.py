@@ -15,15 +15,8 @@ from apportion.groups.admin.found import Found, happened, read
 from apportion.groups.admin.history import HistoryLine, Story
 from apportion.groups.deaths import ended
 from apportion.groups.membership import ask_to_leave, request_to_leave
-from apportion.groups.view.records import (
-    DRAINED,
-    GroupKeys,
-    OwnershipRecord,
-    Target,
-    checked_partitions,
-    encoded,
-    encoded_target,
-)
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import DRAINED, OwnershipRecord, Target, checked_partitions, encoded, encoded_target
 from apportion.groups.view.view import View
 from apportion.stores.api import Committed, Compare, CoordinationStore, Put, Unchanged
 

@@ -17,7 +17,8 @@ from apportion.groups.deaths import next_try
 from apportion.groups.settled import is_at_rest, is_settled
 from apportion.groups.view.damage import Damage
 from apportion.groups.view.fields import parsed
-from apportion.groups.view.records import GroupKeys, GroupRecord, checked_group, decoded
+from apportion.groups.view.keys import GROUPS, GroupKeys
+from apportion.groups.view.records import GroupRecord, checked_group, decoded
 from apportion.groups.view.view import View
 from apportion.groups.view.witnesses import partitions_of
 from apportion.runtime.clock import SystemClock
@@ -28,7 +29,6 @@ from apportion.stores.url import parse
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 _INSPECT_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
-_GROUPS = "group/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _
         return await read(store, name, replay_seconds=replay_seconds)  # made in between
     scan = await store.scan(keys.live)
     record, damage = _record(item, keys, scan)
-    view, is_whole = await _replayed(store, partial(View.of, keys, record), scan, replay_seconds)
+    view, is_whole = await _replayed(store, partial(View.of, name, record), scan, replay_seconds)
     view.load(scan, SystemClock().elapsed())
     if damage is not None:
         view.damaged[keys.record] = damage
@@ -214,7 +214,7 @@ async def read_all(store: CoordinationStore) -> list[Found]:
 
 async def _names(store: CoordinationStore) -> list[str]:
     """Return the names of all groups; a key that names no group belongs to another program."""
-    names = [each.key.removeprefix(_GROUPS) for each in (await store.scan(_GROUPS)).items]
+    names = [each.key.removeprefix(GROUPS) for each in (await store.scan(GROUPS)).items]
     return list(filter(_is_group, names))
 
 

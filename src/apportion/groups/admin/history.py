@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from apportion.errors import BadSnapshot
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     DRAINED,
     LEAVES,
@@ -70,16 +71,15 @@ class Story:
     @classmethod
     def begin(cls, view: View, items: tuple[Item, ...]) -> "Story":
         """Begin at the records of a scan."""
-        prefix = view.keys.drain("")
-        asked = {each.key.removeprefix(prefix): each.value for each in items if each.key.startswith(prefix)}
-        return cls(view, asked)
+        parsed = ((GroupKeys.parsed(each.key), each.value) for each in items)
+        return cls(view, {name: value for (_, kind, name), value in parsed if kind == "drain"})
 
     def tell(self, change: StoreChange) -> list[HistoryLine]:
         """Return the lines of one change, and take it into the view."""
         lines: dict[str, HistoryLine] = {}
         ways: dict[str, _Way] = {}
         for event in change.events:
-            kind, _, name = event.key.removeprefix(self.view.keys.live).partition("/")
+            _, kind, name = GroupKeys.parsed(event.key)
             partition = partition_of(name, self.view.partitions) if kind == "own" else None
             with suppress(BadSnapshot):  # told below
                 if partition is not None and event.value is not None:
@@ -92,7 +92,7 @@ class Story:
             ways.pop(each.key, None)
         together: dict[_Way, list[int]] = {}
         for key, way in ways.items():
-            together.setdefault(way, []).append(int(key.rpartition("/")[2]))
+            together.setdefault(way, []).append(int(GroupKeys.parsed(key)[2]))
         return [*lines.values(), *(_moved(change.revision, way, partitions) for way, partitions in together.items())]
 
     def _text(self, kind: str, name: str, event: Event, change: StoreChange) -> str:

@@ -12,7 +12,7 @@ from apportion.groups.member import MemberMachine
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics
 from apportion.groups.view.feed import GroupFeed
-from apportion.groups.view.records import KEPT_SESSIONS, GroupKeys
+from apportion.groups.view.records import KEPT_SESSIONS
 from apportion.groups.view.view import View
 from apportion.runtime.clock import Clock
 from apportion.stores.api import CoordinationStore
@@ -26,7 +26,7 @@ class MemberParts:
 
     def __init__(self, store: CoordinationStore, clock: Clock, options: Options) -> None:
         self.store, self.clock, self.options = store, clock, options
-        self.view = View.of(GroupKeys(group=options.group), options.record)
+        self.view = View.of(options.group, options.record)
         # A move compares three keys at most, and all moves of a commit compare our own record.
         self.width = max(1, (store.capabilities().max_operations - 1) // 3)
         self.member = MemberMachine(self.view, options.member_id, width=self.width)

@@ -22,9 +22,9 @@ from apportion.groups.view.damage import (
     static_of,
     target_of,
 )
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     MAX_PARTITIONS,
-    GroupKeys,
     MemberRecord,
     Mode,
     OwnershipRecord,
@@ -180,7 +180,9 @@ class Intake:
 
     def _place(self, key: str) -> tuple[str, str]:
         """Return the kind and the name of a key; the kind is "" where no release writes that key."""
-        kind, _, name = key.removeprefix(self.keys.live).partition("/")
+        prefix, kind, name = GroupKeys.parsed(key)
+        if prefix != self.keys.live:
+            return "", ""
         if kind == "own":
             is_known = partition_of(name, self.partitions) is not None
         else:

@@ -1,18 +1,8 @@
-"""Records: the keys of a group in its store, and the values of those keys.
+"""Records: the values of a group's keys, which `keys` lists.
 
-    group/<name>                      settings of the group: partitions, mode, balancer, format; made once
-    live/<name>/member/<id>           one life of a member, gone with its lease; its revision is the session
-    live/<name>/drain/<id>            a request to that member to leave; gone with the same lease
-    live/<name>/static/<id>           a static member, remembered after its lease has ended
-    live/<name>/controller            the member that writes the target; gone with its lease; its revision is the term
-    live/<name>/target                the member that should own each partition
-    live/<name>/own/<partition>       the owner, its session and its epoch; never deleted
-
-All changing keys lie under `live/<name>/`, so one watch shows their changes in order. Values are JSON, so that other
-tools than `apportion group show` can read them. A target adds packed owners.
-
+Values are JSON, so that other tools than `apportion group show` can read them. A target adds packed owners.
 Promises: a record is read field by field, each with its type and range. Reading returns a value or raises
-`BadSnapshot`. Fields and keys that this release does not know are skipped.
+`BadSnapshot`. Fields that this release does not know are skipped.
 """
 
 import json
@@ -42,49 +32,6 @@ MAX_MEMBERS = NOBODY
 LEAVES, REPLACED, DRAINED = REQUESTS = (b"leaves", b"replaced", b"drained")
 Value = TypeVar("Value", "GroupRecord", "MemberRecord", "OwnershipRecord")
 Part = TypeVar("Part")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKeys:
-    """The keys of one group."""
-
-    group: str
-
-    @property
-    def record(self) -> str:
-        """The key of the settings of the group."""
-        return f"group/{self.group}"
-
-    @property
-    def live(self) -> str:
-        """The prefix of all changing keys."""
-        return f"live/{self.group}/"
-
-    @property
-    def controller(self) -> str:
-        """The key that names the controller."""
-        return f"{self.live}controller"
-
-    @property
-    def target(self) -> str:
-        """The key of the target."""
-        return f"{self.live}target"
-
-    def member(self, member_id: str) -> str:
-        """Return the key of a member that is there."""
-        return f"{self.live}member/{member_id}"
-
-    def drain(self, member_id: str) -> str:
-        """Return the key of a request to a member to leave."""
-        return f"{self.live}drain/{member_id}"
-
-    def static(self, member_id: str) -> str:
-        """Return the key that remembers a static member."""
-        return f"{self.live}static/{member_id}"
-
-    def own(self, partition: int) -> str:
-        """Return the key of the ownership record of a partition."""
-        return f"{self.live}own/{partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Groups: the invariants of a group's members and of their work, whatever fails.
 
-They read only facts. One kind is the new values of the store's keys (`groups/view/records.py` gives their meaning).
+They read only facts. One kind is the new values of the store's keys (`groups/view/keys.py` gives their meaning).
 The other kind is when a process entered and left a partition, and under which token. So the simulated world and tests
 of real processes, which keep a log of their effects, are checked by the same lines.
 """
@@ -8,11 +8,12 @@ of real processes, which keep a log of their effects, are checked by the same li
 from collections.abc import Callable, Iterator
 
 from apportion.groups.deaths import wait_seconds
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import KEPT_DEATHS, LEAVES, OwnershipRecord, Target, decoded_target
 from apportion.sim.facts import Asked, Began, Changed, Delivered, Entered, Scanned, Watching
 from apportion.sim.invariants import ownership as owners
 from apportion.sim.invariants.history import History
-from apportion.sim.invariants.ownership import ownership, split
+from apportion.sim.invariants.ownership import ownership
 from apportion.sim.invariants.store import Invariant
 from apportion.stores import Item, Unchanged
 
@@ -52,12 +53,12 @@ class GroupInvariant(Invariant):
         """Return the session under which a process works."""
         group, _, _ = hold.resource.rpartition("/")
         member, _, session = hold.holder.rpartition(" ")
-        return f"live/{group}/member/{member}", int(session)
+        return GroupKeys(group=group).member(member), int(session)
 
     def owned(self, fact: Changed) -> Iterator[tuple[str, OwnershipRecord, OwnershipRecord, Session]]:
         """Yield each ownership record that changed, its state before and after, and the session that owned it."""
         for key, item in fact.items:
-            room, kind, _ = split(key)
+            room, kind, _ = GroupKeys.parsed(key)
             if kind == "own" and item is not None:
                 before = self.history.items.get(key)
                 old = _NOBODY if before is None else ownership(before.value)
@@ -65,7 +66,7 @@ class GroupInvariant(Invariant):
 
     def _join(self, items: "Iterator[tuple[str, Item | None]] | tuple[tuple[str, Item | None], ...]") -> None:
         for key, item in items:
-            if item is not None and split(key)[1] == "member":
+            if item is not None and GroupKeys.parsed(key)[1] == "member":
                 self.live[key, item.revision] = item.lease
 
 
@@ -75,7 +76,7 @@ class OneSessionAnId(GroupInvariant):
     def look(self, fact: Changed) -> None:
         """Check records of members."""
         for key, item in fact.items:
-            if item is not None and split(key)[1] == "member" and key in self.history.items:
+            if item is not None and GroupKeys.parsed(key)[1] == "member" and key in self.history.items:
                 self.broken(f"{key} was written over at {fact.revision}")
 
 
@@ -85,7 +86,7 @@ class TargetsHaveATerm(GroupInvariant):
     def look(self, fact: Changed) -> None:
         """Check targets."""
         for key, item in fact.items:
-            room, kind, _ = split(key)
+            room, kind, _ = GroupKeys.parsed(key)
             if kind != "target":
                 continue
             attempt, leading = self.history.cause.attempt, self.history.items.get(f"{room}controller")
@@ -124,7 +125,8 @@ class HoldsAreOwned(GroupInvariant):
             return
         item = self.history.items.get(_key_of(fact))
         own = _NOBODY if item is None else ownership(item.value)
-        if (f"{split(member)[0]}member/{own.owner}", own.session, own.epoch) != (member, session, fact.epoch):
+        owner = f"{GroupKeys.parsed(member)[0]}member/{own.owner}"
+        if (owner, own.session, own.epoch) != (member, session, fact.epoch):
             self.broken(f"{fact.process} enters {fact.resource} under {fact.epoch}, and it belongs to {own}")
 
 
@@ -183,7 +185,7 @@ class UntouchedStays(GroupInvariant):
         super().began(fact)
         self._targets, self._known, self._watches, self._since = {}, {}, {}, {}
         for item in fact.items:
-            room, kind, _ = split(item.key)
+            room, kind, _ = GroupKeys.parsed(item.key)
             if kind == "target":
                 self._targets[room] = [(item.revision, decoded_target(item.value))]
 
@@ -204,7 +206,7 @@ class UntouchedStays(GroupInvariant):
     def look(self, fact: Changed) -> None:
         """Check owners with a new epoch."""
         for key, old, new, session in self.owned(fact):
-            room, _, partition = split(key)
+            room, _, partition = GroupKeys.parsed(key)
             if new.epoch == old.epoch:
                 continue
             is_kept = session in self.live and key in self._since and not self._leaves(fact, room, new, session)
@@ -212,13 +214,13 @@ class UntouchedStays(GroupInvariant):
                 self.broken(f"{key} of {old.owner} went to {new} though every target names {old.owner}")
             self._since[key] = self._seen_by_owner(fact, (f"{room}member/{new.owner}", new.session))
         for key, item in fact.items:
-            room, kind, _ = split(key)
+            room, kind, _ = GroupKeys.parsed(key)
             if kind == "target" and item is not None:
                 self._targets.setdefault(room, [(0, None)]).append((fact.revision, decoded_target(item.value)))
 
     def _leaves(self, fact: Changed, room: str, new: OwnershipRecord, session: Session) -> bool:
         """Whether the owner frees a partition because it leaves."""
-        request = (f"{room}drain/{split(session[0])[2]}", self.history.writers.get(session))
+        request = (f"{room}drain/{GroupKeys.parsed(session[0])[2]}", self.history.writers.get(session))
         return new.owner is None and (request in self._leaving or (session[0], None) in fact.items)
 
     def _named(self, room: str, partition: int, *, since: int) -> Iterator[str | None]:
@@ -285,4 +287,4 @@ INVARIANTS: tuple[type[Invariant], ...] = (
 
 def _key_of(hold: Entered) -> str:
     group, _, partition = hold.resource.rpartition("/")
-    return f"live/{group}/own/{partition}"
+    return GroupKeys(group=group).own(int(partition))

@@ -4,6 +4,7 @@ A record, `own/<resource>`, is never deleted, and its epoch grows whenever its o
 checked only on request, as in the scenarios: in other worlds such keys may mean anything.
 """
 
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import OwnershipRecord, decoded
 from apportion.sim.facts import Changed
 from apportion.sim.invariants.store import Invariant
@@ -14,20 +15,13 @@ def ownership(value: bytes) -> OwnershipRecord:
     return decoded(OwnershipRecord, value)
 
 
-def split(key: str) -> tuple[str, str, str]:
-    """Return the room, the kind and the name in a key: `("live/mailers/", "own", "17")`."""
-    room = key[: key.index("/", 5) + 1] if key.startswith("live/") else ""
-    kind, _, name = key.removeprefix(room).partition("/")
-    return room, kind, name
-
-
 class OwnersKeepTheirEpoch(Invariant):
     """An ownership record stays; its epoch never goes back, and grows whenever its owner changes."""
 
     def changed(self, fact: Changed) -> None:
         """Check ownership records."""
         for key, item in fact.items:
-            if split(key)[1] != "own":
+            if GroupKeys.parsed(key)[1] != "own":
                 continue
             before = self.history.items.get(key)
             if item is None:
@@ -49,7 +43,7 @@ class LiveOwnersAreAsked(Invariant):
         """Check the author of each change of owner."""
         attempt = self.history.cause.attempt
         for key, item in fact.items:
-            before, (room, kind, _) = self.history.items.get(key), split(key)
+            before, (room, kind, _) = self.history.items.get(key), GroupKeys.parsed(key)
             if item is None or before is None or kind != "own":
                 continue
             old, new = ownership(before.value), ownership(item.value)

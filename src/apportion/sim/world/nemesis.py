@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from apportion.errors import ApportionError
+from apportion.groups.view.keys import GROUPS, LIVE, GroupKeys
 from apportion.sim.world.losses import Way
 from apportion.sim.world.network import FAIR, STORE, Weather
 from apportion.sim.world.troubles import Odds
@@ -227,17 +228,17 @@ async def _silence(nemesis: Nemesis) -> None:
 async def _damage(nemesis: Nemesis) -> None:
     """Overwrite a record with an invalid or foreign value, as an intruder might."""
     world, draw = nemesis.world, nemesis.draw
-    items = [item for key, item in sorted(world.checker.history.items.items()) if key.startswith("live/")]
+    items = [item for key, item in sorted(world.checker.history.items.items()) if key.startswith(LIVE)]
     if not items:
         return
     item = draw.choice(items)
     values = [b"", b"{}", b"\xff\x00", b"[" * 9_999, item.value[: len(item.value) // 2]]
-    values += [other.value for other in items if other.key.split("/")[2] != item.key.split("/")[2]]
+    values += [other.value for other in items if GroupKeys.parsed(other.key)[1] != GroupKeys.parsed(item.key)[1]]
     if world.trace.inject("damaged record", item.key):
         put = Put(key=item.key, value=draw.choice(values), lease=draw.choice([None, item.lease]))
         store = world.store(VANDAL)
         with suppress(ApportionError):  # it comes too late, or the store is away
-            await store.scan("group/")
+            await store.scan(GROUPS)
             await store.commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])
 
 
