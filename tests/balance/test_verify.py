@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from apportion import Assignment, Node, Rendezvous, Topology, balance
-from apportion.balance.optimal import OptimalRequest
 from apportion.balance.optimal import start as begin
+from apportion.balance.request import OptimalRequest
 from apportion.balance.solver.repair import Elsewhere, demand_on, repair
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Rule

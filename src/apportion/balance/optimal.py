@@ -17,24 +17,18 @@ Source: an integral minimum-cost flow. `flow` and `augment` describe the solutio
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from itertools import islice, repeat
+from collections.abc import Iterable
+from itertools import islice
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.solver.repair import Before, Elsewhere, RepairStep, demand_on, repair
-from apportion.errors import InvalidInput
-from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread, check_each_once, check_sizes
-from apportion.model.certificate import Certificate
-from apportion.model.epoch import content_digest
+from apportion.balance.request import OptimalRequest, Partitions, Sizes
+from apportion.balance.solver.repair import Before, Elsewhere, demand_on, repair
+from apportion.model.assignment import Assignment, Rule, Spread
 from apportion.model.rows import NOBODY, Rows
-from apportion.model.topology import Topology, check_name
+from apportion.model.topology import Topology
 from apportion.placement.rendezvous import Rendezvous
 
 BATCH = 2**14
-
-Partitions = int | Iterable[str | int]
-Sizes = Mapping[str, int] | Sequence[int]
 
 
 def optimal(
@@ -71,80 +65,6 @@ def optimal(
     return place(request, rule)
 
 
-@dataclass(frozen=True, slots=True)
-class OptimalRequest:
-    """Checked input: partition ids in their own order (None for those of a count), and the assignment to start from."""
-
-    topology: Topology
-    _: KW_ONLY
-    count: int
-    names: tuple[str, ...] | None
-    previous: Assignment | None
-    up: tuple[bool, ...]
-    sizes: tuple[int, ...] | None
-
-    @classmethod
-    def checked(
-        cls,
-        partitions: Partitions,
-        topology: Topology,
-        previous: Assignment | None,
-        live: Iterable[str] | None,
-        sizes: Sizes | None,
-    ) -> "OptimalRequest":
-        """Return the request if it is valid; raise `InvalidInput` or `UnknownNode` for the first error."""
-        if not isinstance(topology, Topology):
-            raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
-        if previous is not None:
-            _check_previous(previous, topology)
-        given = None if isinstance(partitions, int) else _listed(partitions)
-        count = _checked_count(partitions if isinstance(partitions, int) else len(given or ()))
-        names = None if given is None else tuple(sorted(given, key=lambda name: (len(name), name)))
-        if names is not None and names == tuple(map(str, range(count))):
-            names = None
-        return cls(
-            topology,
-            count=count,
-            names=names,
-            previous=previous,
-            up=_up(topology, live),
-            sizes=_sizes(_with_known(sizes, previous, names, count), given, names, count),
-        )
-
-    @property
-    def ids(self) -> Iterator[str]:
-        """The partition ids in their order."""
-        return iter(map(str, range(self.count)) if self.names is None else self.names)
-
-    def digest(self, rule: Rule) -> str:
-        """Digest the request: the rule, the partitions and the nodes that are down."""
-        asked = f"{rule.replicas} {rule.spread_level} {rule.spread}", str(self.count), str(len(self.names or ()))
-        parts = [*asked, *(self.names or ()), *self._down()]
-        return content_digest(*(part.encode() for part in parts))
-
-    def _down(self) -> tuple[str, ...]:
-        return tuple(node_id for node_id, is_up in zip(self.topology.ids, self.up, strict=True) if not is_up)
-
-    def assignment(self, rule: Rule, home: RepairStep, current: RepairStep | None) -> Assignment:
-        """Return the assignment that results from the two steps."""
-        return Assignment(
-            topology=self.topology,
-            rows=(current or home).rows,
-            names=self.names,
-            home=None if current is None else home.rows,
-            down=self._down(),
-            sizes=self.sizes,
-            rule=rule,
-            certificate=Certificate(
-                previous="" if self.previous is None else self.previous.epoch.digest,
-                topology=self.topology.epoch.digest,
-                options=self.digest(rule),
-                home=home.proof,
-                current=None if current is None else current.proof,
-            ),
-        )
-
-
 def place(request: OptimalRequest, rule: Rule, elsewhere: Elsewhere | None = None) -> Assignment:
     """Return the assignment that a checked request asks for."""
     topology = request.topology
@@ -179,85 +99,6 @@ def first_lists(topology: Topology, ids: Iterable[str], rule: Rule) -> Rows:
     while some := list(islice(names, BATCH)):
         lists.extend(rendezvous.preference_indexes(some, count, spread_level=rule.spread_level, spread="best-effort"))
     return Rows(lists, width=count)
-
-
-def _checked_count(count: int) -> int:
-    if type(count) is not int or not 0 < count <= MAX_PARTITIONS:
-        raise InvalidInput("partitions", count, f"1 .. {MAX_PARTITIONS} of them", "Pass a count, or a list of ids.")
-    return count
-
-
-def _listed(partitions: Iterable[str | int]) -> list[str]:
-    if isinstance(partitions, (str, bytes)) or not isinstance(partitions, Iterable):
-        raise InvalidInput("partitions", partitions, "a count, or an iterable of ids", "Put a single id in a list.")
-    listed = [check_name("partition id", _id_of(each)) for each in islice(partitions, MAX_PARTITIONS + 1)]
-    check_each_once(listed)
-    return listed
-
-
-def _id_of(partition: object) -> object:
-    """Return the id that an int stands for; return other values, and ints too long to write out, unchanged."""
-    return str(partition) if type(partition) is int and partition.bit_length() <= 64 else partition
-
-
-def _up(topology: Topology, live: Iterable[str] | None) -> tuple[bool, ...]:
-    if live is None:
-        return tuple(repeat(True, len(topology)))
-    if isinstance(live, (str, bytes)) or not isinstance(live, Iterable):
-        raise InvalidInput("live", live, "an iterable of node ids", "Put a single id in a list.")
-    up = {topology.index(node_id) for node_id in live}
-    return tuple(index in up for index in range(len(topology)))
-
-
-def _with_known(
-    sizes: Sizes | None, previous: Assignment | None, names: Sequence[str] | None, count: int
-) -> Sizes | None:
-    """Return the given sizes, completed by the sizes known from before for partitions without a given one."""
-    if previous is None or previous.sizes is None or not isinstance(sizes, Mapping | None):
-        return sizes
-    before = dict(zip(previous.preference_lists, previous.sizes, strict=True))
-    asked = map(str, range(count)) if names is None else names
-    known = {name: before[name] for name in asked if name in before}
-    return known | {
-        partition if type(partition) is str else str(partition): size for partition, size in (sizes or {}).items()
-    }
-
-
-def _sizes(
-    sizes: Sizes | None, given: Sequence[str] | None, names: Sequence[str] | None, count: int
-) -> tuple[int, ...] | None:
-    if sizes is None:
-        return None
-    ids = list(map(str, range(count))) if names is None else names
-    if isinstance(sizes, Mapping):
-        by_id = {_id_of(partition): size for partition, size in sizes.items()}
-    elif isinstance(sizes, Sequence) and not isinstance(sizes, (str, bytes)):
-        if len(sizes) != count:
-            raise InvalidInput("sizes", f"{len(sizes)} of them", f"{count}, one a partition", "Or pass them by id.")
-        by_id = dict(zip(ids if given is None else given, sizes, strict=True))
-    else:
-        raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Leave sizes out if unknown.")
-    missing = next((name for name in ids if name not in by_id), None)
-    if missing is not None:
-        raise InvalidInput(
-            "sizes", f"without {missing!r}", "one for each partition", "Give 0 to one unknown, or none at all."
-        )
-    if len(by_id) != len(sizes) or len(sizes) != count:
-        known = set(ids)
-        more = next((name for name in by_id if name not in known), "one id twice")
-        raise InvalidInput("sizes", more, "ids of partitions, each once", "Drop what is not asked for.")
-    sized = tuple(by_id[name] for name in ids)
-    check_sizes(sized)
-    return sized
-
-
-def _check_previous(previous: Assignment, topology: Topology) -> None:
-    if not isinstance(previous, Assignment):
-        raise InvalidInput("previous", previous, "an Assignment", "Pass what optimal returned before.")
-    if previous.topology.cluster != topology.cluster:
-        raise InvalidInput(
-            "cluster of previous", previous.topology.cluster, repr(topology.cluster), "Start from the same cluster."
-        )
 
 
 def _owners(view: GroupView) -> Owners:

@@ -11,7 +11,8 @@ Refuses: to move a replica for the sake of another resource. The sums of the `lo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from apportion.balance.optimal import OptimalRequest, Partitions, Sizes, place
+from apportion.balance.optimal import place
+from apportion.balance.request import OptimalRequest, Partitions, Sizes
 from apportion.balance.solver.quotas import quotas
 from apportion.balance.solver.repair import Elsewhere, demand_on
 from apportion.errors import InvalidInput
