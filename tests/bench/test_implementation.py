@@ -72,6 +72,7 @@ def test_the_reference_is_measured_when_asked_for_and_meets_no_goal_of_the_twin(
     assert "goals met: 0, missed: 0; not measured: 6; could not run: 0" in run.stdout
 
 
+@pytest.mark.slow
 @needs_twin
 def test_a_run_says_which_implementation_and_machine_it_measures():
     lines = bench().stdout.splitlines()

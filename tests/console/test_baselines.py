@@ -114,6 +114,7 @@ def test_each_baseline_shows_the_failing_that_it_stands_for():
     assert (8.0, True) == (ranges.max_over_mean, max(modulo.max_over_mean, random.max_over_mean) < 1.2)
 
 
+@pytest.mark.slow
 def test_compare_prints_baselines_only_when_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(catalog, "names", lambda: ("ring",))
     written(tmp_path, "keys", "a\nb\nc\n")

@@ -58,6 +58,7 @@ def written_page(tmp_path_factory):
     return (folder / "page.html").read_bytes(), process.stdout.decode()
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_wrote_and_shows_every_placement_and_node(written_page):
     data, printed = written_page
     root = parsed(data)

@@ -53,6 +53,7 @@ def test_the_next_placement_is_of_the_same_kind_and_hashes_alike(spec):
     assert {"a", "b", "c", "d"} == set(following.topology.ids)
 
 
+@pytest.mark.slow
 def test_compare_measures_with_the_hash_function_asked_for_where_there_is_a_choice(tmp_path, monkeypatch):
     monkeypatch.setattr(catalog, "names", lambda: ("jump", "ketama", "ranges"))
     written(tmp_path, "keys", "".join(f"k{number}\n" for number in range(500)))

@@ -54,6 +54,7 @@ def test_ls_names_groups_with_partitions_and_members(tmp_path):
     } == mailers  # fmt: skip
 
 
+@pytest.mark.slow
 def test_show_says_who_is_there_and_that_all_is_well(tmp_path):
     with members(tmp_path, "a", "b"):
         text = printed("show", URL, "mailers", folder=tmp_path)
@@ -98,6 +99,7 @@ def test_explain_tells_the_step_and_the_way_there(tmp_path):
     assert ("owned", True, 3) == (document["state"], document["settled"], document["epoch"])
 
 
+@pytest.mark.slow
 def test_a_drained_member_owns_nothing_and_stays(tmp_path):
     with members(tmp_path, "a", "b") as groups:
         text = printed("drain", URL, "mailers", "b", folder=tmp_path)
@@ -110,6 +112,7 @@ def test_a_drained_member_owns_nothing_and_stays(tmp_path):
     assert {"a": "there", "b": "drains"} == states
 
 
+@pytest.mark.slow
 def test_a_drain_that_is_held_up_is_explained_and_need_not_be_waited_for(tmp_path):
     with members(tmp_path, "a", "b") as groups:
         partition = min(groups["b"].owned)
@@ -192,6 +195,7 @@ def test_a_group_that_is_not_well_has_moves_pending(tmp_path):
     assert "8 get a first owner" in document["summary"]
 
 
+@pytest.mark.slow
 def test_a_quarantined_partition_is_owned_again_once_it_is_released(tmp_path):
     with members(tmp_path, "a", quarantine_after=3):
         pass
@@ -220,6 +224,7 @@ def test_members_that_do_not_agree_on_quarantine_are_refused(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_a_static_member_that_is_forgotten_is_not_waited_for(tmp_path):
     with members(tmp_path, "a") as groups:
         with members(tmp_path, "b", static=True):
@@ -236,6 +241,7 @@ def test_a_static_member_that_is_forgotten_is_not_waited_for(tmp_path):
         eventually(lambda: len(groups["a"].owned) == 8)
 
 
+@pytest.mark.slow
 def test_a_group_is_resized_when_nobody_is_in_it_and_no_epoch_goes_back(tmp_path):
     with members(tmp_path, "a") as groups:
         before = {partition: held.token.epoch for partition, held in groups["a"].owned.items()}
@@ -295,6 +301,7 @@ def test_to_resize_to_what_is_so_is_no_change(tmp_path):
     assert before == item_of(tmp_path, KEYS.target)
 
 
+@pytest.mark.slow
 def test_watching_a_store_buries_those_who_were_killed(tmp_path):
     """A group whose only member was killed can be resized once its lease was seen to end; what is removed is freed."""
     code = (

@@ -95,6 +95,7 @@ def test_each_partition_has_one_process_with_its_token(tmp_path):
     assert {pids[0][0]: each for each, pids in begun(tmp_path).items()} == started_by(tmp_path, "a")
 
 
+@pytest.mark.slow
 def test_a_partition_changes_hands_after_its_process_has_ended(tmp_path):
     with runner(tmp_path, "a") as first:
         eventually(lambda: all_run_once(tmp_path))
@@ -113,6 +114,7 @@ def test_a_partition_changes_hands_after_its_process_has_ended(tmp_path):
     assert "left mailers" in said(tmp_path, "a")
 
 
+@pytest.mark.slow
 def test_what_a_killed_runner_started_ends_with_it(tmp_path):
     with runner(tmp_path, "a") as first:
         eventually(lambda: all_run_once(tmp_path))
@@ -130,6 +132,7 @@ def test_what_a_killed_runner_started_ends_with_it(tmp_path):
             assert all(before[each] == begun(tmp_path)[each] for each in kept), "what did not move was not disturbed"
 
 
+@pytest.mark.slow
 def test_a_command_that_ignores_sigterm_is_killed_and_handed_over(tmp_path):
     with runner(tmp_path, "a", STUBBORN, more=("--drain-timeout", "0.5s")):
         eventually(lambda: all_run_once(tmp_path))
@@ -138,6 +141,7 @@ def test_a_command_that_ignores_sigterm_is_killed_and_handed_over(tmp_path):
             assert 2 == said(tmp_path, "a").count("killed: the drain timed out")
 
 
+@pytest.mark.slow
 def test_the_commands_of_a_runner_that_is_paused_are_killed_before_others_take_over(tmp_path):
     with runner(tmp_path, "a", STUBBORN, more=("--drain-timeout", "0.5s")) as first:
         eventually(lambda: all_run_once(tmp_path))
@@ -153,6 +157,7 @@ def test_the_commands_of_a_runner_that_is_paused_are_killed_before_others_take_o
     assert 4 == killed, "two at the drain, two by the keeper"
 
 
+@pytest.mark.slow
 def test_a_command_that_ends_by_itself_is_started_again_later_each_time(tmp_path):
     with runner(tmp_path, "a", ENDING, partitions=1):
         eventually(lambda: len(begun(tmp_path)[0]) >= 3)
@@ -183,6 +188,7 @@ def test_ctrl_c_hands_over_too_and_reports_can_be_json(tmp_path):
     assert (PARTITIONS, PARTITIONS) == (events.count("started"), events.count("lost"))
 
 
+@pytest.mark.slow
 def test_a_static_runner_that_restarts_keeps_its_partitions(tmp_path):
     with runner(tmp_path, "b"), runner(tmp_path, "a", more=("--static",)) as first:
         eventually(lambda: all_run_once(tmp_path))
@@ -213,6 +219,7 @@ def test_what_cannot_be_run_is_refused_before_anything_starts(more, words, tmp_p
     assert words in refused(run("group", "run", URL, "mailers", *more, folder=tmp_path))
 
 
+@pytest.mark.slow
 def test_a_second_runner_of_the_same_id_is_refused(tmp_path):
     with runner(tmp_path, "a"):
         eventually(lambda: all_run_once(tmp_path))

@@ -51,6 +51,7 @@ def test_resources_are_kept_apart_though_one_begins_as_another(folder):
     assert (0, "") == check(folder)
 
 
+@pytest.mark.slow
 def test_of_many_at_once_no_older_one_passes_after_a_newer_one(folder):
     with ThreadPoolExecutor(4) as threads:
         epochs = [5, 3, 8, 6, 1, 7, 2, 4]

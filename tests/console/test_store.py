@@ -106,6 +106,7 @@ def test_an_unknown_scheme_or_option_names_the_nearest(command, tmp_path):
     assert "Did you mean 'namespace'?" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", CONNECTING, ids=" ".join)
 def test_a_store_that_takes_connections_and_says_nothing_is_given_up(command, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -58,6 +58,7 @@ def test_a_file_beside_a_url_or_for_a_command_without_one_is_refused(arguments, 
     assert "Leave out the option" in message
 
 
+@pytest.mark.slow
 def test_commands_take_the_url_from_the_environment_and_from_a_file(tmp_path, monkeypatch):
     (tmp_path / "url").write_text(f"{URL}\n")
     with members(tmp_path, "a"):

@@ -6,8 +6,17 @@ import pytest
 
 from tests.docs.blocks import PAGES, ROOT, Block, Command, blocks_of, commands_of, run_blocks
 
+MANY_COMMANDS = 6
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+def told(page):
+    """Return the parameter of a test of a page; a page with many commands takes seconds."""
+    commands = sum(len(commands_of(block.text)) for block in blocks_of(page) if block.language == "console")
+    marks = [pytest.mark.slow] if commands >= MANY_COMMANDS else []
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", [told(page) for page in PAGES])
 def test_every_block_of_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert [] == list(run_blocks(blocks_of(page), tmp_path))

@@ -111,6 +111,7 @@ def test_a_setting_that_never_changes_is_written_anew_unless_somebody_joined_und
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [

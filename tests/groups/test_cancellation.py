@@ -22,6 +22,7 @@ def leases(path):
         return connection.execute("SELECT count(*) FROM lease").fetchone()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_nothing_is_left_of_a_call_that_is_cancelled_at_any_turn_of_its_own_loop(tmp_path, call):
     cancelled = Cancelled(f"sqlite:///{tmp_path / 's.db'}", leases=lambda: leases(tmp_path / "s.db"))
@@ -30,6 +31,7 @@ def test_nothing_is_left_of_a_call_that_is_cancelled_at_any_turn_of_its_own_loop
     assert turns > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_nothing_is_left_of_a_call_that_is_cancelled_at_many_a_turn_of_the_io_thread(tmp_path, call):
     cancelled = Cancelled(f"sqlite:///{tmp_path / 's.db'}", leases=lambda: leases(tmp_path / "s.db"))

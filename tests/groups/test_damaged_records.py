@@ -83,6 +83,7 @@ def test_of_malformed_records_on_sqlite_each_costs_itself_alone(seed, count, tmp
     print(f"{survived} of {count} malformed records survived on SQLite (seed {seed})")
 
 
+@pytest.mark.slow
 def test_a_damaged_partition_is_shown_logged_once_and_repaired_under_an_epoch_never_given(tmp_path, caplog):
     caplog.set_level(logging.ERROR, "apportion.group")
     with members(tmp_path, "a", partitions=PARTITIONS) as groups:
@@ -140,6 +141,7 @@ def test_a_target_of_the_last_generation_is_written_anew_once(tmp_path):
         assert mended == item_of(tmp_path, KEYS.target).revision
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"), [(b'"ids":["a","b"]', b'"ids":["a","q"]'), (b'"paused":false', b'"paused":true'), (b"{", b" {")]
 )
@@ -191,6 +193,7 @@ def test_a_record_that_an_operator_wrote_as_text_of_sqlite_is_read_as_its_bytes(
         assert 1 == groups["a"]._participation.driver.statistics.sessions
 
 
+@pytest.mark.slow
 def test_an_epoch_that_went_back_is_found_in_the_history_and_repaired(tmp_path):
     with members(tmp_path, "a", partitions=PARTITIONS) as groups:
         write(tmp_path, KEYS.own(3), encoded(OwnershipRecord(epoch=0)))
@@ -200,6 +203,7 @@ def test_an_epoch_that_went_back_is_found_in_the_history_and_repaired(tmp_path):
         eventually(lambda: held(groups) == list(range(PARTITIONS)))
 
 
+@pytest.mark.slow
 def test_repair_reads_all_of_the_history_and_says_so_when_it_could_not(tmp_path, monkeypatch):
     with members(tmp_path, "a", partitions=PARTITIONS) as groups:
         write(tmp_path, KEYS.own(3), encoded(OwnershipRecord(epoch=0)))
@@ -250,6 +254,7 @@ def test_a_key_that_names_no_group_is_passed_over(key, tmp_path):
         assert 0 == run("doctor", "--store", URL, folder=tmp_path).returncode
 
 
+@pytest.mark.slow
 def test_a_damaged_group_record_is_made_anew_by_who_joins_with_as_many_partitions_as_its_target(tmp_path, caplog):
     url = f"sqlite:///{tmp_path}/work.db"
     with members(tmp_path, "a", partitions=PARTITIONS):

@@ -40,6 +40,7 @@ async def until(is_so):
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_lone_member_owns_everything_and_a_second_one_half(url):
     async def main():
         async with opened(url, "a") as first:
@@ -60,6 +61,7 @@ def test_a_lone_member_owns_everything_and_a_second_one_half(url):
     run(main())
 
 
+@pytest.mark.slow
 def test_a_partition_is_handed_over_when_the_last_hold_on_it_has_ended(url):
     async def main():
         async with opened(url, "a") as first:
@@ -81,6 +83,7 @@ def test_a_partition_is_handed_over_when_the_last_hold_on_it_has_ended(url):
     run(main())
 
 
+@pytest.mark.slow
 def test_what_was_lost_goes_on_when_the_consumer_asks_again(url):
     async def main():
         async with opened(url, "a") as first:
@@ -98,6 +101,7 @@ def test_what_was_lost_goes_on_when_the_consumer_asks_again(url):
     run(main())
 
 
+@pytest.mark.slow
 def test_work_that_outlives_its_drain_is_cancelled(url):
     async def main():
         async with opened(url, "a", drain_timeout=timedelta(seconds=0.3)) as first:
@@ -213,6 +217,7 @@ def test_one_consumer_of_changes(url):
             next(group.changes())
 
 
+@pytest.mark.slow
 def test_an_id_whose_session_lives_elsewhere_is_refused(url):
     with sync.open_group(url, "g", partitions=2, member_id="a", lease_ttl=TTL) as group:
         with pytest.raises(DuplicateMember, match="'a' is there already"):

@@ -488,6 +488,7 @@ def test_a_sync_handler_may_use_its_group(opened):
     assert [(0, True, ["a"])] == seen
 
 
+@pytest.mark.slow
 def test_what_a_thread_works_on_is_handed_over_when_it_has_ended_and_not_when_its_drain_is_over(opened):
     begun, done, ended = threading.Event(), threading.Event(), []
 
@@ -511,6 +512,7 @@ def test_what_a_thread_works_on_is_handed_over_when_it_has_ended_and_not_when_it
         serving.result(PATIENCE_SECONDS)
 
 
+@pytest.mark.slow
 def test_a_thread_that_never_ends_does_not_keep_its_group_from_ending(opened):
     begun, done = threading.Event(), threading.Event()
 

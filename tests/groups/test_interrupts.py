@@ -73,6 +73,7 @@ def wait_until_nothing_is_left(left):
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # the one that was not begun
 @pytest.mark.parametrize("end", ["beginning", "end"])
 @pytest.mark.parametrize("call", ["a group", "a store"])

@@ -30,6 +30,7 @@ async def write_head(store, value):
     await store.commit(when=[Absent(key=TABLE.head)], puts=[Put(key=TABLE.head, value=value)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "problem", "advice"),
     [

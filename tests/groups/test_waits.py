@@ -34,6 +34,7 @@ def open_member(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_start_says_that_it_waits_for_another_of_its_id(open_member, caplog):
     with open_member("ann"), pytest.raises(DuplicateMember), open_member("ann"):
         pass

@@ -25,6 +25,7 @@ def scraped(*collectors):
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
+@pytest.mark.slow
 def test_a_group_says_who_is_there_and_what_moved(url):
     ttl = timedelta(seconds=1)
     with sync.open_group(url, "g", partitions=8, member_id="a", lease_ttl=ttl) as first:

@@ -35,6 +35,7 @@ def explored(bounds: Bounds, *, deaths: bool = False, guarded: bool = True):
     return Explorer(World(bounds, deaths=deaths, guarded=guarded)).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SMALL, ids=str)
 def test_nothing_is_found_in_what_is_shipped(setting):
     report = explored(setting.bounds, deaths=setting.deaths)

@@ -1,11 +1,11 @@
-"""Random single mutants: how many changes of meaning the fast tests notice.
+"""Random single mutants: how many changes of meaning the quick tests notice.
 
     python -m tests.mutants                       200 of groups, guards, tables and stores; 100 of the pure rooms
     python -m tests.mutants --seed 5 --groups 20  a few, and the same again
     python -m tests.mutants --seed 5 --again      those of a seed that survived, after tests were written
 
 Each mutant meets the tests that run its statement, the nearest and cheapest first, without the native twin. Which tests
-those are is found once for these sources, by a run of all fast tests (some minutes), and kept in `.mutants` with every
+those are is found once for these sources, by a run of all quick tests (some minutes), and kept in `.mutants` with every
 result: a run goes on where it was interrupted. Tests that were written since have to be named: `--tests FILE ...`.
 """
 
@@ -62,12 +62,12 @@ def main() -> int:
         counts = Counter(known[str(mutant)].split(" ")[0] for mutant in mutants)
         ran = counts["killed"] + counts["survived"]
         rate = f"{counts['killed']} of {ran} killed, {100 * counts['killed'] / max(1, ran):.0f} %"
-        print(f"mutants: seed {options.seed}, {room}: {rate}; no fast test runs {counts['unseen']} more")
+        print(f"mutants: seed {options.seed}, {room}: {rate}; no quick test runs {counts['unseen']} more")
     return 0
 
 
 def _parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Single mutants and the fast tests")
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Single mutants and the quick tests")
     parser.add_argument("--seed", type=int, help="which mutants are drawn; by default that of an unfinished run")
     parser.add_argument("--groups", type=int, default=200, help="mutants of groups, guards, tables and stores")
     parser.add_argument("--pure", type=int, default=100, help="mutants of the pure rooms")
@@ -121,7 +121,7 @@ def _verdict(tree: Tree, mutant: Mutation, witness: Witness, options: argparse.N
                 return f"killed in {monotonic() - begin:.0f} s by {killer}"
     finally:
         file.write_bytes(source)
-    return f"survived {len(tests)} of {len(known)} tests" if tests else "unseen by any fast test"
+    return f"survived {len(tests)} of {len(known)} tests" if tests else "unseen by any quick test"
 
 
 def _killer(tree: Tree, tests: list[str], seconds: float) -> str | None:

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FAST = "not live and not slow and not soak"
+# All tests of a few seconds at most. The zoo is slow, and hunts bugs of its own.
+QUICK = ("-m", "not live and not soak", "--ignore=tests/sim/test_zoo.py")
 MOST_BYTES = 8 << 30
 
 

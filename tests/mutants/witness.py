@@ -1,6 +1,6 @@
 """Witness: which tests run a statement, in every thread and in the processes that they start, and how long they take.
 
-Found by one run of all fast tests in a copy of the package that is marked: each of its statements says that it runs.
+Found by one run of all quick tests in a copy of the package that is marked: each of its statements says that it runs.
 Refuses: module-level statements. They run at the import, for the tests of the whole file.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.mutants.mutation import Mutation
 from tests.mutants.seen import FOLDER
-from tests.mutants.tree import FAST, Tree
+from tests.mutants.tree import QUICK, Tree
 
 BODIES = ("body", "orelse", "finalbody")
 
@@ -35,7 +35,7 @@ class Witness:
 
     @classmethod
     def of(cls, sources: Iterable[Path], state: Path, *, workers: int) -> "Witness":
-        """Return what an earlier run has kept in `state`, or run all fast tests now."""
+        """Return what an earlier run has kept in `state`, or run all quick tests now."""
         kept = state / "witness.jsonl"
         if not kept.exists():
             partial = kept.with_suffix(".partial")
@@ -62,14 +62,14 @@ class Witness:
 
 
 def _run(sources: Iterable[Path], state: Path, *, workers: int) -> Iterator[str]:
-    print("mutants: all fast tests run once, to find those of each line ...", flush=True)
+    print("mutants: all quick tests run once, to find those of each line ...", flush=True)
     tree, folder, places = Tree(state / "marked"), state / "seen", list[str]()
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         path.unlink()
     for path in sources:
         (tree.folder / path).write_text(marked((tree.folder / path).read_bytes(), name=str(path), places=places))
-    plugin = ("-p", "tests.mutants.plugin", "-m", FAST, "-n", str(workers))
+    plugin = ("-p", "tests.mutants.plugin", *QUICK, "-n", str(workers))
     code, said = tree.pytest(*plugin, is_kept=True, **{FOLDER: str(folder)})
     print("\n".join(said.splitlines()[-20:]), flush=True)
     if code not in (0, 1):  # a test that fails there is passed over

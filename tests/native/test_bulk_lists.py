@@ -125,6 +125,7 @@ ACTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ACTS, ids=range(len(ACTS)))
 @pytest.mark.parametrize("place", [0, 1, 300, 1101, -1])
 def test_a_list_is_read_as_it_was_when_the_call_began(act, place):

@@ -180,6 +180,7 @@ def test_placements_of_two_hashers_are_compared_over_keys_only():
     assert 0.3 < plan(one, other, KEYS).moved_ratio < 0.7
 
 
+@pytest.mark.slow
 def test_a_plan_from_a_ring_to_slots_is_exact_and_can_be_applied():
     ring, slots = Ring(NODES), Slots(balance.slots(NODES))
     for old, new in ((ring, slots), (slots, ring)):

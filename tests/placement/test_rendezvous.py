@@ -47,6 +47,7 @@ def test_extreme_weights_rank_as_exact_logarithms_do(drawn, key):
     assert tuple(ranking(topology, key)) == Rendezvous(topology).preference(key, len(drawn))
 
 
+@pytest.mark.slow
 @given(worlds.owning_topologies, worlds.owning_topologies, st.lists(st.binary(max_size=8), min_size=1, max_size=20))
 def test_any_change_of_topology_moves_only_with_cause(old, new, keys):
     invariants.keys_move_only_with_cause(Rendezvous(old), Rendezvous(new), keys)

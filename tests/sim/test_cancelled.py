@@ -77,6 +77,7 @@ def played(program, seed, turn=None):
         return turns, [*remains(world, "a"), *(f"{len(members)} members" for _ in [0] if len(members) != 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [opens, holds, listens, serves])
 @pytest.mark.parametrize(
     ("seed", "every"),

@@ -80,6 +80,7 @@ def mend(scene):
     return scene.world.run(work())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "count"), [(1, 24), pytest.param(2, RECORDS, marks=pytest.mark.slow), *[
         pytest.param(seed, RECORDS, marks=pytest.mark.soak) for seed in range(3, 13)]],

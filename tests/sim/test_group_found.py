@@ -114,6 +114,7 @@ def test_what_becomes_quiet_between_two_lives_is_heard(world):
     assert {0, 1} == held(driver, world)
 
 
+@pytest.mark.slow
 def test_who_waits_for_its_predecessor_is_no_controller(world):
     """Seed 4: a second process of one id took the session that is there for its own, and wrote targets in its term."""
     takes_part(world, "a", settle_seconds=0.0)

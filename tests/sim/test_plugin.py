@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 TEST = """
 import asyncio
 import pytest
@@ -49,17 +51,20 @@ def run(directory, *options, test=TEST, hash_seed="random"):
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.slow
 def test_a_test_runs_once_for_each_seed_and_a_failure_names_its_seed(tmp_path):
     printed = run(tmp_path)
     assert "test_fails_for_one_seed[seed4]" in printed
     assert "1 failed, 12 passed" in printed
 
 
+@pytest.mark.slow
 def test_one_seed_can_be_run_alone(tmp_path):
     assert "1 failed, 1 passed" in run(tmp_path, "--sim-seed=4")
     assert "2 passed" in run(tmp_path, "--sim-seed=5")
 
 
+@pytest.mark.slow
 def test_a_failure_says_the_command_that_runs_it_again(tmp_path):
     command = "pytest 'test_mine.py::test_fails_for_one_seed[seed4]' --sim-seed=4"
     printed = run(tmp_path)
@@ -83,6 +88,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_mark_says_how_many_seeds_and_one_that_says_something_else_is_refused(tmp_path):
     for name, mark in WRONG.items():
         (tmp_path / f"test_{name}.py").write_text(MARKED.format(mark))

@@ -173,6 +173,7 @@ def test_a_static_member_that_is_started_anew_keeps_its_partitions(office):
     assert (before, 3) == (list(office.of["a"].group.owned), len(before))
 
 
+@pytest.mark.slow
 def test_a_process_that_sleeps_through_its_lease_loses_all_and_its_late_writes_are_refused():
     refused = 0
     for seed in range(20):

@@ -65,6 +65,7 @@ FOUND_BY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("store", "name"), [(store, name) for store, names in FOUND_BY.items() for name in names])
 def test_a_broken_store_is_found(store, name):
     with pytest.raises((AssertionError, ApportionError)):

@@ -197,6 +197,7 @@ def test_a_commit_whose_answer_tells_nothing_is_unknown_and_sent_once(answer):
     asyncio.run(run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
@@ -308,6 +309,7 @@ def test_leases_that_got_no_answer_are_asked_for_again_and_not_called_dead():
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_lease_that_is_never_answered_for_is_an_error_and_not_a_dead_lease():
     refused = [{"error": {"grpc_code": 14, "message": "etcdserver: no leader"}}]
 

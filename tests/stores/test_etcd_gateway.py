@@ -318,6 +318,7 @@ def test_a_stream_that_is_refused_is_told_and_its_token_expires(net, user):
     played(story, user)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [httpx.ReadError("reset"), None])
 def test_a_refusal_of_a_stream_that_does_not_come_is_told(net, broken, monkeypatch):
     monkeypatch.setattr(gateways, "BUDGET_SECONDS", 0.01)

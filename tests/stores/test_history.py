@@ -5,6 +5,7 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -138,6 +139,7 @@ async def compare(path: Path, history) -> None:
         await store.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(history=st.lists(requests, max_size=30))
 def test_every_store_answers_as_the_ledger_does(tmp_path_factory, history):

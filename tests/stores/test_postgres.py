@@ -64,6 +64,7 @@ def test_a_host_that_is_named_after_a_certificate_is_only_away():
     assert isinstance(unreachable("postgresql://certificate/d", said, "OperationalError"), StoreUnavailable)
 
 
+@pytest.mark.slow
 def test_hosts_that_are_silent_are_given_up_together_in_time():
     with ExitStack() as held:
         silent = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]

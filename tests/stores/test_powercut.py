@@ -19,6 +19,7 @@ def bad(found: dict[str, list[str]]) -> list[str]:
     return [f"{name}: {each}" for name, verdicts in found.items() for each in verdicts if each]
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_at_some_points(tmp_path):
     assert [] == bad(powercut.survey(SEED, tmp_path, each=1, every=8))
 
@@ -31,6 +32,7 @@ def test_nothing_acknowledged_is_lost_at_five_thousand_points(tmp_path):
     assert sum(map(len, found.values())) >= 5_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "kind"), [(NORMAL, "lost"), (UNSYNCED_DIRECTORY, "not readable")], ids=["normal", "directory"]
 )

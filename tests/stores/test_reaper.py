@@ -26,6 +26,7 @@ def renewals_at(moment, renewed_at):
     return sum(at <= moment for at in renewed_at)
 
 
+@pytest.mark.slow
 @given(
     gaps=st.lists(st.floats(0.0, TTL_SECONDS, exclude_max=True), min_size=200, max_size=200),
     pauses=st.lists(delays, min_size=1, max_size=60),
@@ -156,6 +157,7 @@ def test_in_a_fleet_each_dead_holder_is_found_soon_while_a_reader_lives(count, v
     assert all(at - 10.0 <= 1.25 * TTL_SECONDS + 1.0 for at in fleet.ended_at.values())  # reads begin within a second
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(count=st.integers(MOST_WITHOUT_READERS + 1, 80), seed=st.integers(0, 10**6))
 def test_when_all_readers_die_at_once_the_others_find_them_and_read_in_their_place(count, seed):
@@ -186,6 +188,7 @@ def test_where_the_lowest_leases_are_of_processes_that_do_not_watch_the_dead_are
     assert set(fleet.dead) == set(fleet.ended_at)
 
 
+@pytest.mark.slow
 def test_the_reads_of_a_fleet_grow_with_its_leases_and_not_with_their_square():
     rows = {}
     for count in (20, 40, 60, 120, 240):

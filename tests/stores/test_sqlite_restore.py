@@ -112,6 +112,7 @@ def moved(copy, path):
 # Against the procedure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member_is", ["alive", "killed"])
 @pytest.mark.parametrize("put_back", [written_over, written_over_with_its_time, moved])
 def test_a_copy_beside_an_old_wal_is_refused_unchanged_until_the_procedure_is_followed(
@@ -137,6 +138,7 @@ def test_a_copy_beside_an_old_wal_is_refused_unchanged_until_the_procedure_is_fo
     assert [f"k{number}" for number in range(5)] == asyncio.run(keys(url))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("put_back", [written_over, moved])
 def test_connecting_and_doctor_refuse_it_too(path, url, copy, put_back):
     killed(written(url, 0, 5))
@@ -150,6 +152,7 @@ def test_connecting_and_doctor_refuse_it_too(path, url, copy, put_back):
     assert copy.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_loop_goes_on_while_it_is_looked_whether_a_checkpoint_explains_a_wal(path, url, copy):
     killed(written(url, 0, 5))
     back_up(path, copy)
@@ -167,6 +170,7 @@ def test_the_loop_goes_on_while_it_is_looked_whether_a_checkpoint_explains_a_wal
     assert asyncio.run(story()) >= 10  # of about 50
 
 
+@pytest.mark.slow
 def test_a_handle_does_not_open_a_file_that_was_moved_beside_its_wal(path, url, copy):
     async def story():
         store = await connect(url)
@@ -217,6 +221,7 @@ def test_a_checkpoint_that_was_killed_half_way_costs_nothing(path, url, pages):
     assert sorted(f"k{number}" for number in range(40)) == sorted(asyncio.run(keys(url)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("put_back", [written_over, moved])
 def test_a_copy_beside_the_wal_of_a_checkpoint_that_was_killed_is_refused(path, url, copy, put_back):
     killed(written(url, 0, 5))

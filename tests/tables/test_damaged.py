@@ -24,6 +24,7 @@ def on_memory(stack):
     return Desk(stack, connect)
 
 
+@pytest.mark.slow
 def test_every_record_of_a_table_damaged_in_turn_ends_nobody_and_the_next_publish_mends_it():
     async def main():
         async with AsyncExitStack() as stack:

@@ -113,6 +113,7 @@ def often(monkeypatch):
     monkeypatch.setattr(following_module, "CONFIRM_SECONDS", 0.005)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     values=st.one_of(

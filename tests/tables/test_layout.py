@@ -71,6 +71,7 @@ def test_rows_of_nodes_whose_indexes_shift_are_no_part_of_a_delta():
     assert len(delta(was, now)) <= 250
 
 
+@pytest.mark.slow
 @given(pair=st.tuples(assignments(), assignments()), data=st.data())
 def test_a_delta_that_was_damaged_gives_no_other_value_unseen(pair, data):
     was, now = pair
@@ -83,6 +84,7 @@ def test_a_delta_that_was_damaged_gives_no_other_value_unseen(pair, data):
         applied(was, damaged)
 
 
+@pytest.mark.slow
 @given(pair=st.tuples(numbered_tables(), numbered_tables()), data=st.data())
 def test_a_delta_that_was_forged_is_refused_or_another_epoch(pair, data):
     """The checksum of the compression is right here: what holds then is the epoch."""

@@ -128,6 +128,7 @@ def played(seed):
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(40, SEEDS, 40))])
 def test_followers_never_go_back_and_come_to_show_the_last_version(first):
     total = {}
