@@ -33,6 +33,6 @@ with closing(sqlite3.connect("guarded.db")) as connection:
     print("balance", *connection.execute("SELECT balance FROM account").fetchone())
 
 # Prints:
-# accounts/17 was granted to another: token 1:7 came after 1:8 had been accepted.
-# Nothing was written. Stop this work; whoever holds the newer token does it.
+# accounts/17 belongs to another holder: token 1:7 came after 1:8 had been accepted.
+# Nothing was written. Stop this work: the holder of the newer token does it.
 # balance 110

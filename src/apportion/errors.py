@@ -121,7 +121,7 @@ class NotEnoughNodes(CannotPlace):
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
         super().__init__(
             f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({_listed(eligible)}).",
-            _WAY_OUT.get(rule, "Ask for fewer; Ring and Rendezvous rank all nodes, an assignment the owners it holds."),
+            _WAY_OUT.get(rule, "Ask for fewer: Ring and Rendezvous rank all nodes, an assignment ranks its owners."),
         )
         self.wanted, self.eligible, self.rule = wanted, tuple(eligible), rule
 
@@ -159,7 +159,7 @@ class LeaseLost(Outdated):
     def __init__(self, lease: int) -> None:
         super().__init__(
             f"lease {lease} has ended or was never granted.",
-            "Nothing was written. Stop what depended on it, ask for a new lease and write the keys again.",
+            "Nothing was written. Stop the work that depended on it, ask for a new lease and write the keys again.",
         )
         self.lease = lease
 
@@ -188,8 +188,8 @@ class Fenced(Outdated):
     """A write under a token that is older than an accepted one, or equal to the token of another holder."""
 
     def __init__(self, resource: str, token: object, newer: object) -> None:
-        problem = f"{resource} was granted to another: token {token} came after {newer} had been accepted."
-        super().__init__(problem, "Nothing was written. Stop this work; whoever holds the newer token does it.")
+        problem = f"{resource} belongs to another holder: token {token} came after {newer} had been accepted."
+        super().__init__(problem, "Nothing was written. Stop this work: the holder of the newer token does it.")
         self.resource, self.token, self.newer = resource, token, newer
 
 
@@ -230,7 +230,7 @@ class StoreUnavailable(Unavailable):
         self,
         store: str,
         reason: str,
-        hint: str = "Nothing was changed. Try again, or ask: apportion doctor --store URL",
+        hint: str = "Nothing was changed. Try again, or run: apportion doctor --store URL",
     ) -> None:
         super().__init__(f"{store} is unavailable: {reason}.", hint)
         self.store, self.reason = store, reason
@@ -249,7 +249,7 @@ class StoreDenied(ApportionError):
     """The store refuses an identity, a permission or a certificate. A retry does not help; nothing was changed."""
 
     def __init__(self, store: str, reason: str, hint: str) -> None:
-        super().__init__(f"{store} denies it: {reason}.", hint)
+        super().__init__(f"{store} denies the request: {reason}.", hint)
         self.store, self.reason = store, reason
 
 
@@ -263,7 +263,7 @@ class StoreWentBack(Unsafe):
     def __init__(self, store: str, seen: str, found: str) -> None:
         super().__init__(
             f"{store} went back: {found}, but {seen} was seen before.",
-            "What was held before has ended: scan, and join anew. After a restore run: apportion store restored URL",
+            "Everything held before has ended: scan, and join anew. After a restore run: apportion store restored URL",
         )
         self.seen, self.found = seen, found
 

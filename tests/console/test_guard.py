@@ -34,7 +34,7 @@ def test_the_newest_token_passes_as_often_as_it_is_checked_and_says_nothing(fold
 def test_an_older_token_is_refused_with_one_typed_line_from_the_moment_that_a_newer_one_passed(folder):
     assert (0, "") == check(folder)
     assert (0, "") == check(folder, "--token", "1:8", "--holder", "bob")
-    line = "Fenced: mailers/1 was granted to another: token 1:7 came after 1:8 had been accepted.\n"
+    line = "Fenced: mailers/1 belongs to another holder: token 1:7 came after 1:8 had been accepted.\n"
     assert (1, line) == check(folder)
     assert (0, "") == check(folder, "--token", "2:1", "--holder", "cid"), "a later life of the store"
     assert 1 == check(folder, "--token", "1:9")[0]

@@ -258,7 +258,7 @@ def test_bad_input_is_refused_before_anything_is_opened(options, error, field):
 
 def test_who_says_otherwise_than_the_group_is_refused(url):
     with sync.open_group(url, "g", partitions=4, member_id="a"):
-        with pytest.raises(InvalidInput, match="partitions of group g is 5, expected 4, as it was made"):
+        with pytest.raises(InvalidInput, match="partitions of group g is 5, expected 4, as the group was made"):
             sync.open_group(url, "g", partitions=5, member_id="b").__enter__()
         with pytest.raises(InvalidInput, match=r"mode of group g is 'eager'(.|\n)*another name may"):
             sync.open_group(url, "g", partitions=4, mode="eager", member_id="b").__enter__()

@@ -207,7 +207,7 @@ def test_an_on_lost_that_never_ends_is_given_up_with_the_time_of_a_drain(caplog)
         await asyncio.sleep(60)
 
     ending(gained, lost, then=lambda: "given up" in caplog.text, drain_seconds=0.05)
-    assert "on_lost of g/1 is given up: its session is over, and so is its time" in caplog.text
+    assert "on_lost of g/1 was cancelled: its session is over, and it did not end in time" in caplog.text
 
 
 def test_an_on_lost_that_fails_after_the_session_is_not_called_again(caplog):

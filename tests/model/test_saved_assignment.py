@@ -111,7 +111,7 @@ def test_a_certificate_of_no_digests_is_not_written():
 
 def test_a_proof_of_other_nodes_is_not_saved():
     short = Proof(moves=0, prices=(0,), least=(0,), most=(0,), leader_changes=0, leader_prices=(0,))
-    with pytest.raises(InvalidInput, match="numbers of the proof is 1, expected 4, one a node"):
+    with pytest.raises(InvalidInput, match="numbers of the proof is 1, expected 4, one per node"):
         encode(replace(BALANCED, certificate=replace(BALANCED.certificate, home=short)))
 
 

@@ -61,7 +61,7 @@ def test_a_longer_list_than_the_table_has_is_refused():
 
 
 def test_a_table_does_not_move_on():
-    with pytest.raises(CannotPlace, match="does not say who would own"):
+    with pytest.raises(CannotPlace, match="names no owners on"):
         Frozen.load(DATA).on(RING.topology)
 
 

@@ -135,7 +135,7 @@ def test_an_explanation_names_the_list():
         explained.hash,
         explained.if_owner_left,
     )
-    assert "the value is in the list of a; if it left, whoever writes the lists would decide" == explained.why
+    assert "the value is in the list of a; if the node left, the author of the lists would decide" == explained.why
     assert 7 == len(str(explained).splitlines())
 
 

@@ -339,7 +339,7 @@ def test_a_write_under_an_older_token_is_refused_and_says_by_which(office):
     office.world.kill("a")
     office.start("b", partitions=1, member_id="bob")
     office.go_on(5.0)
-    with pytest.raises(Fenced, match=r"mailers/0 was granted to another: token 1:1 came after 1:2"):
+    with pytest.raises(Fenced, match=r"mailers/0 belongs to another holder: token 1:1 came after 1:2"):
         office.world.run(office.sink.put(old, "late"))
     assert {"mailers/0": ["ann", "bob"]} == office.sink.rows
 

@@ -50,7 +50,7 @@ def test_it_is_said_once_per_store_with_what_ends_it_and_without_the_password(ur
         with pytest.raises(ApportionError):
             asyncio.run(connect(url))
     [line] = [each for each in caplog.messages if "clear text" in each]
-    assert "host.invalid may be spoken to in clear text" in line
+    assert "requests to host.invalid may go in clear text" in line
     assert get(parsed_url(url).scheme).encryption in line
     assert "s3cr3t" not in line
 

@@ -165,7 +165,7 @@ def test_a_key_of_the_incarnation_that_we_did_not_write_is_refused():
 
     async def run():
         async with serving(kv_range=[strange]) as (_, url):
-            with pytest.raises(StoreUnavailable, match="holds what we did not write"):
+            with pytest.raises(StoreUnavailable, match="holds a value that apportion did not write"):
                 await stores.connect(url)
 
     asyncio.run(run())

@@ -94,7 +94,7 @@ def test_a_store_without_a_life_or_with_that_of_another_cluster_begins_one_that_
 def test_an_incarnation_that_others_change_all_the_time_is_given_up_after_five_looks(cluster):
     cluster.life = written(StoreLife.of(3, "8", 2))
     cluster.txn = lambda body: [{"header": cluster.header}]
-    with pytest.raises(StoreUnavailable, match="changed by others"):
+    with pytest.raises(StoreUnavailable, match="keep changing its incarnation"):
         played(None, cluster)
     assert (5, 5) == (cluster.count("/v3/kv/range"), cluster.count("/v3/kv/txn"))
 
@@ -222,7 +222,7 @@ def test_each_look_is_kept_for_the_other_handles(cluster, look):
 
 def test_a_key_that_we_did_not_write_is_said_to_be_so(cluster):
     cluster.life = {**LIFE, "value": base64.b64encode(b"mine!").decode()}
-    with pytest.raises(StoreUnavailable, match="holds what we did not write"):
+    with pytest.raises(StoreUnavailable, match="holds a value that apportion did not write"):
         played(None, cluster)
 
 

@@ -118,7 +118,7 @@ def test_a_host_that_is_silent_is_left_for_the_next_within_what_the_caller_gives
             if url == MANY:
                 assert "h2" == await door_of(url).connect(seconds=0.01)
             else:
-                with pytest.raises(StoreUnavailable, match="nobody answered in time"):
+                with pytest.raises(StoreUnavailable, match="no server answered in time"):
                     await door_of(url).connect(seconds=0.01)
 
     asyncio.run(main())
@@ -133,7 +133,7 @@ def test_one_host_of_many_has_less_time_than_the_only_one(driver, monkeypatch):
     assert "h" == asyncio.run(door_of().connect())
     monkeypatch.setattr(doors, "_CONNECT_SECONDS", 0.01)
     driver.silent = {"h"}
-    with pytest.raises(StoreUnavailable, match="nobody answered in time"):
+    with pytest.raises(StoreUnavailable, match="no server answered in time"):
         asyncio.run(asyncio.wait_for(door_of().connect(), 1))
 
 
@@ -337,7 +337,7 @@ def test_an_absent_schema_is_made_and_one_that_is_there_is_not(answers):
         (Schema(), {"standby": True}, StoreUnavailable, "standby"),
         (Schema(version=NEWEST + 1), {}, InvalidInput, "Update"),
         (Schema(version=NEWEST - 1), {}, StoreUnavailable, f"{NEWEST} is needed"),
-        (Schema(version=0, error=psycopg.errors.InsufficientPrivilege()), {}, StoreDenied, "may not make it"),
+        (Schema(version=0, error=psycopg.errors.InsufficientPrivilege()), {}, StoreDenied, "may not create it"),
         (Schema(version=0, error=psycopg.errors.DiskFull()), {}, StoreUnavailable, "disk is full"),
         (Schema(version=psycopg.errors.InsufficientPrivilege()), {}, StoreDenied, "lacks rights"),
     ],

@@ -126,7 +126,7 @@ def test_a_copy_beside_an_old_wal_is_refused_unchanged_until_the_procedure_is_fo
             killed(member)
         put_back(copy, path)
         code, complaint = said_restored(url)
-        assert (1, True) == (code, "-wal is not of this file" in complaint)
+        assert (1, True) == (code, "-wal belongs to another file" in complaint)
         assert "delete -wal and -shm" in complaint
         assert copy.read_bytes() == path.read_bytes()
     finally:
@@ -145,7 +145,7 @@ def test_connecting_and_doctor_refuse_it_too(path, url, copy, put_back):
     back_up(path, copy)
     killed(written(url, 5, 40))
     put_back(copy, path)
-    with pytest.raises(StoreUnavailable, match="-wal is not of this file"):
+    with pytest.raises(StoreUnavailable, match="-wal belongs to another file"):
         asyncio.run(connect(url))
     (finding,) = asyncio.run(administration(url).inspect())
     assert ("error", True) == (finding.verdict, "store restored" in finding.advice)
@@ -179,7 +179,7 @@ def test_a_handle_does_not_open_a_file_that_was_moved_beside_its_wal(path, url, 
         await put(store, "b")
         moved(copy, path)
         for _ in range(2):
-            with pytest.raises(StoreUnavailable, match="-wal is not of this file"):
+            with pytest.raises(StoreUnavailable, match="-wal belongs to another file"):
                 await store.scan("")
             with pytest.raises(StoreWentBack):
                 await put(store, "c")
@@ -229,7 +229,7 @@ def test_a_copy_beside_the_wal_of_a_checkpoint_that_was_killed_is_refused(path, 
     killed(written(url, 5, 40))
     killed_in_a_checkpoint(path, after=4096 * 16)
     put_back(copy, path)
-    with pytest.raises(StoreUnavailable, match="-wal is not of this file"):
+    with pytest.raises(StoreUnavailable, match="-wal belongs to another file"):
         asyncio.run(connect(url))
     assert copy.read_bytes() == path.read_bytes()
 

@@ -516,7 +516,7 @@ def test_a_table_of_a_secret_hash_needs_the_hasher():
 
 
 def test_what_has_no_table_cannot_be_published():
-    with pytest.raises(InvalidInput, match="Of a placement publish"):
+    with pytest.raises(InvalidInput, match=r"Publish the table\(\) of a placement"):
         publish_sync("memory://none", NAME, Jump(["a", "b"]))
 
 
@@ -556,7 +556,7 @@ def test_a_bad_name_or_value_is_refused_before_a_store_is_opened():
         pass
     with pytest.raises(InvalidInput, match="table name"):
         publish_sync("sqlite:////nowhere/at/all.db", "a\nb", ring("a"))
-    with pytest.raises(InvalidInput, match="what to publish"):
+    with pytest.raises(InvalidInput, match="value to publish"):
         publish_sync("sqlite:////nowhere/at/all.db", "a", None)
 
 

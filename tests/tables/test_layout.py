@@ -211,7 +211,7 @@ def test_the_keys_of_one_name_are_never_those_of_another():
 
 def test_what_is_no_table_is_refused_with_what_to_pass():
     for other in (Ring(["a"]), Topology(["a"]), {"a": 1}, None):
-        with pytest.raises(InvalidInput, match="Of a placement publish"):
+        with pytest.raises(InvalidInput, match=r"Publish the table\(\) of a placement"):
             routed(other)
 
 

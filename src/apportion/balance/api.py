@@ -57,7 +57,7 @@ class BalancerSpec:
 
     def __post_init__(self) -> None:
         if self.takes not in get_args(Takes):
-            raise UnknownOption(f"what balancer {self.name!r} takes", self.takes, get_args(Takes))
+            raise UnknownOption(f"input of balancer {self.name!r}", self.takes, get_args(Takes))
 
     def __call__(self, *args: object, **options: object) -> Any:  # noqa: ANN401 - each balancer returns its own type
         """Assign."""

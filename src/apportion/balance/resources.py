@@ -55,7 +55,7 @@ def optimal_resources(
             "resources", resources, "a mapping of names to Resource", 'Write {"orders": Resource(8, 3)}.'
         )
     if previous is not None and not isinstance(previous, Mapping):
-        raise InvalidInput("previous", previous, "a mapping of names to Assignment", "Pass what was returned before.")
+        raise InvalidInput("previous", previous, "a mapping of names to Assignment", "Pass an earlier result.")
     for name in resources:
         check_name("resource", name)
     before = dict(previous or {})

@@ -166,7 +166,7 @@ def zone_risk(assignment: Assignment, *, spread_level: int | None = None) -> Zon
     _check("assignment", assignment)
     check_options(1, spread_level, "strict")
     if not len(assignment.topology):
-        raise InvalidInput("nodes of the assignment", 0, "at least 1", "Nothing can be lost where nothing is.")
+        raise InvalidInput("nodes of the assignment", 0, "at least 1", "An assignment without nodes can lose nothing.")
     level = assignment.rule.spread_level if spread_level is None and assignment.rule is not None else spread_level
     zones = [node.fault_domain(level) for node in assignment.topology]
     down = {assignment.topology.index(node_id) for node_id in assignment.down}
@@ -190,4 +190,4 @@ def _sorted(counts: Counter[int], change: Counter[int]) -> dict[int, int]:
 
 def _check(name: str, assignment: Assignment) -> None:
     if not isinstance(assignment, Assignment):
-        raise InvalidInput(name, assignment, "an Assignment", "Pass what a balancer returned, as balance.optimal does.")
+        raise InvalidInput(name, assignment, "an Assignment", "Pass an assignment, as balance.optimal returns one.")

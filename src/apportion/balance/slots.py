@@ -59,7 +59,7 @@ def _checked_count(topology: Topology, count: int | None) -> int:
         return default_slots(len(topology))
     if type(count) is not int or not 0 < count <= MAX_PARTITIONS:
         raise InvalidInput(
-            "count of slots", count, f"an int in 1 .. {MAX_PARTITIONS}", "Use some 32 slots a node, or leave it out."
+            "count of slots", count, f"an int in 1 .. {MAX_PARTITIONS}", "Use some 32 slots per node, or leave it out."
         )
     return count
 

@@ -92,7 +92,7 @@ def _claims(assignment: Assignment, previous: Assignment | None, topology: Topol
     """Return an assignment's certificate and rule; refuse them if they do not match the arguments."""
     for what, each in (("assignment", assignment), ("previous", previous)):
         if not isinstance(each, Assignment) and (each is not None or what == "assignment"):
-            raise InvalidInput(what, each, "an Assignment", "Pass what balance.optimal returned.")
+            raise InvalidInput(what, each, "an Assignment", "Pass the assignment that balance.optimal returned.")
     if not isinstance(topology, Topology | None):
         raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
     certificate, rule = assignment.certificate, assignment.rule
@@ -184,7 +184,7 @@ class _Step:
 
     def _check_listed(self, what: str, listed: Sequence[int]) -> None:
         if len(listed) != len(self.ids) or any(type(each) is not int for each in listed):
-            _refuse(f"{what} of the certificate", len(listed), f"{len(self.ids)} integers, one a node")
+            _refuse(f"{what} of the certificate", len(listed), f"{len(self.ids)} integers, one per node")
 
     def _prices(self, what: str, listed: Sequence[int]) -> dict[str, int]:
         self._check_listed(what, listed)

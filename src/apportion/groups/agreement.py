@@ -22,10 +22,10 @@ from apportion.stores.api import Absent, Committed, CoordinationStore, Item, Put
 logger = logging.getLogger("apportion.group")
 _PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 2.0
-_NO_CHANGE = "what it was made with stays, and a group of another name may have another."
+_NO_CHANGE = "a group keeps the settings it was made with, and a group of another name may have others."
 _CHANGE = {
-    "partitions": "apportion group resize changes the partitions of an empty one.",
-    "format": "a later release made this one, so upgrade.",
+    "partitions": "apportion group resize changes the partitions of an empty group.",
+    "format": "a later release made this group, so upgrade.",
 }
 
 
@@ -126,5 +126,5 @@ def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
     for what in ("format", "partitions", "mode", "balancer", "quarantine_after"):
         said, is_so = getattr(record, what), getattr(there, what)
         if said != is_so:
-            hint = f"All members of a group say the same; {_CHANGE.get(what, _NO_CHANGE)}"
-            raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as it was made", hint)
+            hint = f"All members of a group pass the same value; {_CHANGE.get(what, _NO_CHANGE)}"
+            raise InvalidInput(f"{what} of group {group}", said, f"{is_so!r}, as the group was made", hint)

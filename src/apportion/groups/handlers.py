@@ -136,7 +136,7 @@ class Handlers:
                 await asyncio.wait([call], timeout=ends - loop.time())
         if not call.done():
             call.cancel()
-            logger.error("on_lost of %s is given up: its session is over, and so is its time", token.resource)
+            logger.error("on_lost of %s was cancelled: its session is over, and it did not end in time", token.resource)
         elif (error := call.result()) is not None:
             logger.error("on_lost of %s failed; its session is over", token.resource, exc_info=error)
 

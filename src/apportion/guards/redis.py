@@ -93,7 +93,7 @@ class RedisGuard:
         note(token)
         for field, given in (("keys", keys), ("args", args)):
             if isinstance(given, str | bytes):
-                raise InvalidInput(field, given, "a list", "Put the only one into a list.")
+                raise InvalidInput(field, given, "a list", "Put a single one into a list.")
         return "EVAL", _AROUND % script, 1 + len(keys), self._fence_key(token.resource), *keys, to_text(token), *args
 
 
@@ -102,7 +102,7 @@ def _result(reply: object, token: FencingToken) -> object:
     if not isinstance(reply, list):
         if isinstance(reply, Coroutine):
             reply.close()
-        expected = "what a client returns that answers at once"
+        expected = "a reply of a client that answers at once"
         raise InvalidInput("reply", reply, expected, "Pass no pipeline; use the _async methods with redis.asyncio.")
     is_accepted, *result = reply
     if not is_accepted:

@@ -34,8 +34,8 @@ def decide(kept: FencingToken | None, token: FencingToken) -> FencingToken:
     >>> decide(new, old)
     Traceback (most recent call last):
         ...
-    apportion.errors.Fenced: mailers/17 was granted to another: token 1:7 came after 1:8 had been accepted.
-    Nothing was written. Stop this work; whoever holds the newer token does it.
+    apportion.errors.Fenced: mailers/17 belongs to another holder: token 1:7 came after 1:8 had been accepted.
+    Nothing was written. Stop this work: the holder of the newer token does it.
     """
     token = valid(token)
     if kept is None:
@@ -86,7 +86,7 @@ def position(token: FencingToken) -> str:
 def valid(token: FencingToken) -> FencingToken:
     """Return a token that every guard can keep; raise `InvalidInput` for anything else."""
     if not isinstance(token, FencingToken):
-        hint = "Pass what group.hold(partition) gives, or the token of group.owned[partition]."
+        hint = "Pass the token that group.hold(partition) gives, or that of group.owned[partition]."
         raise InvalidInput("token", token, "a FencingToken", hint)
     for field, number in (("incarnation", token.incarnation), ("epoch", token.epoch)):
         if type(number) is not int or not 0 <= number <= MAX_NUMBER:
@@ -103,10 +103,10 @@ def _require_name(field: str, name: str) -> None:
     try:
         size = len(name.encode())
     except UnicodeEncodeError as error:
-        raise InvalidInput(field, name, expected, "Fix what made it, or decode with another codec.") from error
+        raise InvalidInput(field, name, expected, "Fix the code that made it, or decode with another codec.") from error
     if size > MAX_NAME_BYTES:
         raise InvalidInput(field, name, expected, hint)
 
 
 def _unreadable(text: object) -> InvalidInput:
-    return InvalidInput("token", text, "the text of a token", "Send what guards.to_text(token) returns, unchanged.")
+    return InvalidInput("token", text, "the text of a token", "Send the text of guards.to_text(token), unchanged.")

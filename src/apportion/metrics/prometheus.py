@@ -55,13 +55,16 @@ class GroupMetrics(Collector):
         gauges = {
             "members": ("Members that are there", sight.members),
             "owned_partitions": ("Partitions that this member owns", sight.owned),
-            "drifting_partitions": ("Partitions that do not belong to whom the target names", sight.drifting),
+            "drifting_partitions": ("Partitions that do not belong to the owner that the target names", sight.drifting),
             "orphaned_partitions": ("Partitions without a living owner", sight.orphaned),
             "crash_looping_partitions": ("Partitions that wait since their owners died", sight.crash_looping),
             "quarantined_partitions": ("Partitions that killed their owners, until released", sight.quarantined),
             "target_generation": ("Generation of the target", sight.generation),
             "is_controller": ("Whether this member is the controller", sight.is_controller),
-            "session_seconds_left": ("Until this member must stop, if nothing is renewed", self._group.seconds_left),
+            "session_seconds_left": (
+                "Until this member must stop, if its lease is not renewed",
+                self._group.seconds_left,
+            ),
         }
         for metric, (text, value) in gauges.items():
             yield _one(GaugeMetricFamily(f"apportion_group_{metric}", text, labels=["group"]), name, float(value))
@@ -75,7 +78,7 @@ class GroupMetrics(Collector):
             yield _one(CounterMetricFamily(f"apportion_group_{metric}", text, labels=["group"]), name, float(value))
         summaries = {
             "handover_seconds": ("From the loss of a partition to its next owner", counted.handovers),
-            "orphan_seconds": ("From the end of a session to the next owner of what it had", counted.orphans),
+            "orphan_seconds": ("From the end of a session to the next owner of its partitions", counted.orphans),
         }
         for metric, (text, durations) in summaries.items():
             family = SummaryMetricFamily(f"apportion_group_{metric}", text, labels=["group"])
@@ -92,9 +95,12 @@ class TableMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics of the table."""
         gauges = {
-            "routing_table_version": ("Number of the version that is routed by", self._follower.version.number),
+            "routing_table_version": ("Number of the version in use", self._follower.version.number),
             "routing_table_drift_versions": ("Versions published since", self._follower.drift_versions),
-            "routing_table_age_seconds": ("Since the store confirmed it as the newest", self._follower.age_seconds),
+            "routing_table_age_seconds": (
+                "Since the store confirmed the version as the newest",
+                self._follower.age_seconds,
+            ),
         }
         for metric, (text, value) in gauges.items():
             yield _one(GaugeMetricFamily(metric, text, labels=["table"]), self._name, float(value))

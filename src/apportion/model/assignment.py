@@ -256,7 +256,7 @@ def check_each_once(partitions: Sequence[str]) -> None:
     # Sorted, because a set of half a million ids takes more memory than a refusal may.
     twice = next((each for each, after in pairwise(sorted(partitions)) if each == after), None)
     if twice is not None:
-        raise InvalidInput("partition id", twice, "each once", "Drop what is listed twice; an int n means str(n).")
+        raise InvalidInput("partition id", twice, "each once", "Drop the repeated ones; an int n means str(n).")
 
 
 def check_sizes(sizes: tuple[int, ...]) -> None:

@@ -34,7 +34,9 @@ class Rows(Sequence[Row]):
 
     def __init__(self, buffer: "array[int]", *, width: int) -> None:
         if buffer.typecode != "I" or width < 1 or len(buffer) % width:
-            raise InvalidInput("rows", f"{len(buffer)} of {buffer.typecode!r}", f"32 bits, {width} a row", "Use of().")
+            raise InvalidInput(
+                "rows", f"{len(buffer)} of {buffer.typecode!r}", f"32 bits, rows of {width}", "Use of()."
+            )
         self.buffer = buffer
         self.width = width
 

@@ -71,7 +71,7 @@ def check_position(name: str, position: Position) -> None:
     if isinstance(position, bytes):
         if len(position) > MAX_POSITION_BYTES:
             raise BadRange(
-                name, position, f"at most {MAX_POSITION_BYTES} bytes", "Cut it; what is cut sorts before it."
+                name, position, f"at most {MAX_POSITION_BYTES} bytes", "Cut it; the shorter one sorts before it."
             )
     elif type(position) is not int or not 0 <= position < POSITIONS:
         raise BadRange(name, position, "an int in 0 .. 2**64 - 1, or bytes", "Give bounds as positions.")

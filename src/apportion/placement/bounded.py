@@ -55,7 +55,7 @@ class Loads:
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.topology) or any(type(load) is not int or load < 0 for load in self.counts):
             raise InvalidInput(
-                "loads", str(self.counts)[:60], f"{len(self.topology)} counts, one a node", "Start with Loads.none()."
+                "loads", str(self.counts)[:60], f"{len(self.topology)} counts, one per node", "Start with Loads.none()."
             )
 
     @classmethod
@@ -235,7 +235,7 @@ class Bounded:
             raise InvalidInput("loads", loads, "Loads", "Start with Loads.none(topology).")
         if loads.topology != self.topology:
             raise InvalidInput(
-                "loads", repr(loads.topology), f"those of {self.topology!r}", "Bring them over: loads.on(topology)."
+                "loads", repr(loads.topology), f"those of {self.topology!r}", "Move the loads over: loads.on(topology)."
             )
 
 
@@ -276,4 +276,4 @@ def refuse_repeats(keys: tuple[Key, ...]) -> NoReturn:
     """Raise for keys of which two have the same bytes; name the first that is repeated."""
     last = {key_bytes(key): place for place, key in enumerate(keys)}
     twice = next(key for place, key in enumerate(keys) if last[key_bytes(key)] != place)
-    raise InvalidInput("keys", twice, "different keys", "Drop what is listed twice; text is its UTF-8 bytes.")
+    raise InvalidInput("keys", twice, "different keys", "Drop the repeated ones; text is its UTF-8 bytes.")

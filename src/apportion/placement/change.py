@@ -143,7 +143,7 @@ def _table(placed: Placed, replicas: int) -> Table | None:
         return placed.table(replicas)
     if replicas != 1:
         hint = "Pass the placements, or tables made with that many replicas and leave it out."
-        raise InvalidInput("replicas", replicas, "1 beside a Table, whose rows are what they are", hint)
+        raise InvalidInput("replicas", replicas, "1 beside a Table, because its rows are fixed", hint)
     return placed
 
 
@@ -169,7 +169,7 @@ def _assigned(old: Planned, new: Planned, keys: Iterable[Key] | None, replicas: 
         hint = "Of Slots, compare the assignments: slots.assignment."
         raise InvalidInput("the other side of the plan", other, "an Assignment beside an Assignment", hint)
     if keys is not None or replicas != 1:
-        hint = "Leave keys and replicas out: an assignment says which partitions there are, and who holds them."
+        hint = "Leave keys and replicas out: an assignment names its partitions and their owners."
         raise InvalidInput("keys or replicas", "given", "nothing beside assignments", hint)
     return Plan(
         before=old.epoch,

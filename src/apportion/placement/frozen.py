@@ -106,7 +106,7 @@ class Frozen(Tabular):
         shortest = min(self.saved.rows, key=len)
         if len(shortest) < replicas:
             owners = tuple(self.topology.ids[index] for index in shortest)
-            raise NotEnoughNodes(replicas, owners, f"from a table of {len(owners)} in a range")
+            raise NotEnoughNodes(replicas, owners, f"from a table of {len(owners)} per range")
         return replace(self.saved, rows=tuple(row[:replicas] for row in self.saved.rows))
 
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class Frozen(Tabular):
         check_options(count, spread_level, spread)
         owners = self.saved.owners(self._position(key_bytes(key)))
         if count > len(owners):
-            raise NotEnoughNodes(count, owners, f"from a table of {len(owners)} a range")
+            raise NotEnoughNodes(count, owners, f"from a table of {len(owners)} per range")
         return owners[:count]
 
     def explain(self, key: Key) -> Explanation:
@@ -129,7 +129,7 @@ class Frozen(Tabular):
             hash=self.hasher(data),
             range=self.saved.range_at(position),
             owner=owner,
-            why=f"the table gives the range to {owner}; it does not say who would come after its owners",
+            why=f"the table gives the range to {owner}; it names no node after its owners",
             next=tuple(others),
             if_owner_left=None,
         )
@@ -137,7 +137,7 @@ class Frozen(Tabular):
     def on(self, topology: Topology) -> Self:
         """Raise `CannotPlace`: a table does not know how it was made."""
         hint = "Move the placement that made it, and publish its table."
-        raise CannotPlace(f"a table of {self.topology!r} does not say who would own on {topology!r}.", hint)
+        raise CannotPlace(f"a table of {self.topology!r} names no owners on {topology!r}.", hint)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Frozen) and self.saved == other.saved and self.hasher == other.hasher

@@ -135,7 +135,7 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
     if total > nodes * capacity:
         raise CannotPlace(
             f"{total} requests are more than {nodes} nodes bear, at {capacity} each.",
-            "Add nodes, or raise what one bears; no placement can help here.",
+            "Add nodes, or raise the capacity of one; no placement can help here.",
         )
     needs: list[tuple[int, bytes, Key, int]] = []
     for key, count in _checked(counts, total).items():
@@ -147,7 +147,7 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
 def _salting(key: Key, salts: int) -> bytes:
     """Return the bytes of a key that can be salted so many times; raise `InvalidInput` otherwise."""
     if type(salts) is not int or not 0 < salts <= MAX_SALTS:
-        hint = "Some salts a node are enough; 1 is the key as it is."
+        hint = "Some salts per node are enough; 1 is the key as it is."
         raise InvalidInput("salts", salts, f"an int in 1 .. {MAX_SALTS}", hint)
     data = key_bytes(key)
     if _SALTED.search(data):

@@ -74,7 +74,7 @@ class Lists(KeyByKey):
         if owner is None:
             raise CannotPlace(
                 f"{shown(key)} is in no list, and there is no default.",
-                "Put it into the list of a node, or pass default= the node that handles what is listed nowhere.",
+                "Put it into the list of a node, or pass default= a node for values in no list.",
             )
         return owner
 
@@ -99,7 +99,7 @@ class Lists(KeyByKey):
             hash=None,
             range=None,
             owner=owner,
-            why=f"the value is {where}; if it left, whoever writes the lists would decide",
+            why=f"the value is {where}; if the node left, the author of the lists would decide",
             next=(),
             if_owner_left=None,
         )
@@ -113,7 +113,7 @@ class Lists(KeyByKey):
                 raise CannotPlace(f"{shown(values[0])}{more} would have no owner without {node_id!r}.", _MOVE_FIRST)
         if self.default is not None and self.default not in owning:
             raise CannotPlace(
-                f"what is in no list would have no owner without {self.default!r}, the default.",
+                f"values in no list would have no owner without {self.default!r}, the default.",
                 "Build the lists with another default, then remove or drain it.",
             )
         moved = object.__new__(type(self))

@@ -107,7 +107,7 @@ class Maglev(Computed):
             hash=self._hash(key_bytes(key)),
             range=self._range(entry),
             owner=owner,
-            why=f"entry {entry} of {self.table_size} ({self.entries_per_node} a node) went to {owner}; if it left, "
+            why=f"entry {entry} of {self.table_size} ({self.entries_per_node} per node) went to {owner}; if it left, "
             "all would be filled anew",
             next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
             if_owner_left=None,
@@ -186,7 +186,7 @@ def _check_size(table_size: int) -> None:
     if not is_size or any(table_size % divisor == 0 for divisor in range(2, isqrt(table_size) + 1)):
         raise InvalidInput(
             "table_size", table_size, f"a prime number in 2 .. {MAX_TOKENS}",
-            f"The default is {DEFAULT_ENTRIES}; 655373 and 6553621 are prime too. Take 100 entries a node or more.",
+            f"The default is {DEFAULT_ENTRIES}; 655373 and 6553621 are prime too. Take 100 entries per node or more.",
         )  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def _check_nodes(topology: Topology, table_size: int) -> None:
     if owning > table_size:
         raise InvalidInput(
             "nodes of the table", owning, f"at most table_size = {table_size}",
-            "Raise table_size to a prime of 100 entries a node or more.",
+            "Raise table_size to a prime of 100 entries per node or more.",
         )  # fmt: skip
 
 

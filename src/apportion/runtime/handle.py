@@ -12,5 +12,5 @@ class Handle:
     """An object that belongs to one process. `InvalidInput` when it is pickled or copied."""
 
     def __reduce__(self) -> NoReturn:
-        hint = "Send the URL and the names, and open another there; tokens and numbers of partitions may be sent."
-        raise InvalidInput("what is pickled or copied", type(self).__name__, "a plain value, not a handle", hint)
+        hint = "Send the URL and the names, and open another handle there. Tokens and partition numbers may be sent."
+        raise InvalidInput("the value to pickle or copy", type(self).__name__, "a plain value, not a handle", hint)

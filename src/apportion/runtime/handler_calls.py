@@ -41,7 +41,7 @@ def awaited(name: str, handler: Handler | None) -> Call | None:
     async def _call(partition: int, token: FencingToken) -> None:
         returned = handler(partition, token)
         if not inspect.isawaitable(returned):
-            raise NoHandler(f"what {name} returned", returned, "an awaitable", _ASYNC_HINT)
+            raise NoHandler(f"result of {name}", returned, "an awaitable", _ASYNC_HINT)
         await returned
 
     return _call
@@ -62,7 +62,7 @@ def threaded(name: str, handler: PlainHandler | None) -> Call | None:
         with ending:
             returned: object = handler(partition, token)
             if inspect.isawaitable(returned):
-                raise NoHandler(f"what {name} returned", returned, "None", _PLAIN_HINT)
+                raise NoHandler(f"result of {name}", returned, "None", _PLAIN_HINT)
 
     async def _call(partition: int, token: FencingToken) -> BaseException | None:
         ending = _Ending()

@@ -30,7 +30,7 @@ def say_clear_text(spec: StoreSpec, url: StoreUrl) -> None:
     hosts = hosts_in_clear(spec, url)
     if hosts and str(url) not in _said:
         _said.add(str(url))
-        words = "%s may be spoken to in clear text, its password too. To encrypt, %s"
+        words = "requests to %s may go in clear text, the password included. To encrypt them, %s"
         logger.warning(words, ", ".join(hosts), spec.encryption)
 
 

@@ -157,7 +157,7 @@ def _said(key: bytes) -> str:
 
 def _value(put: Put, limits: Capabilities) -> bytes:
     if not isinstance(put, Put):
-        raise InvalidInput("put", put, "Put(key, value)", "What goes is named in deletes.")
+        raise InvalidInput("put", put, "Put(key, value)", "Name keys to delete in deletes.")
     if not isinstance(put.value, bytes):
         raise InvalidInput("value", put.value, "bytes", "Encode it first.")
     if len(put.value) > limits.max_value_bytes:
@@ -175,15 +175,15 @@ def _lease(lease: int | None) -> int | None:
 def _check_keys(compares: dict[bytes, int | None], written: Iterable[bytes], removed: list[bytes]) -> None:
     written = set(written)
     if not written and not removed:
-        raise InvalidInput("commit", "(no put, no delete)", "at least one", "To read is what scan is for.")
+        raise InvalidInput("commit", "(no put, no delete)", "at least one", "To read, use scan.")
     for key in sorted({*written, *removed} - set(compares)):
-        hint = "Say what you believe it is: Absent(key=...), or Unchanged(key=..., revision=...) from a scan."
+        hint = "Say which state you expect: Absent(key=...), or Unchanged(key=..., revision=...) from a scan."
         raise InvalidInput("written key", _said(key), "one that is compared in `when`", hint)
     if len(set(removed)) < len(removed) or written & set(removed):
         raise InvalidInput("deletes", "(a key twice)", "each key written once in a commit", "Drop one of the two.")
     for key in removed:
         if compares[key] is None:
-            raise InvalidInput("deleted key", _said(key), "compared by Unchanged", "What is absent needs no delete.")
+            raise InvalidInput("deleted key", _said(key), "compared by Unchanged", "An absent key needs no delete.")
 
 
 def _check_operations(operations: int, limits: Capabilities) -> None:
@@ -212,7 +212,7 @@ def _utf8(field: str, text: str, *, least: int) -> bytes:
         encoded = text.encode()
     except UnicodeEncodeError as error:
         expected = "text without lone surrogates"
-        raise InvalidInput(field, text, expected, "Fix what made it, or decode with another codec.") from error
+        raise InvalidInput(field, text, expected, "Fix the code that made it, or decode with another codec.") from error
     if len(encoded) > MAX_KEY_BYTES:
         raise InvalidInput(field, text, f"at most {MAX_KEY_BYTES} bytes of UTF-8", "Shorten it.")
     return encoded

@@ -66,7 +66,7 @@ class StoreUrl:
         }
         for part, value in given.items():
             if value and part not in parts:
-                expected = f"none, for {self.scheme}:// has none"
+                expected = f"none, because {self.scheme}:// takes none"
                 raise InvalidInput(f"{part} of the store URL", "(not shown)", expected, "Leave it out.")
 
     def __str__(self) -> str:

@@ -115,7 +115,7 @@ class Follower:
             if self._copy.trouble is not None:
                 raise self._copy.trouble from error
             what = "nothing" if version is None else f"nothing newer than version {version}"
-            hint = "Ask whoever publishes it, look for a slip in the name, or wait longer."
+            hint = "Ask its publisher, check the name for a typo, or wait longer."
             reason = f"{what} was published within {within_seconds:g} s"
             raise StoreUnavailable(f"table {self._keys.name}", reason, hint) from error
 

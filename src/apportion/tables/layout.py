@@ -124,8 +124,8 @@ def routed(value: Routing) -> Routing:
         return Assignment(topology=value.topology, rows=value.rows, names=value.names)
     if isinstance(value, Table):
         return value
-    hint = "Of a placement publish its table(), or the assignment of its slots."
-    raise InvalidInput("what to publish", value, "a Table or an Assignment", hint)
+    hint = "Publish the table() of a placement, or the assignment of its slots."
+    raise InvalidInput("value to publish", value, "a Table or an Assignment", hint)
 
 
 def follow_up(

@@ -48,7 +48,7 @@ from apportion.tables.layout import (
 
 _TRIES = 3
 _SPACE_BYTES = 80  # of a namespace and its slash, at most, with some to spare
-_PERHAPS = "It may have been published, or may yet be. Publish again: what is there already is not published twice."
+_PERHAPS = "It may be published already, or soon. Publish again: a version that is there is not published twice."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class Publisher:
         value = known.saved if known.value is None else known.value
         if value is None:
             found = "damaged" if known.is_damaged else "nothing"
-            hint = "Publish it: that mends what is damaged. Until then followers go on by what they have."
+            hint = "Publish the table: that mends the damage. Until then followers keep the version they have."
             raise BadSnapshot(f"table {self._keys.name}", found, "a version that can be read", hint)
         self._known = _anew(known)
         return await self.publish(value)
@@ -207,7 +207,7 @@ class Publisher:
         if head is None:
             return False
         if head.kind != kind_of(value):
-            hint = "Publish under another name: who follows this one asks for other things."
+            hint = "Publish under another name: the followers of this one expect the other kind."
             raise InvalidInput(f"kind of {self._keys.name}", kind_of(value), f"{head.kind}, as published before", hint)
         return head.epoch == value.epoch
 
@@ -264,7 +264,7 @@ class Publisher:
             return StaleEpoch(_said(before), _said(now))
         return Conflict(
             f"table {self._keys.name} was not published: a compare of `when` did not hold.",
-            "Nothing was published. Read what it compares again; a leader that lost its term stops publishing.",
+            "Nothing was published. Read the compared keys again; a leader that lost its term stops publishing.",
         )
 
 
@@ -336,9 +336,7 @@ def _published(incarnation: int, links: Sequence[VersionLink], link: VersionLink
 
 
 def _said(known: _Known) -> str:
-    return (
-        "none, for nothing was published" if known.head is None else f"{known.head.epoch}, version {known.head.version}"
-    )
+    return "none: nothing was published" if known.head is None else f"{known.head.epoch}, version {known.head.version}"
 
 
 async def publish(store: CoordinationStore, name: str, value: Routing, *, when: Sequence[Compare] = ()) -> Published:

@@ -49,8 +49,8 @@ class Routes:
     def placement(self) -> Laid:
         """The table as a placement: `route_many`, `explain`, …; `InvalidInput` for an assignment."""
         if self.laid is None:
-            hint = "Ask owner(partition); of keys, publish the table() of a placement."
-            raise InvalidInput("what is followed", "an assignment", "a table, to route keys", hint)
+            hint = "Ask owner(partition). To route keys, publish the table() of a placement."
+            raise InvalidInput("followed value", "an assignment", "a table, to route keys", hint)
         return self.laid
 
     def route(self, key: Key) -> str:
@@ -64,8 +64,8 @@ class Routes:
     def owners(self, partition: str | int) -> PreferenceList:
         """Return all owners of a partition, the leader first; `InvalidInput` when no partition has that name."""
         if not isinstance(self.value, Assignment):
-            hint = "Ask route(key); of partitions, publish an assignment."
-            raise InvalidInput("what is followed", "a table", "an assignment, to ask for partitions", hint)
+            hint = "Ask route(key). To ask for partitions, publish an assignment."
+            raise InvalidInput("followed value", "a table", "an assignment, to ask for partitions", hint)
         return self.value[partition]
 
     def owner(self, partition: str | int) -> str | None:

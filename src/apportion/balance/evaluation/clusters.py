@@ -49,7 +49,7 @@ class Cluster:
         if not zones:
             raise NoNodes("an evaluation")
         if not self.resources:
-            raise InvalidInput("resources", 0, "at least 1", "Say what the cluster holds.")
+            raise InvalidInput("resources", 0, "at least 1", "Name the resources that the cluster holds.")
         for name, resource in self.resources.items():
             check_name("resource", name)
             _check_number("partitions", name, resource.partitions, MAX_RESOURCE_PARTITIONS)

@@ -51,7 +51,7 @@ def states(
     for what, ids in (("preference list", preference_list), ("live", live), ("disabled", disabled), ("coming", coming)):
         check_ids(what, ids)
     if len(set(preference_list)) < len(preference_list):
-        raise InvalidInput("preference list", preference_list, "each node once", "Drop what is listed twice.")
+        raise InvalidInput("preference list", preference_list, "each node once", "Drop the repeated ones.")
     for state in current.values():
         kind.check(state)
     now = {node: current[node] for node in sorted(current, key=string_order)}

@@ -113,7 +113,7 @@ def admitted(
     counts = Counter(resource.wanted.resource for resource in resources)
     for name in counts:
         if counts[name] > 1:
-            raise InvalidInput("resource", name, "each once", "Put what it wants in one.")
+            raise InvalidInput("resource", name, "each once", "Put all that it wants in one.")
     room = _Room.of(limits)
     for resource in resources:
         for change in resource.taking_room():
@@ -192,7 +192,7 @@ class _Resource:
         for partition, states in wanted.target.items():
             if model.has_leader and list(states.values()).count(model.top) > 1:
                 raise InvalidInput(
-                    "target states", partition, f"one {model.top} a partition", "Ask states(...) for them."
+                    "target states", partition, f"one {model.top} per partition", "Ask states(...) for them."
                 )
         # Nodes that are not live have no current state.
         current = {

@@ -126,7 +126,7 @@ def _checked_counts(topics: Mapping[str, int]) -> Mapping[str, int]:
         check_text("topic", topic)
         if type(count) is not int or not 0 <= count <= MAX_PARTITIONS:
             expected = f"an int in 0 .. {MAX_PARTITIONS}"
-            raise InvalidInput(f"partitions of {topic!r}", count, expected, "Leave a topic out that is not known.")
+            raise InvalidInput(f"partitions of {topic!r}", count, expected, "Leave out a topic that is not known.")
     return topics
 
 
@@ -146,5 +146,5 @@ def _checked_names(partition: Partition, racks: Collection[str]) -> frozenset[st
         raise InvalidInput(what, racks, "a collection of names", 'Put a single one in a list: ["r1"].')
     for rack in racks:
         if type(rack) is not str:
-            raise InvalidInput(what, rack, "names that are str", "Leave out what is not known.")
+            raise InvalidInput(what, rack, "names that are str", "Leave out racks that are not known.")
     return frozenset(racks)

@@ -123,7 +123,7 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise BadSnapshot("user data", data, "bytes", "Pass what the member sent.")
+            raise BadSnapshot("user data", data, "bytes", "Pass the bytes that the member sent.")
         self._data = bytes(data)
         self._at = 0
 

@@ -102,6 +102,6 @@ class Copying:
         if most is not None and size is not None and size > most:
             expected = f"at least the {size} bytes of partition {turn.partition!r}"
             raise InvalidInput(
-                "per_node_bytes of the throttle", most, expected, "Partitions are copied whole: raise it."
+                "per_node_bytes of the throttle", most, expected, "Partitions are copied whole: raise the limit."
             )
         return size

@@ -103,7 +103,7 @@ def _turns(before: Assignment, after: Assignment) -> Iterator[Turn]:
     for place, (partition, old, new) in enumerate(lists):
         owners, wanted = tuple(map(old_id, old)), tuple(map(new_id, new))
         if not wanted or not up.issuperset(wanted):
-            hint = "Say who is up: balance.optimal(..., live=[...])."
+            hint = "Name the nodes that are up: balance.optimal(..., live=[...])."
             raise InvalidInput(f"owners of {partition!r} after", ", ".join(wanted), "nodes, all of them up", hint)
         if owners != wanted:
             held = tuple(node for node in owners if node in up)
@@ -186,7 +186,7 @@ def _leads(turn: Turn, copied_in: Mapping[str, int], load_start: int) -> Iterato
 def _check_sides(before: Assignment, after: Assignment, throttle: Throttle) -> None:
     for name, side in (("before", before), ("after", after)):
         if not isinstance(side, Assignment):
-            raise InvalidInput(name, side, "an Assignment", "Pass what a balancer returned, as balance.optimal does.")
+            raise InvalidInput(name, side, "an Assignment", "Pass an assignment, as balance.optimal returns one.")
     if before.topology.cluster != after.topology.cluster:
         expected = f"{before.topology.cluster!r}, as before"
         raise InvalidInput("cluster after", after.topology.cluster, expected, "Stay within one cluster.")

@@ -82,7 +82,7 @@ def owners(view: View) -> Assignment:
 def _tell(group: str, error: ApportionError, told: str) -> str:
     """Log the reason why the owners are not published, unless it is the last logged one; return the reason."""
     if error.problem != told:
-        what = "%s: members go on, but table %s does not show who owns what, and is tried again every %g s: %s %s"
+        what = "%s: members go on, but table %s does not show the owners; the controller tries again every %g s: %s %s"
         advice = f"{error.hint} The name of a group is for the table of its owners alone."
         logger.warning(what, group, group, AGAIN_SECONDS, error.problem, advice)
     return error.problem

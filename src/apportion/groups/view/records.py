@@ -166,7 +166,7 @@ def _unpacked(packed: bytes) -> "array[int]":
     try:
         raw = expander.decompress(packed, 2 * MAX_PARTITIONS + 1)
     except zlib.error as error:
-        raise BadSnapshot("owners of a target", packed, "what zlib compressed", HINT) from error
+        raise BadSnapshot("owners of a target", packed, "bytes that zlib compressed", HINT) from error
     if not expander.eof or expander.unused_data or len(raw) % 2 or len(raw) > 2 * MAX_PARTITIONS:
         raise BadSnapshot("owners of a target", len(raw), f"two bytes each, at most {2 * MAX_PARTITIONS} in all", HINT)
     owners = array("H", raw)
@@ -201,7 +201,7 @@ def checked_drain(value: bytes) -> bytes:
 def checked_partitions(partitions: int) -> int:
     """Return a number of partitions; `InvalidInput` for a number that a group cannot have."""
     if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:
-        hint = "Take some times as many as members you will ever have, for example 256."
+        hint = "Take several times the members that you will ever have, for example 256."
         raise InvalidInput("partitions", partitions, f"an int in 1 .. {MAX_PARTITIONS}", hint)
     return partitions
 

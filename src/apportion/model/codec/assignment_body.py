@@ -76,11 +76,11 @@ def _check_proof(proof: Proof, nodes: int) -> None:
     for numbers in ((proof.moves, proof.leader_changes), *_columns_of(proof)):
         for number in numbers:
             if type(number) is not int or not -(2**63) <= number < 2**63:
-                raise InvalidInput("number of the proof", number, "an int of 64 bits", "Take what optimal returned.")
+                raise InvalidInput("number of the proof", number, "an int of 64 bits", "Take the proof from optimal.")
     for column in _columns_of(proof):
         if len(column) != nodes:
             raise InvalidInput(
-                "numbers of the proof", len(column), f"{nodes}, one a node", "Take what optimal returned."
+                "numbers of the proof", len(column), f"{nodes}, one per node", "Take the proof from optimal."
             )
 
 

@@ -201,7 +201,7 @@ def _check_parsing(body: bytes) -> None:
     cost = _TEXT_COST * len(body) + _VALUE_COST * values + _MEMBER_COST * body.count(b":")
     if cost > _PARSING_BYTES:
         raise BadSnapshot(
-            "values in the snapshot", values, f"what fits into {_PARSING_BYTES} bytes", "Save fewer nodes at once."
+            "values in the snapshot", values, f"as many as fit into {_PARSING_BYTES} bytes", "Save fewer nodes at once."
         )
 
 

@@ -140,5 +140,5 @@ def _text(data: bytes, order: _Order) -> str:
         return data.decode("utf-32-le" if order == "little" else "utf-32-be", "surrogatepass").rstrip("\0")
     except UnicodeDecodeError as error:
         number = int.from_bytes(data[error.start : error.start + 4], order)
-        hint = "The array holds no text; say what it is with view() or astype()."
+        hint = "The array holds no text; name its type with view() or astype()."
         raise InvalidInput("character of a key", hex(number), "one of Unicode, below 0x110000", hint) from error

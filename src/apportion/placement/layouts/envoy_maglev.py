@@ -141,7 +141,7 @@ def _check_size(table_size: int) -> None:
     if not is_size or any(table_size % divisor == 0 for divisor in range(2, isqrt(table_size) + 1)):
         raise InvalidInput(
             "table_size", table_size, f"a prime number in 2 .. {MOST_SLOTS}",
-            f"Envoy takes {DEFAULT_SLOTS} by default; more than 100 slots a host keep disruption low.",
+            f"Envoy takes {DEFAULT_SLOTS} by default; more than 100 slots per host keep disruption low.",
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 12
 def holds(condition: object, claim: str) -> None:
     """Fail with the claim unless the condition is true."""
     if not condition:
-        raise AssertionError(f"it does not hold that {claim}")
+        raise AssertionError(f"this does not hold: {claim}")
 
 
 def same(expected: object, actual: object, what: str) -> None:
@@ -27,10 +27,10 @@ def same(expected: object, actual: object, what: str) -> None:
 
 def committed(outcome: Outcome) -> int:
     """Return the revision of a commit; fail when it did not happen."""
-    holds(isinstance(outcome, Committed), f"a commit whose compares hold happens: {outcome}")
+    holds(isinstance(outcome, Committed), f"a commit happens when its compares hold: {outcome}")
     return cast(Committed, outcome).revision
 
 
 def refused(outcome: Outcome) -> None:
     """Fail unless a commit was refused."""
-    holds(isinstance(outcome, Refused), f"a commit whose compare does not hold is refused: {outcome}")
+    holds(isinstance(outcome, Refused), f"a commit is refused when a compare does not hold: {outcome}")

@@ -52,7 +52,7 @@ class LiveOwnersAreAsked(Invariant):
                 continue
             process = self.history.writers.get((member.key, member.revision), old.owner)
             if attempt is None or attempt.asked.process != process:
-                self.broken(f"{key} was taken from {old.owner}, whose session {old.session} lives, by {new.owner}")
+                self.broken(f"{key} was taken from {old.owner}, though its session {old.session} lives, by {new.owner}")
 
 
 INVARIANTS: tuple[type[Invariant], ...] = (OwnersKeepTheirEpoch, LiveOwnersAreAsked)

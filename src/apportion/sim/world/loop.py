@@ -30,7 +30,7 @@ class Deadlock(ApportionError):
         shown = ", ".join(waiting[:5]) or "nobody"
         super().__init__(
             f"at {now:.3f} s of virtual time nothing is left to happen, while these still wait: {shown}.",
-            "Somebody awaits what nobody will ever set; a World with story=True tells what led there.",
+            "Some task awaits an event that nothing will ever set. A World with story=True shows the steps before.",
         )
 
 

@@ -191,7 +191,7 @@ def _loop(work: Coroutine[object, object, object]) -> asyncio.AbstractEventLoop:
 
 
 def _refuse() -> NoReturn:
-    refuse("what apportion opens outside of every process", "World.spawn(name, ...), and open it there")
+    refuse("a call of apportion outside of every process", "World.spawn(name, ...), and call it there")
 
 
 NOWHERE = _Nowhere()

@@ -141,7 +141,7 @@ async def _rights(gateway: Gateway) -> Finding:
         await gateway.visit("/v3/auth/authenticate", {"name": "", "password": ""}, gateway.wire.current)
     except Rejected as error:
         if "not enabled" in str(error):
-            advice = "Anybody who reaches it may write: etcdctl auth enable"
+            advice = "Every client that reaches the servers may write. Run: etcdctl auth enable"
             return Finding(subject="authentication", found="off", verdict="warning", advice=advice)
     except (Unreached, EtcdNoReply) as error:
         raise unavailable(gateway, error) from error
@@ -156,7 +156,7 @@ def _transport(url: StoreUrl) -> Finding:
 
 
 def _limits(able: Capabilities) -> Finding:
-    found = f"{able.max_operations} operations and {able.max_commit_bytes} bytes a commit, leases of 2 s and more"
+    found = f"{able.max_operations} operations and {able.max_commit_bytes} bytes per commit, leases of 2 s and more"
     return Finding(subject="limits", found=found)
 
 

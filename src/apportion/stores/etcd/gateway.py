@@ -108,7 +108,7 @@ class Gateway:
     def alive(self) -> None:
         """Raise `StoreClosed` for a handle that was closed or crossed a fork."""
         if self.wire.forked():
-            raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
+            raise StoreClosed(self.name, "it belongs to the parent process of this fork")
         if self.closed:
             raise StoreClosed(self.name)
 
@@ -223,9 +223,9 @@ def message_of(line: bytes) -> Message:
     try:
         message: Message = json.loads(line)
     except ValueError as error:
-        raise EtcdNoReply("a line of the answer is no JSON") from error
+        raise EtcdNoReply("a line of the answer is not JSON") from error
     if not isinstance(message, dict):
-        raise EtcdNoReply("a line of the answer is no object")
+        raise EtcdNoReply("a line of the answer is not a JSON object")
     return message
 
 

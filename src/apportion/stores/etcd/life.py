@@ -55,7 +55,7 @@ class Origin:
                 self.accept(life, revision_of(reply))
                 self.looked_at = connects
                 return
-        raise StoreUnavailable(self._gateway.name, "its incarnation is changed by others all the time")
+        raise StoreUnavailable(self._gateway.name, "other processes keep changing its incarnation")
 
     async def stands(self, life: StoreLife | None, cluster: str) -> bool:
         """Say whether the life that was read is the present one. If it is not, begin another."""
@@ -69,7 +69,7 @@ class Origin:
         try:
             return StoreLife.read(reply)
         except ValueError as error:
-            reason = f"the key {INCARNATION_KEY.decode()} holds what we did not write"
+            reason = f"the key {INCARNATION_KEY.decode()} holds a value that apportion did not write"
             raise StoreUnavailable(self._gateway.name, reason, "Nothing was changed. Delete that key.") from error
 
     def accept(self, life: StoreLife, revision: int) -> None:
@@ -88,7 +88,9 @@ class Origin:
         self._gateway.wire.looked = began, reply
         revision = self._same(reply, floor, known)
         if not await self.stands(known, known.cluster):
-            raise StoreWentBack(self._gateway.name, f"incarnation {known.incarnation}", "it is a snapshot of that")
+            raise StoreWentBack(
+                self._gateway.name, f"incarnation {known.incarnation}", "it is a snapshot of that incarnation"
+            )
         self.looked_at = connects
         return revision
 
@@ -195,7 +197,7 @@ async def _answered(gateway: Gateway, asked: Awaitable[Reply]) -> Reply:
     except Rejected as error:
         raise unavailable(gateway, error) from error
     if "header" not in reply:
-        raise StoreUnavailable(gateway.name, "what answers there is no etcd 3.4 or later")
+        raise StoreUnavailable(gateway.name, "the server there is not etcd 3.4 or later")
     return reply
 
 
@@ -204,7 +206,7 @@ def unavailable(gateway: Gateway, error: Rejected | EtcdNoReply | Unreached) -> 
     if "permission denied" in str(error):
         return StoreDenied(gateway.name, str(error), GRANTS)
     if "user name is empty" in str(error):
-        return StoreDenied(gateway.name, str(error), "Write etcd://user:password@host: it asks who we are.")
+        return StoreDenied(gateway.name, str(error), "Write etcd://user:password@host: the server requires a user.")
     if "space exceeded" in str(error):
         hint = "Nothing was changed. Compact and defragment it, then: etcdctl alarm disarm"
         return StoreUnavailable(gateway.name, str(error), hint)

@@ -41,7 +41,7 @@ def _check(url: StoreUrl) -> None:
     try:
         import httpx  # noqa: F401, PLC0415 - only to see that it is there
     except ImportError as error:
-        raise MissingExtra("httpx, with which etcd is spoken to,", "etcd") from error
+        raise MissingExtra("httpx, the HTTP client for etcd,", "etcd") from error
 
 
 SPEC = StoreSpec(
@@ -52,5 +52,5 @@ SPEC = StoreSpec(
     connect=_connect,
     administration=_administration,
     is_clear=lambda url: url.scheme == "etcd",
-    encryption="write etcds:// in the place of etcd://.",
+    encryption="write etcds:// instead of etcd://.",
 )

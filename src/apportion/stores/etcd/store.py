@@ -158,7 +158,7 @@ class EtcdStore:
 
     def _outcome(self, reply: Reply, floor: int, life: StoreLife) -> Outcome:
         if "header" not in reply:
-            return Unknown(reason="the answer is none of etcd")
+            return Unknown(reason="the answer is not from etcd")
         revision = self._origin.same(reply, floor)
         if reply.get("succeeded"):
             return Committed(revision=revision)

@@ -131,7 +131,7 @@ class Feed:
     async def _take(self, message: Message, stream: Stream) -> None:
         if "result" not in message:
             self._wire.leave(stream.endpoint)
-            raise EtcdNoReply(message.get("error", {}).get("message", "a message that is none of etcd"))
+            raise EtcdNoReply(message.get("error", {}).get("message", "a message that is not from etcd"))
         result = message["result"]
         self._origin.same_cluster(result)
         if result.get("canceled"):

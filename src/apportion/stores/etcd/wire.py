@@ -144,13 +144,11 @@ class Wire:
         """Return the error that an answer other than 200 means."""
         code, message = problem_of(content)
         if not message and status < 500:
-            return StoreUnavailable(self.name, f"HTTP {status} is no answer of etcd 3.4 or later")
+            return StoreUnavailable(self.name, f"HTTP {status} is not an answer of etcd 3.4 or later")
         if code in _NOT_DONE:
             return Rejected(code, message)
         self.leave(at)
-        return (
-            Unreached(message) if message == NO_LEADER else EtcdNoReply(message or f"HTTP {status} of what is between")
-        )
+        return Unreached(message) if message == NO_LEADER else EtcdNoReply(message or f"HTTP {status} from a proxy")
 
     async def stream(self, path: str, body: bytes, at: int) -> httpx.Response:
         """Open a stream on a connection of its own. Its status may be a refusal, with content that is not read yet."""

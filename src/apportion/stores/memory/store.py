@@ -180,7 +180,7 @@ class MemoryStore:
 
     def _open(self) -> Ledger:
         if os.getpid() != self._pid:
-            raise StoreClosed(self._name, "it belongs to the process that this one was forked from")
+            raise StoreClosed(self._name, "it belongs to the parent process of this fork")
         if self._closed:
             raise StoreClosed(self._name)
         return self._memory.now()
@@ -212,7 +212,7 @@ class MemoryAdministration:
 
     async def inspect(self) -> tuple[Finding, ...]:
         """See `Administration`."""
-        advice = "Use sqlite:///file for what must outlive the process."
+        advice = "Use sqlite:///file for data that must outlive the process."
         return (Finding(subject="durability", found="none: ends with its process", verdict="warning", advice=advice),)
 
     def upgrade_statements(self) -> tuple[str, ...]:

@@ -136,12 +136,12 @@ def _of_server(server: Server) -> Iterator[Finding]:
 
 
 def _of_durability(server: Server) -> Iterator[Finding]:
-    lost = "A power cut can lose or damage what was acknowledged. Turn it on: a store without it is not durable."
+    lost = "A power cut can lose or damage acknowledged commits. Turn it on: a store without it is not durable."
     for name, is_on in (("fsync", server.fsync), ("full_page_writes", server.full_page_writes)):
         found = "on" if is_on else "off"
         yield Finding(subject=name, found=found, verdict="ok" if is_on else "error", advice="" if is_on else lost)
     is_off = server.synchronous_commit == "off"
-    advice = "Commits of this store turn it on for themselves; others of this server may be lost." if is_off else ""
+    advice = "Commits of this store turn it on for themselves; other commits here may be lost." if is_off else ""
     yield Finding(
         subject="synchronous_commit",
         found=server.synchronous_commit,

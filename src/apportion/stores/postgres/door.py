@@ -61,9 +61,7 @@ class Door:
             example = "Write for example postgresql://user@host:5432/database"
             raise InvalidInput("path of the store URL", "", "the name of a database", example)
         if (watch := url.option(WATCH, "hints")) not in ("hints", "poll"):
-            raise InvalidInput(
-                "watch", watch, "hints or poll", "Write ?watch=poll where many processes share a pooler."
-            )
+            raise InvalidInput("watch", watch, "hints or poll", "Write ?watch=poll if many processes share a pooler.")
         self.name = str(url)
         self.is_polled = watch == "poll"
         self.schema = Schema(url.option("schema", SCHEMA))
@@ -137,7 +135,7 @@ class Door:
         version = await self._schema_version(connection, seconds)
         self.schema.require_known(version)
         if version < NEWEST:
-            raise StoreUnavailable(self.name, f"its schema is of version {version}, {NEWEST} is needed", MAKE_SCHEMA)
+            raise StoreUnavailable(self.name, f"its schema has version {version}, not {NEWEST}", MAKE_SCHEMA)
         try:
             await self.run(connection, sql.ADOPT, {"fingerprint": server.fingerprint}, seconds=seconds)
         except PostgresNoReply as error:
@@ -166,7 +164,7 @@ class Door:
             if connection.closed:
                 raise StoreUnavailable(self.name, "the connection broke at once") from error
             if version == 0 and error.sqlstate == "42501":
-                reason = "its schema is not there, and this user may not make it"
+                reason = "its schema does not exist, and this user may not create it"
                 raise StoreDenied(self.name, reason, MAKE_SCHEMA) from error
             raise refusal(self.name, error.sqlstate, type(error).__name__) from error
 

@@ -7,7 +7,7 @@ Source: https://www.postgresql.org/docs/current/errcodes-appendix.html
 from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
 
 _GRANTS = "apportion store grants URL --user NAME"
-MAKE_SCHEMA = f"Run as a user who may create it: apportion store upgrade URL; then: {_GRANTS}"
+MAKE_SCHEMA = f"Run as a user with the right to create it: apportion store upgrade URL; then: {_GRANTS}"
 _ROOM = "Nothing was changed. Make room on the server, then try again."
 _WAIT = "Nothing was changed. Try again in a moment."
 _TLS = "Check sslmode, sslrootcert, sslcert and sslkey of the URL, and the name in the server's certificate."
@@ -38,7 +38,7 @@ _DENIALS = (
     (("no pg_hba.conf entry", "authentication failed"), "it does not let this user in from here", "See pg_hba.conf."),
     (("role", "does not exist"), "it has no such user", "Check the user in the URL."),
     (("permission denied for database",), "this user may not connect to it", "GRANT CONNECT ON DATABASE … TO …"),
-    ((" certificate", "certificate ", "unknown ca"), "TLS failed, for a certificate is not trusted", _TLS),
+    ((" certificate", "certificate ", "unknown ca"), "TLS failed: a certificate is not trusted", _TLS),
 )
 _WORDS = (
     (("database", "does not exist"), "it has no such database", "Check its name in the URL, or run: createdb NAME"),
@@ -46,7 +46,7 @@ _WORDS = (
     (("too many", "connection slots"), "the server has no connection left", "Raise max_connections, or use a pooler."),
     (("read-only", "standby"), "no host of the URL is a primary", "Name the primary, or all hosts."),
     (("resolve", "translate host name", "Name or service"), "the host's name is not known", "Check it in the URL."),
-    (("timeout", "timed out"), "nobody answered in time", "Check host and port in the URL, and firewalls between."),
+    (("timeout", "timed out"), "no server answered in time", "Check host and port in the URL, and firewalls between."),
     (("refused", "No such file", "closed", "reset"), "nobody listens there", "Check host and port; start the server."),
     (("SSL", "ssl"), "TLS failed", _TLS),
 )

@@ -73,5 +73,5 @@ class Schema:
     def require_known(self, version: int) -> None:
         """Raise `InvalidInput` for a schema from the future."""
         if version > NEWEST:
-            hint = "Update this program; an older one must not write what a newer one has made."
+            hint = "Update this program: an older release must not write to the schema of a newer one."
             raise InvalidInput("version of the schema", version, f"at most {NEWEST}", hint)

@@ -92,7 +92,7 @@ def _durability(facts: dict[str, str]) -> Finding:
     if facts.get("aof_last_write_status", "ok") != "ok":
         advice = "Free space on its disk: it refuses writes."
         return Finding(subject="durability", found="the last write failed", verdict="error", advice=advice)
-    return Finding(subject="durability", found="append-only file; a fail-over may still lose what was acknowledged")
+    return Finding(subject="durability", found="append-only file; a fail-over may still lose acknowledged commits")
 
 
 def _eviction(facts: dict[str, str]) -> Finding:

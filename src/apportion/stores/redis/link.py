@@ -69,7 +69,7 @@ class Unanswered(StoreUnavailable):
     """The request was sent, and no reply came: it may have happened."""
 
     def __init__(self, store: str, reason: str) -> None:
-        super().__init__(store, reason, "It may have happened, or may yet: read back, or do it again.")
+        super().__init__(store, reason, "The request may have happened, or may still happen: read back, or repeat it.")
 
 
 class RedisLink:
@@ -125,7 +125,7 @@ class RedisLink:
     def require_open(self) -> None:
         """Raise `StoreClosed` for a link that was closed or that crossed a fork."""
         if os.getpid() != self._pid:
-            raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
+            raise StoreClosed(self.name, "it belongs to the parent process of this fork")
         if self.closed:
             raise StoreClosed(self.name)
 
@@ -191,7 +191,7 @@ class RedisLink:
         if isinstance(error, AuthenticationError):
             return StoreDenied(self.name, "it refuses this user or password", "Check both in the URL.")
         if isinstance(error, NoPermissionError):
-            hint = "Give this user what it prints: apportion store grants URL --user NAME"
+            hint = "Give this user the rights that this prints: apportion store grants URL --user NAME"
             return StoreDenied(self.name, "this user lacks rights on it", hint)
         if isinstance(error.__context__, ssl.SSLCertVerificationError):
             hint = "Name the authority that signed it: rediss://host/0?ca=file"
@@ -228,7 +228,7 @@ def refusals(store: str, facts: dict[str, str]) -> Sequence[ApportionError]:
             InvalidInput(f"server of {store}", f"Redis {version}", f"{oldest} or newer", "Upgrade the server.")
         )
     if not facts.get("run_id"):
-        expected, hint = "one, by which a restart is seen", "Ask whoever runs it to show it in INFO."
+        expected, hint = "one, because it shows a restart", "Ask the operator of the server to show it in INFO."
         found.append(InvalidInput(f"run_id of {store}", facts.get("run_id"), expected, hint))
     if facts.get("cluster_enabled") == "1":
         hint = "Run a server of its own for coordination: scripts here work on one server."
@@ -238,7 +238,7 @@ def refusals(store: str, facts: dict[str, str]) -> Sequence[ApportionError]:
         hint = "Set maxmemory-policy noeviction: this server may drop any key when memory is short."
         found.append(InvalidInput(f"maxmemory-policy of {store}", policy, "noeviction", hint))
     if "master_host" in facts:
-        found.append(StoreUnavailable(store, "it is a replica", "Name the server that it copies from."))
+        found.append(StoreUnavailable(store, "it is a replica", "Name its primary."))
     return found
 
 

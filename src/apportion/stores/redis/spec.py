@@ -38,5 +38,5 @@ SPEC = StoreSpec(
     connect=_connect,
     administration=_administration,
     is_clear=lambda url: url.scheme == "redis",
-    encryption="write rediss:// in the place of redis://.",
+    encryption="write rediss:// instead of redis://.",
 )

@@ -131,7 +131,7 @@ class SqliteAdministration:
             subject="file system",
             found=kind or "not known",
             verdict="warning" if lost or not kind else "ok",
-            advice="It is gone after a power cut: use a disk." * lost + "See that it is a local disk." * (not kind),
+            advice="It is gone after a power cut: use a disk." * lost + "Check that it is a local disk." * (not kind),
         )
         if not self._path.exists():
             yield Finding(subject="file", found=f"{self._path}: not there yet", verdict="absent", advice=_MADE)
@@ -151,7 +151,7 @@ class SqliteAdministration:
             subject="size",
             found=f"{status.st_size} bytes",
             verdict="warning" if is_large else "ok",
-            advice="A store holds small items; see what writes large values." if is_large else "",
+            advice="A store holds small items: find the program that writes large values." if is_large else "",
         )
 
     def _of_content(self) -> Iterator[Finding]:

@@ -38,7 +38,9 @@ class InDoubt(StoreUnavailable):
     """COMMIT failed, and it is unknown whether the transaction will be there; `result` is its return value."""
 
     def __init__(self, store: str, error: sqlite3.Error, result: object) -> None:
-        super().__init__(store, f"COMMIT failed ({error})", "It may have happened, and does no harm twice: ask again.")
+        super().__init__(
+            store, f"COMMIT failed ({error})", "It may have happened, and a repeat does no harm: ask again."
+        )
         self.result = result
 
 
@@ -100,7 +102,7 @@ class SqliteFile:
         deadline = self._clock.elapsed() + _CHECKPOINT_SECONDS
         while self._has_leftover(is_restored=is_restored):
             if self._clock.elapsed() >= deadline:
-                reason = f"{self.path.name}-wal is not of this file, and SQLite would play it over it"
+                reason = f"{self.path.name}-wal belongs to another file, and SQLite would apply it to this one"
                 raise StoreUnavailable(self.name, reason, f"To restore: {COPYING}. {NOTHING_RESTORED}")
             await asyncio.sleep(_LOOK_SECONDS)
 

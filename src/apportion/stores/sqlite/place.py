@@ -61,7 +61,7 @@ def _check(path: Path) -> None:
     for each in (place, path.parent, *side_files(path)):
         if not os.access(each, os.W_OK):
             hint = f"Members write the file, its -wal and -shm, and its directory: change owner or mode of {each}"
-            raise InvalidInput(field, f"read-only: {each}", "what this user may write", hint)
+            raise InvalidInput(field, f"read-only: {each}", "a path that this user may write", hint)
 
 
 def side_files(path: Path) -> tuple[Path, ...]:

@@ -265,5 +265,5 @@ async def connected(url: StoreUrl, clock: Clock) -> SqliteStore:
     shared = SharedFile.taken(url, clock)
     store = await in_file(shared, url.namespace)
     if not store.capabilities().durable:
-        _log.warning("%s stands in memory and is gone after a power cut: use a file on a disk.", shared.file.name)
+        _log.warning("%s is in memory and is gone after a power cut: use a file on a disk.", shared.file.name)
     return store

@@ -220,7 +220,7 @@ def replicas_of(
 def _check_partitioner(partitioner: object) -> None:
     if partitioner in ("random", "byteordered"):
         raise InvalidInput(
-            "partitioner", partitioner, "'murmur3', whose tokens fit into a table",
+            "partitioner", partitioner, "'murmur3', because its tokens fit into a table",
             f"Ask replicas_of(token(key, partitioner={partitioner!r}), ...) for each key.",
         )  # fmt: skip
     if partitioner != "murmur3":

@@ -21,7 +21,7 @@ async def of_many_who_make_a_key_one_wins(stage: Stage) -> None:
     winners = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Committed)]
     same(1, len(winners), "winners")
     found = await item(stage.store, "seat")
-    same(b"%d" % winners[0], found and found.value, "what the winner wrote")
+    same(b"%d" % winners[0], found and found.value, "the value of the winner")
 
 
 @case()

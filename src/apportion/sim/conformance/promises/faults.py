@@ -253,7 +253,7 @@ async def a_step_of_the_wall_clock_ends_no_lease(stage: Stage) -> None:
         async with stage.rig.stepped(seconds):
             changes = await tape.shows(made + 1, within=lease.ttl_seconds + LATENESS_SECONDS)
             lived = stage.clock.elapsed() - granted
-            same((Event(key="brief", value=None),), changes[0].events, f"what ended after a step of {seconds} s")
+            same((Event(key="brief", value=None),), changes[0].events, f"changes after a step of {seconds} s")
             holds(lived >= lease.ttl_seconds, f"the lease lives its time: {lived:.3f} s")
             same({long.id}, await stage.store.renew([long.id]), "the leases that are alive")
         same(["long"], list(await stage.keys()), "the keys")

@@ -79,8 +79,8 @@ async def closing_a_handle_ends_its_watches(stage: Stage) -> None:
     await store.close()
     await own.ends()
     last = await make(stage.store, "b")
-    same([first, last], [change.revision for change in await other.shows(last)], "what the other watch showed")
-    same([first], [change.revision for change in own.changes], "what the closed watch showed")
+    same([first, last], [change.revision for change in await other.shows(last)], "changes of the other watch")
+    same([first], [change.revision for change in own.changes], "changes of the closed watch")
 
 
 @case()
@@ -119,9 +119,9 @@ async def namespaces_do_not_see_each_other(stage: Stage) -> None:
     same({"a": b"1"}, await stage.keys(), "the items of the first namespace")
     same([], await keys(other), "the keys of the second")
     shown = [change.revision for change in await others.shows(third)]
-    same([second, third], shown, "what a watch of the second shows")
+    same([second, third], shown, "changes of a watch of the second")
     last = await make(stage.store, "b")
-    same([first, last], [change.revision for change in await tape.shows(last)], "what a watch of the first")
+    same([first, last], [change.revision for change in await tape.shows(last)], "changes of a watch of the first")
 
 
 @case()

@@ -32,7 +32,7 @@ async def a_lease_that_is_not_renewed_ends_in_time(stage: Stage) -> None:
     tape = await stage.watch(after=made)
     changes = await tape.shows(made + 1, within=stage.clock.elapsed() - asked + _end_seconds(stage, lease))
     lived = stage.clock.elapsed() - asked
-    same((Event(key="member", value=None),), changes[0].events, "what the end of the lease did")
+    same((Event(key="member", value=None),), changes[0].events, "the change at the end of the lease")
     holds(lived >= lease.ttl_seconds, f"a lease of {lease.ttl_seconds:g} s was not ended after {lived:.3f} s")
     same([], await keys(stage.store), "the keys after the lease")
 
@@ -100,7 +100,7 @@ async def a_key_rewritten_without_its_lease_stays(stage: Stage) -> None:
 async def one_request_renews_many_leases(stage: Stage) -> None:
     """`renew` takes many leases and returns the live ones; a lease that has ended is not among them."""
     leases = [await _long(stage) for _ in range(20)]
-    same(frozenset(), await stage.store.renew([]), "what a renewal of nothing returns")
+    same(frozenset(), await stage.store.renew([]), "the result of a renewal of nothing")
     await stage.store.revoke(leases[7].id)
     asked = [lease.id for lease in leases]
     alive = frozenset(asked) - {leases[7].id}

@@ -22,8 +22,8 @@ async def _went_back(stage: Stage, ask: Callable[[], Awaitable[object]], what: s
             answer = await stage.available(ask)
         except StoreWentBack:
             return
-        holds(isinstance(answer, Unknown), f"{what} of a handle that saw more raises StoreWentBack: {answer}")
-    raise AssertionError(f"{what} of a handle that saw more never raised StoreWentBack")
+        holds(isinstance(answer, Unknown), f"{what} on a handle that saw more raises StoreWentBack: {answer}")
+    raise AssertionError(f"{what} on a handle that saw more never raised StoreWentBack")
 
 
 async def _back(stage: Stage, *handles: CoordinationStore) -> int:

@@ -133,7 +133,7 @@ async def a_scan_and_a_watch_after_it_leave_no_gap(stage: Stage) -> None:
     last = (await stage.unchanged("counter")).revision
     changes = await tape.shows(await rewrite(stage.store, "counter", last, b"41"))
     numbers = [int(value or b"0") for value in _values(changes, "counter")]
-    same(list(range(int(scan.items[0].value) + 1, 42)), numbers, "the counter after what the scan showed")
+    same(list(range(int(scan.items[0].value) + 1, 42)), numbers, "the counter after the scan")
 
 
 @case()
@@ -231,7 +231,7 @@ async def a_watch_that_slept_through_a_compaction_shows_no_gap(stage: Stage) -> 
                 while seen[-1] < revisions[-1]:
                     seen.append((await anext(changes)).revision)
         except Compacted as error:
-            holds(error.after >= seen[-1], f"the watch stopped at {error.after}, after what it had shown: {seen[-1]}")
+            holds(error.after >= seen[-1], f"the watch stopped at {error.after}, after it had shown {seen[-1]}")
     same(revisions[: len(seen)], seen, "the revisions that were shown")
 
 
