@@ -179,7 +179,7 @@ def test_nodes_name_no_cluster(tmp_path):
     written(tmp_path, "shop.toml", 'cluster = "shop"\n[[node]]\nid = "a"\n')
     run("assign", "--topology", "shop.toml", "--partitions", "3", "-o", "state.json", folder=tmp_path)
     message = refused(run("assign", "--previous", "state.json", "--nodes", "a,b", folder=tmp_path))
-    assert "it names no cluster, and that of --previous is 'shop'" in message
+    assert "--nodes names no cluster and --previous has cluster 'shop'" in message
     assert "Pass --topology FILE" in message
 
 

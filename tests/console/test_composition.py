@@ -39,7 +39,7 @@ def test_both_kinds_of_hashing_are_in_the_catalog():
 def test_what_nodes_alone_do_not_make_is_refused_with_the_way_out(name):
     with pytest.raises(InvalidInput, match=f"--placement is {name!r}, expected one that is made of nodes") as caught:
         compose(name, NODES)
-    assert "a list of who owns what: build it in Python" in caught.value.hint
+    assert "a list of owners: build it in Python" in caught.value.hint
 
 
 @pytest.mark.parametrize("spec", OTHERS, ids=lambda spec: spec.name)
@@ -67,7 +67,7 @@ def test_compare_measures_with_the_hash_function_asked_for_where_there_is_a_choi
     assert rows[0]["ketama"]["variation"] == rows[1]["ketama"]["variation"]
     printed = run(*options, "--hasher", "md5", folder=tmp_path).stdout.decode()
     assert "With a hash function of their own, not md5: ketama." in printed
-    assert "ranges: built from a list of who owns what, which nodes and keys do not say." in printed
+    assert "ranges: built from a list of owners, which nodes and keys do not give." in printed
 
 
 @pytest.mark.parametrize("name", EXPLICIT)

@@ -45,7 +45,7 @@ def rows_of(table):
 def test_the_tables_are_those_that_are_printed(findings):
     tables = tables_of(parsed(page_of(findings, command="c")))
     assert [*map(even_cells, findings.lines[:2])] == tables["All nodes up"][1:]
-    assert [MOVED, *moved_cells(findings.lines)] == tables["What changes move"]
+    assert [MOVED, *moved_cells(findings.lines)] == tables["Moves of each change"]
     published = tables["Published, and measured here"]
     assert ("figure", "published", "helix.crush", "largest first") == published[0]
     assert ("87%", "68%", "0.0%") == (published[1][1], published[2][1], published[1][2])

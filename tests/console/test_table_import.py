@@ -194,7 +194,7 @@ def test_a_csv_of_a_layouts_table_is_read_back_under_its_label(tmp_path):
 
 def test_what_a_table_has_no_room_for_is_said(tmp_path):
     ring = run("table", "import", RING, "--format", "nodetool-ring", folder=tmp_path)
-    assert ring.stdout.startswith(b"10.0.0.14:7000 is not up; it owns its tokens all the same\n")
+    assert ring.stdout.startswith(b"10.0.0.14:7000 is not up; it owns its tokens nevertheless\n")
     options = ("table", "import", MIGRATING, "--format", "redis-cluster", "--accept-migrating", "--json")
     notes = json.loads(run(*options, folder=tmp_path).stdout)["notes"]
     assert 4 == len(notes)

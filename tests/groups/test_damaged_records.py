@@ -317,7 +317,7 @@ def test_doctor_names_what_is_damaged_and_how_it_is_mended(tmp_path):
         done = run("doctor", "--store", URL, folder=tmp_path)
         assert 1 == done.returncode
         assert b"Mend it with: apportion group repair URL mailers" in done.stdout
-        assert b"table tenants: Publish it again: that mends it." in done.stdout
+        assert b"table tenants: Publish the table again: that mends it." in done.stdout
         publish(url, broken, table)
         repaired(tmp_path)
         assert 0 == run("doctor", "--store", URL, folder=tmp_path).returncode

@@ -206,7 +206,7 @@ def test_an_on_lost_that_never_ends_is_given_up_with_the_time_of_a_drain(caplog)
     async def lost(partition, token):
         await asyncio.sleep(60)
 
-    ending(gained, lost, then=lambda: "given up" in caplog.text, drain_seconds=0.05)
+    ending(gained, lost, then=lambda: "was cancelled" in caplog.text, drain_seconds=0.05)
     assert "on_lost of g/1 was cancelled: its session is over, and it did not end in time" in caplog.text
 
 
@@ -361,7 +361,7 @@ def test_a_plain_function_is_no_handler_of_an_async_group(opened, name, handler)
 def test_a_callable_that_turns_out_to_return_nothing_ends_serving_at_once_and_says_what_to_do(opened, handler):
     async def story():
         async with opened("a", partitions=1) as group:
-            with pytest.raises(InvalidInput, match="what on_gained returned is None, expected an awaitable") as bad:
+            with pytest.raises(InvalidInput, match="result of on_gained is None, expected an awaitable") as bad:
                 await group.serve(on_gained=handler)
             assert "async def" in bad.value.hint
             assert {} == group.failing
@@ -470,7 +470,7 @@ def test_a_plain_handler_that_turns_out_to_return_an_awaitable_ends_serving_at_o
 
     with (
         opened("a", opening=sync.open_group, partitions=1) as group,
-        pytest.raises(InvalidInput, match=r"what on_gained returned is .*, expected None"),
+        pytest.raises(InvalidInput, match=r"result of on_gained is .*, expected None"),
     ):
         group.serve(on_gained=lambda partition, token: Promise())
 

@@ -172,14 +172,14 @@ def test_a_group_whose_thread_runs_in_another_process_is_closed(call):
     parts = SimpleNamespace(has_ended=False, options=options), SimpleNamespace(runs=False)
     of_sync, of_async = getattr(SyncGroup(*parts), call), getattr(AsyncGroup(*parts), call)
     for ask in [of_sync().__next__] if call == "changes" else [of_sync, lambda: asyncio.run(of_async())]:
-        with pytest.raises(StoreClosed, match="group g is dead: it belongs to the parent process of this fork"):
+        with pytest.raises(StoreClosed, match="group g is dead: it belongs to the parent of this forked process"):
             ask()
 
 
 def test_a_hold_in_a_child_that_was_forked_is_refused_with_the_reason():
     holdings = Holdings(SystemClock(), quiet=lambda _: None, told=lambda: None)
     holdings._process += 1
-    with pytest.raises(NotOwner, match="partition 1 is not ours: it belongs to the parent process of this fork"):
+    with pytest.raises(NotOwner, match="partition 1 is not ours: it belongs to the parent of this forked process"):
         holdings.enter(1)
 
 
@@ -198,7 +198,7 @@ def test_what_is_asked_of_a_group_in_a_forked_child_says_whose_it_is(url):
                     try:
                         call()
                     except ApportionError as error:
-                        print(type(error).__name__, "forked from" in error.problem, "open_group" in error.hint)
+                        print(type(error).__name__, "forked process" in error.problem, "open_group" in error.hint)
                 group.leave()
                 print(group.is_alive, group.is_ready, dict(group.owned), flush=True)
                 os._exit(0)

@@ -267,7 +267,7 @@ def test_the_lines_of_a_stream_come_whole_however_they_are_cut(net):
             for chunk in (b'{"a": ', b"1}", b'\n{"a": 2}\n\n{"a"', b": 3}\n"):
                 send(chunk)
             assert [1, 2] == [(await stream.next(timeout_seconds=5))["a"] for _ in range(2)]
-            with pytest.raises(EtcdNoReply, match="no JSON"):
+            with pytest.raises(EtcdNoReply, match="not JSON"):
                 await stream.next(timeout_seconds=5)
             assert {"a": 3} == await stream.next(timeout_seconds=5)
 

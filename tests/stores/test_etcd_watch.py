@@ -297,7 +297,7 @@ def test_a_right_that_is_missed_while_opening_is_waited_for(caplog, slept):
 
 def test_a_handle_that_is_closed_ends_its_watch_and_a_child_is_told():
     async def story(scene):
-        scene.problems = [StoreClosed("s", "it belongs to the parent process of this fork")]
+        scene.problems = [StoreClosed("s", "it belongs to the parent of this forked process")]
         with pytest.raises(StoreClosed):
             await scene.feed.next()
         assert [(6, "a")] == await scene.changes(1)

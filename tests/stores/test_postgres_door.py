@@ -336,7 +336,7 @@ def test_an_absent_schema_is_made_and_one_that_is_there_is_not(answers):
         (Schema(), {"version": 11}, InvalidInput, "PostgreSQL 12 or newer"),
         (Schema(), {"standby": True}, StoreUnavailable, "standby"),
         (Schema(version=NEWEST + 1), {}, InvalidInput, "Update"),
-        (Schema(version=NEWEST - 1), {}, StoreUnavailable, f"{NEWEST} is needed"),
+        (Schema(version=NEWEST - 1), {}, StoreUnavailable, f"not {NEWEST}"),
         (Schema(version=0, error=psycopg.errors.InsufficientPrivilege()), {}, StoreDenied, "may not create it"),
         (Schema(version=0, error=psycopg.errors.DiskFull()), {}, StoreUnavailable, "disk is full"),
         (Schema(version=psycopg.errors.InsufficientPrivilege()), {}, StoreDenied, "lacks rights"),

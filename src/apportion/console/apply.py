@@ -45,7 +45,9 @@ def apply(
         changed = table or Path("table.json")
         before, after = _applied(plan, changed, output or changed)
     elif table is not None:
-        raise InvalidInput("--table", str(table), "no --assignment beside it", "Use the one that the plan is for.")
+        raise InvalidInput(
+            "--table", str(table), "no --assignment beside it", "Use the saved one that the plan is for."
+        )
     else:
         changed = assignment
         before, after = apply_target(plan, changed, output or changed)
@@ -71,5 +73,5 @@ def _plan_in(path: Path) -> Plan:
         if error.field == "snapshot kind" and data.startswith(b'{"apportion":"assignment"'):
             error.hint = "Pass --assignment FILE: the assignment that this one was planned from."
         elif error.field == "snapshot kind" and data.startswith(b'{"apportion":"groupplan"'):
-            error.hint = "It is of the members of a group: apportion group apply URL GROUP FILE"
+            error.hint = "The plan is of members of a group: apportion group apply URL GROUP FILE"
         raise

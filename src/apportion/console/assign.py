@@ -54,8 +54,8 @@ def _topology(source: NodesSource, before: Assignment | None) -> Topology:
         return old
     new = source.load_topology()
     if source.nodes is not None and old.cluster:
-        expected = f"--topology in its place: it names no cluster, and that of --previous is {old.cluster!r}"
-        hint = "Pass --topology FILE: it names the cluster, and says zones and weights too."
+        expected = f"--topology instead, because --nodes names no cluster and --previous has cluster {old.cluster!r}"
+        hint = "Pass --topology FILE: it names the cluster, the zones and the weights."
         raise InvalidInput("--nodes", source.nodes, expected, hint)
     if new == old:
         return old

@@ -30,7 +30,7 @@ def plan_assignment(
         raise InvalidInput("--output", str(output), "another file than --assignment", hint)
     if edits.to is not None and _is_snapshot(edits.to):
         if edits != Edits(to=edits.to) or outage.is_given or output is not None or spread is not None:
-            hint = "The assignment says it all; leave the other options out."
+            hint = "The assignment is complete; leave the other options out."
             raise InvalidInput("--to", str(edits.to), "no changes beside a saved assignment, and no --output", hint)
         after = read(edits.to, Assignment)
     else:
@@ -63,7 +63,9 @@ def apply_target(target: Path, assignment: Path, output: Path) -> tuple[Epoch, E
         if after.certificate is None:
             raise PlanRefused("it has no certificate that says which assignment it was made from")
         if after.certificate.previous != before.epoch.digest:
-            raise StaleEpoch(seen=after.certificate.previous[:8] or "none, as a first assignment", current=before.epoch)
+            raise StaleEpoch(
+                seen=after.certificate.previous[:8] or "none, because this is a first assignment", current=before.epoch
+            )
         verify(after, previous=before)
         write_whole(output, codec.encode(after), what="--output")
     return before.epoch, after.epoch

@@ -21,7 +21,7 @@ from apportion.model.epoch import FencingToken
 from apportion.stores.api import Absent, Committed, CoordinationStore, Put, Unchanged
 
 _KEYS = "guard/"
-_HINT = "`apportion group run` sets it for its commands; else pass the option."
+_HINT = "`apportion group run` sets the variable for its commands; elsewhere pass the option."
 
 
 def check_guard(

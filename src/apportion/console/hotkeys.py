@@ -98,7 +98,7 @@ def _print(hot: list[HotKey], total: int, others_at_most: int, *, json: bool) ->
     rows = [(_shown(each.key), f"{each.at_least}", f"{each.at_most}", f"{each.at_least / total:.2%}") for each in hot]
     print_columns(("key", "at least", "at most", "share"), rows)
     print()
-    print(f"hotkeys: {total} keys read, any that is not listed came at most {others_at_most} times")
+    print(f"hotkeys: {total} keys read; each key that is not listed came at most {others_at_most} times")
 
 
 def _shown(key: bytes) -> str:

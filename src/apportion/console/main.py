@@ -18,48 +18,48 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 COMMANDS = {
-    "apply": "Carry a saved plan out on the saved table or assignment it was made from.",
-    "assign": "Say which nodes hold each partition, with the fewest moves.",
+    "apply": "Apply a saved plan to the saved table or assignment it was made from.",
+    "assign": "Assign partitions to nodes with the fewest moves.",
     "compare": "Measure all placements on your nodes and keys, side by side.",
     "demo": "Let processes share real work, kill some, and prove that nothing was lost.",
     "doctor": "Check that this installation gives the answers of every other one, or that a store is well.",
     "evaluate": "Compare balancers on clusters that fail, grow and change.",
-    "explain": "Say why a node handles a key.",
+    "explain": "Show why a node handles a key.",
     "hotkeys": "List the keys that come most often, with proven bounds.",
-    "plan": "Show what a change of nodes would move, before it moves.",
+    "plan": "Preview the moves that a change of nodes causes.",
     "route": "Print which node handles each key.",
     "tour": "Route real keys and plan a change, in plain words.",
 }
 TABLE_COMMANDS = {
-    "diff": "Show exactly what differs between two saved tables.",
+    "diff": "Show the exact difference between two saved tables.",
     "export": "Save every answer of a placement as ranges and owners.",
     "import": "Read ranges made elsewhere from CSV.",
     "repair": "Publish the newest version of a published table once more, so that all follow it again.",
 }
 GROUP_COMMANDS = {
-    "apply": "Carry a saved plan out: drain and forget members of the group that it was made from.",
+    "apply": "Apply a saved plan: drain and forget members of the group it was made from.",
     "drain": "Ask a member for all its partitions, and wait until it has none.",
-    "explain": "Say who owns a partition, what it waits for, and how it came there (also: why).",
+    "explain": "Show the owner of a partition, the step it waits for, and its history (also: why).",
     "forget": "Forget a static member that will not come back.",
     "ls": "List the groups of a store.",
-    "plan": "Show what members that join, leave or drain would move.",
+    "plan": "Preview the moves if members join, leave or drain.",
     "release": "Let the next owner take a quarantined or waiting partition at once.",
-    "repair": "Write damaged records anew, so that what they cost is served again.",
-    "resize": "Give a group that nobody is in another number of partitions.",
-    "run": "Join, and run a command for each partition that is owned.",
-    "show": "Show members, target, and what is not as it should be.",
-    "watch": "Tell each change as it happens, and why.",
+    "repair": "Write damaged records anew, so that members serve their partitions again.",
+    "resize": "Give an empty group another number of partitions.",
+    "run": "Join a group, and run a command for each owned partition.",
+    "show": "Show members, target, and all that is out of order.",
+    "watch": "Print each change as it happens, with its reason.",
 }
 ALIASES = {"explain": ("why",)}
 GUARD_COMMANDS = {
-    "check": "Say whether a fencing token is the newest: a guard for shell scripts.",
+    "check": "Tell whether a fencing token is the newest: a guard for shell scripts.",
 }
 STORE_COMMANDS = {
-    "grants": "Print the statements that give a user what a member needs.",
-    "restored": "Say that a store was restored from a copy, so that members join anew.",
+    "grants": "Print the statements that give a user the rights of a member.",
+    "restored": "Tell members that the store was restored from a copy, so that they join anew.",
     "upgrade": "Make the schema of a store, or bring it to the newest version.",
 }
-_WHERE = "APPORTION_STORE, or --url-file FILE, says the URL where it is left out."
+_WHERE = "Without a URL, APPORTION_STORE or --url-file FILE gives it."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CycloptsError as error:
         return _failed(f"{_tamed(str(error))}\nSee apportion --help.")
     except KeyboardInterrupt:
-        print("interrupted; files are as they were, or whole.", file=sys.stderr)
+        print("interrupted; each file is unchanged, or complete.", file=sys.stderr)
         return 130
     except OSError as error:
         return _cannot_print(error)
@@ -109,7 +109,7 @@ def _cannot_print(error: OSError) -> int:
 def _tamed(message: str) -> str:
     """Return the parser's message in words that are safe to print: it quotes the input, which may be a password."""
     if "@" in message or "://" in message:  # a password may hold blanks, so nothing shows where it begins
-        return "an argument cannot be used here; it is not shown, for it is a URL or holds an '@'."
+        return "an argument cannot be used here; it is not shown, because it is a URL or holds an '@'."
     words = (word if word.isprintable() else shown(word).strip("'\"") for word in message.split(" "))
     return " ".join(words)[:400]
 
@@ -120,7 +120,7 @@ def application() -> "App":
 
     app = App(
         name="apportion",
-        help="Decide which node handles what, and see what a change would move before it moves.",
+        help="Decide which node handles what, and preview the moves of each change.",
         version=__version__,
         result_action="return_value",
         suppress_keyboard_interrupt=False,
@@ -132,12 +132,12 @@ def application() -> "App":
     for name, words in TABLE_COMMANDS.items():
         table.command(f"apportion.console.table:{name}_table", name=name, help=words)
     app.command(table)
-    group = App(name="group", help=f"Look at groups, and tell their members what to do. {_WHERE}")
+    group = App(name="group", help=f"Look at groups, and ask their members to act. {_WHERE}")
     for name, words in GROUP_COMMANDS.items():
         names = (name, *ALIASES.get(name, ()))
         group.command(f"apportion.console.group.command:{name}_group", name=names, help=words)
     app.command(group)
-    guard = App(name="guard", help=f"Guard what scripts write to from members that were replaced. {_WHERE}")
+    guard = App(name="guard", help=f"Guard the targets of scripts against members that were replaced. {_WHERE}")
     for name, words in GUARD_COMMANDS.items():
         guard.command(f"apportion.console.guard:{name}_guard", name=name, help=words)
     app.command(guard)

@@ -52,7 +52,7 @@ def plan(
     """
     if assignment is not None:
         if source != PlacementOptions() or keys is not None or column is not None:
-            hint = "It says nodes, partitions and replicas; leave the options of placements and keys out."
+            hint = "An assignment has nodes, partitions and replicas; leave the options of placements and keys out."
             raise InvalidInput("--assignment", str(assignment), "no nodes, placement or keys beside it", hint)
         is_pending = plan_assignment(assignment, edits, outage, output, spread=spread, json=json)
         return PENDING if is_pending else 0

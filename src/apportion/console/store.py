@@ -62,7 +62,7 @@ def restored_store(url: str, /, *, json: bool = False) -> None:
     if json:
         print_json("store restored", store=_name(url), before=before, after=after)
     else:
-        print(f"{_name(url)} is in incarnation {after} now, no longer in {before}: members join anew")
+        print(f"{_name(url)} has incarnation {after} now, before {before}: members join anew")
 
 
 def _print_statements(command: str, url: str, statements: tuple[str, ...], none: str, *, json: bool) -> None:

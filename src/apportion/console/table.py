@@ -121,7 +121,9 @@ async def _renewed(url: str, name: str) -> Published:
 def _exported(source: PlacementOptions, replicas: int | None) -> Table:
     if source.table is not None:
         if replicas is not None:
-            raise InvalidInput("--replicas", replicas, "nothing beside --table", "A table holds the owners it holds.")
+            raise InvalidInput(
+                "--replicas", replicas, "nothing beside --table", "A table holds a fixed number of owners."
+            )
         return source.load_table()
     table = source.load_placement().table(1 if replicas is None else replicas)
     if table is None:

@@ -46,7 +46,7 @@ class Reading:
         bool, Parameter(help="Of redis-cluster: take owners in the state fail? as up.", negative="")
     ] = False
     accept_migrating: Annotated[
-        bool, Parameter(help="Of redis-cluster: leave slots that are on their way where they are.", negative="")
+        bool, Parameter(help="Of redis-cluster: keep moving slots at their present owner.", negative="")
     ] = False
 
 
@@ -152,7 +152,7 @@ def _token_ring(path: Path, reading: Reading) -> TokenRing:
 
 
 def _ring_notes(found: TokenRing) -> tuple[str, ...]:
-    return tuple(f"{node_id} is not up; it owns its tokens all the same" for node_id in found.not_up)
+    return tuple(f"{node_id} is not up; it owns its tokens nevertheless" for node_id in found.not_up)
 
 
 def _strategy(text: str) -> Strategy:

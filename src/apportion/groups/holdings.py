@@ -137,7 +137,7 @@ class Holdings(Handle, Mapping[int, Holding]):
     def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, Hold]:
         """Begin a hold, which `leave` ends; return it with the token. `NotOwner` when the partition is not ours now."""
         if self._process != os.getpid():
-            raise NotOwner(partition, "it belongs to the parent process of this fork")
+            raise NotOwner(partition, "it belongs to the parent of this forked process")
         held = _owned(self._held, partition, is_current=self.is_current)
         hold = Hold(
             partition=partition,

@@ -21,7 +21,7 @@ from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.catalog import connect, parsed_url
 
 logger = logging.getLogger("apportion.group")
-FORKED = "it belongs to the parent process of this fork"
+FORKED = "it belongs to the parent of this forked process"
 OVER = "the block that opened it has ended"
 OPEN = "Use it within its block: async with apportion.open_group(…) as group:"
 ANOTHER = "Open another group in this process: async with apportion.open_group(…) as group:"

@@ -95,7 +95,7 @@ class IoThread:
     def _call(self, work: Coroutine[object, object, Result], undo: Undo[Result] | None) -> Call[Result]:
         if not self.runs:
             work.close()
-            forked = "it belongs to the parent process of this fork"
+            forked = "it belongs to the parent of this forked process"
             raise StoreClosed("a store", "the interpreter ends" if self._process == os.getpid() else forked)
         return Call(self._loop, work, undo)
 

@@ -58,7 +58,7 @@ class FollowedTable(Handle):
     def trouble(self) -> BaseException | None:
         """The reason why the version in use may not be the newest, None while all is well."""
         if not self._thread.runs:
-            return StoreClosed("a store", "it belongs to the parent process of this fork")
+            return StoreClosed("a store", "it belongs to the parent of this forked process")
         return self._following.trouble
 
     def route(self, key: Key) -> str:

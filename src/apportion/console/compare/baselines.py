@@ -41,17 +41,17 @@ def baselines(random: Random) -> tuple[Baseline, ...]:
         Baseline(
             "random",
             partial(random_node, random),
-            "nobody can say where a key is: asked again it is elsewhere, so every lookup asks every node",
+            "the place of a key is not known: each lookup gives another node, so a reader asks every node",
         ),
         Baseline(
             "single node",
             single_node,
-            "all others idle, it holds no more than one node can, and when it leaves every key moves",
+            "all other nodes are idle, one node limits the size, and every key moves when that node leaves",
         ),
         Baseline(
             "static modulo",
             static_modulo,
-            "the remainder of nearly every hash is another one when the number of nodes changes",
+            "nearly every hash has another remainder when the number of nodes changes",
         ),
     )
 

@@ -35,9 +35,9 @@ _HEADINGS = ("max/mean", "variation", "moved on add", "on remove", "stray")
 _READING = (
     ("max/mean", "The keys of the fullest node over its fair share: at 1.20 it is 20% fuller than meant."),
     ("variation", "How far nodes lie from their fair shares, as standard deviation over mean."),
-    ("moved on add, on remove", "Keys that change nodes when one joins, or leaves. Compare with the last line."),
+    ("moved on add, on remove", "Keys that change nodes when a node joins or leaves. Compare with the last line."),
     ("stray", "Keys that move between two nodes that stay as they are: the larger share of both changes."),
-    ("ns/key, bytes", "Time of one lookup of many, in one thread, on one machine; memory that the placement keeps."),
+    ("ns/key, bytes", "Time per lookup of many, in one thread, on one machine; memory that the placement keeps."),
 )
 
 
@@ -64,7 +64,7 @@ def _head(trial: KeyTrial, placements: int, source: str, command: str) -> str:
         ("Hash function", f"{escape(trial.hasher.label)}, where a placement prescribes none of its own"),
         ("A node joins", f"{name_of(joining.id)}, weight {joining.weight:g}: {trial.add_bound:.2%} must move"),
         ("A node leaves", f"{name_of(leaving.id)}, weight {leaving.weight:g}: {trial.remove_bound:.2%} must move"),
-        ("Chance", f"{trial.chance_variation:.1%} is how far exact shares too would vary over so many keys"),
+        ("Chance", f"{trial.chance_variation:.1%} is the variation of exact shares over as many keys"),
     )
     return header(f"{placements} placements compared on {len(trial.topology)} nodes", facts, command)
 
@@ -98,9 +98,9 @@ def _movement(trial: KeyTrial, rows: Sequence[Row]) -> str:
     joins, leaves = name_of(trial.joining.id), name_of(trial.leaving.id)
     words = (
         f"<p>Upper bar (+): {joins} joins. Lower bar ({_LESS}): {leaves} leaves. "
-        "At its end: how many keys move, and how many times the least that is.</p>"
+        "At the end: the keys that move, and their number over the least that must move.</p>"
     )
-    return section("What moves when a node joins or leaves", words + legend + _movement_figure(trial, rows))
+    return section("Keys that move when a node joins or leaves", words + legend + _movement_figure(trial, rows))
 
 
 def _movement_figure(trial: KeyTrial, rows: Sequence[Row]) -> str:
@@ -214,7 +214,7 @@ def _counts(ratios: Iterable[float]) -> list[int]:
 def _baselines(trial: KeyTrial, rows: Sequence[Row]) -> str:
     if not rows:
         return ""
-    words = "<p>Where the literature starts from. They are measured here only; nothing routes by them.</p>"
+    words = "<p>The literature starts from these placements. They are measured only; nothing routes by them.</p>"
     reasons = "".join(f"<li><b>{escape(row.placement)}</b>: {escape(row.why_not)}.</li>" for row in rows)
     table = table_of("Baselines", ("baseline", *_HEADINGS), [(row.placement, *_cells(row)) for row in rows])
     return section("Baselines", f"{words}<ul>{reasons}</ul>{table}{_movement_figure(trial, rows)}")

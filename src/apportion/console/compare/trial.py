@@ -108,7 +108,7 @@ def measured(name: str, trial: KeyTrial) -> Row:
     """Measure a placement of the catalog, or give the reason why it cannot be measured."""
     spec = catalog.get(name)
     if spec.takes == "explicit":
-        return Row(placement=name, refused="built from a list of who owns what, which nodes and keys do not say.")
+        return Row(placement=name, refused="built from a list of owners, which nodes and keys do not give.")
     try:
         placement, size_bytes = _built(name, trial.topology, trial.hasher if spec.takes_hasher else None)
         before, ns_per_key = _routed(placement, trial.keys)

@@ -17,8 +17,8 @@ from apportion.errors import InvariantBroken
 WORKERS = tuple(f"worker-{number}" for number in range(1, 6))
 BATCH = 24
 MEANINGS = {
-    "overlaps": "partitions that two worked on at once",
-    "lost": "places that were not counted, or not once",
+    "overlaps": "partitions with two workers at once",
+    "lost": "places that were not counted exactly once",
     "disturbed": "partitions that were interrupted though they stayed",
     "stale_writes_refused": "late writes of the sleeper that the guard refused (1 at least)",
     "moves_vs_minimum": "partitions that moved, over the fewest that had to",
@@ -83,7 +83,7 @@ def _play(crew: Crew, screen: Screen, places: int) -> None:
     _settle(crew, screen, names)
 
     names.remove("worker-3")
-    screen.say("worker-3 is killed with SIGKILL: nobody is told, its lease must end")
+    screen.say("worker-3 is killed with SIGKILL: no other process hears of it; its lease must end")
     crew.noted("worker-3 is killed", names)
     crew.killed("worker-3")
     _settle(crew, screen, names)
@@ -95,12 +95,12 @@ def _play(crew: Crew, screen: Screen, places: int) -> None:
     _settle(crew, screen, names)
 
     names.append("worker-4")
-    screen.say(f"worker-4 is woken, and tries at once to write to partition {partition}, which is not its own any more")
+    screen.say(f"worker-4 wakes up, and tries at once to write to partition {partition}, which it no longer owns")
     crew.noted("worker-4 is woken", names)
     crew.woken("worker-4")
     _settle(crew, screen, names)
     names.remove("worker-2")
-    screen.say("worker-2 is drained: it hands over what it has, and stays without work")
+    screen.say("worker-2 is drained: it hands over its partitions, and stays without work")
     crew.noted("worker-2 is drained", names)
     crew.drained("worker-2")
     _settle(crew, screen, names)
@@ -134,6 +134,6 @@ def _tell(found: dict[str, dict[str, object]], *, passed: bool, as_json: bool) -
     if as_json:
         print(dumps({"format_version": 1, "passed": passed, "checks": found}))
         return
-    print("\nA process of its own has read the log of effects, and nothing else:")
+    print("\nA separate process has read the log of effects, and nothing else:")
     for name, check in found.items():
         print(f"  {'ok  ' if check['passed'] else 'FAIL'}  {name:22}{check['value']!s:>6}   {MEANINGS[name]}")

@@ -45,7 +45,7 @@ def _of_tables(tables: dict[str, dict[str, bytes]]) -> Iterator[Finding]:
             keys = TableKeys(name)
             resolved(decode_head(chunks.get(keys.head, b"")), keys, chunks)
         except InvalidInput as error:
-            advice = "Publish it again: that mends it. Until then followers go on by what they have."
+            advice = "Publish the table again: that mends it. Until then followers keep the version they have."
             yield Finding(subject=f"table {name}", found=error.problem, verdict="error", advice=advice)
 
 

@@ -111,7 +111,7 @@ async def _timed(asked: Awaitable[Reply]) -> tuple[Reply, float]:
 
 def _revision(outcome: Outcome, store: str) -> int:
     if not isinstance(outcome, Committed):
-        raise StoreUnavailable(store, f"a commit to try it was answered by {type(outcome).__name__}")
+        raise StoreUnavailable(store, f"a trial commit was answered by {type(outcome).__name__}")
     return outcome.revision
 
 

@@ -99,7 +99,7 @@ def run(program: str, *arguments: str, seconds: float = SECONDS) -> str:
     except subprocess.TimeoutExpired as error:
         raise CannotPlace(f"{program} took more than {seconds} s.", "Leave it out, or take fewer nodes.") from error
     if done.returncode:
-        raise CannotPlace(f"{program} refuses this: {done.stderr.strip()[:200]}.", "Leave it out.")
+        raise CannotPlace(f"{program} refuses the cluster: {done.stderr.strip()[:200]}.", "Leave it out.")
     return done.stdout
 
 

@@ -54,5 +54,5 @@ def evaluate(
         if html is not None:
             print(f"saved {html}")
     if not results:
-        hint = "Name other balancers, or another cluster; why each refused is said above."
+        hint = "Name other balancers, or another cluster; the lines above give the reason of each."
         raise CannotPlace("none of the balancers could place anything.", hint)

@@ -41,15 +41,15 @@ class EvaluateOptions:
         Literal["helix-paper"] | None,
         Parameter(help="The published evaluation of CrushED, on eight generated clusters."),
     ] = None
-    scenario: Annotated[Path | None, Parameter(help="File with your own cluster, and what happens to it.")] = None
+    scenario: Annotated[Path | None, Parameter(help="File with your own cluster and its scenarios.")] = None
     balancers: Annotated[
-        str | None, Parameter(help="Whom to compare, separated by commas (default: all that place replicas).")
+        str | None, Parameter(help="Balancers to compare, separated by commas (default: all that place replicas).")
     ] = None
-    scenarios: Annotated[str | None, Parameter(help="What happens, separated by commas (default: all).")] = None
+    scenarios: Annotated[str | None, Parameter(help="Scenarios to play, separated by commas (default: all).")] = None
     topologies: Annotated[
-        int | None, Parameter(help="How many clusters of the preset, the smallest first (default: all 8).")
+        int | None, Parameter(help="Number of clusters of the preset, the smallest first (default: all 8).")
     ] = None
-    seeds: Annotated[int, Parameter(help="How often, each time with other clusters or other nodes that fail.")] = 1
+    seeds: Annotated[int, Parameter(help="Number of repeats, each with other clusters or other failing nodes.")] = 1
 
     def trial(self) -> BalancerTrial:
         """Return the trial that the options define."""
@@ -150,6 +150,6 @@ def _check_names(what: str, names: Sequence[str] | None, known: Sequence[str]) -
         if name not in known:
             raise UnknownOption(what, name, known)
         if name in (names or ())[:place]:
-            raise InvalidInput(what, name, "each once", "Drop what is listed twice.")
+            raise InvalidInput(what, name, "each once", "Drop the repeated ones.")
     if names is not None and not names:
         raise InvalidInput(f"{what}s", "none", "at least one", "Leave it out for all of them.")

@@ -24,10 +24,10 @@ from apportion.console.pages.parts import document, figure, header, legend_of, p
 _READING = (
     ("STDEV", "How far loads lie from exact shares by weight, as standard deviation, in partitions: the mean of all "
      "clusters. Of all resources of a cluster together; “each” is of one resource at a time."),
-    ("gain", "By which part the deviation is smaller than that of CRUSH on the same cluster."),
+    ("gain", "How much smaller the deviation is than that of CRUSH on the same cluster, as a ratio."),
     ("max-min", "The largest load over its share less the smallest, in partitions."),
     ("moved, leaders", "Replicas that change nodes, of all; partitions that change leaders, of all."),
-    ("extra", "What moved though no node that came, went or changed weight explains it."),
+    ("extra", "Replicas that moved without a cause: no node that came, went or changed weight explains the move."),
     ("bound", "The least that moves between these loads."),
     ("lacking", "Partitions with fewer replicas, or in fewer zones, than the nodes that are up allow."),
     ("s, x CRUSH", "Seconds to place all resources of all clusters once; varies from run to run."),
@@ -65,7 +65,7 @@ def _head(findings: Findings, command: str) -> str:
 def _published(findings: Findings) -> str:
     if not findings.comparisons:
         return ""
-    words = "<p>What was published of CrushED, and what the same measures came to here.</p>"
+    words = "<p>The published figures of CrushED, and the same figures measured here.</p>"
     headings = ("figure", "published", *findings.balancers)
     table = table_of("Published, and measured here", headings, map(compared_cells, findings.comparisons))
     return section("Beside the published figures", words + table)
@@ -81,9 +81,9 @@ def _evenness(lines: Sequence[SummaryLine]) -> str:
     pictures = "".join(
         _chart(title, [_deviation(line, value, gain) for line, value, gain in listed]) for title, listed in charts
     )
-    words = "<p>All resources of a cluster together. At the end: by how much it is below CRUSH's.</p>"
+    words = "<p>All resources of a cluster together. At the end: how much lower than CRUSH's.</p>"
     table = table_of("All nodes up", EVEN, map(even_cells, lines))
-    return section("How even loads are", words + figure(f'<div class="pair">{pictures}</div>', table))
+    return section("Evenness of loads", words + figure(f'<div class="pair">{pictures}</div>', table))
 
 
 def _deviation(line: SummaryLine, value: float, gain: float | None) -> Bar:
@@ -110,8 +110,8 @@ def _movement(lines: Sequence[SummaryLine]) -> str:
         )
         for scenario, group in _by_scenario(lines)
     )  # fmt: skip
-    table = table_of("What changes move", MOVED, moved_cells(lines))
-    return section("What changes move", legend + figure(f'<div class="grid">{pictures}</div>', table))
+    table = table_of("Moves of each change", MOVED, moved_cells(lines))
+    return section("Moves of each change", legend + figure(f'<div class="grid">{pictures}</div>', table))
 
 
 def _after(lines: Sequence[SummaryLine]) -> str:
@@ -127,7 +127,7 @@ def _after(lines: Sequence[SummaryLine]) -> str:
     ]
     table = table_of("STDEV after changes", ("scenario", "balancer", "STDEV", "gain"), cells)
     words = "<p>STDEV of partitions in the last state of each scenario.</p>"
-    return section("How even it is afterwards", words + figure(f'<div class="grid">{pictures}</div>', table))
+    return section("Evenness afterwards", words + figure(f'<div class="grid">{pictures}</div>', table))
 
 
 def _figures(lines: Sequence[SummaryLine]) -> str:

@@ -26,7 +26,7 @@ def print_report(findings: Findings) -> None:
         print("\nall nodes up: all resources together, and each")
         print_columns(EVEN, map(even_cells, even))
     if len(even) < len(findings.lines):
-        print("\nwhat changes move, and how even it is then")
+        print("\nmoves of each change, and evenness afterwards")
         print_columns(MOVED, moved_cells(findings.lines))
     if findings.comparisons:
         print("\npublished of CrushED, and measured here")

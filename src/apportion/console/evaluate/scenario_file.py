@@ -94,7 +94,9 @@ def _scenario(table: Table, topology: Topology) -> Scenario:
         hint = "Rename it; --scenarios separates names by commas."
         raise InvalidInput("name of a scenario", name, "a name without a comma", hint)
     if len(table) == 1:
-        raise InvalidInput(f"scenario {name}", "empty", "down, remove, weight or add", "Say what happens.")
+        raise InvalidInput(
+            f"scenario {name}", "empty", "down, remove, weight or add", "Name the change of this scenario."
+        )
     after = topology.without(*(_names(table, "remove") or ()))
     weights = table.get("weight", {})
     if not isinstance(weights, dict):

@@ -83,7 +83,7 @@ def _rebalance(builder: Any) -> None:  # noqa: ANN401
     try:
         builder.rebalance(seed=SEED)
     except RingBuilderError as error:
-        raise CannotPlace(f"{NAME} refuses this: {error}.", "Leave it out.") from error
+        raise CannotPlace(f"{NAME} refuses the cluster: {error}.", "Leave it out.") from error
 
 
 def _set_devices(builder: Any, state: State, rings: _Rings) -> None:  # noqa: ANN401

@@ -49,7 +49,7 @@ def compose(
                 option, value, f"nothing: {name} does not have it", f"Leave it out, or use --placement {taker}."
             )
     if spec.takes == "explicit":
-        hint = f"{name.capitalize()} is built from a list of who owns what: build it in Python, or pick another."
+        hint = f"{name.capitalize()} is built from a list of owners: build it in Python, or pick another."
         raise InvalidInput("--placement", name, "one that is made of nodes alone", hint)
     options = _hashing(spec, hasher)
     if spec.takes == "assignment":
@@ -69,15 +69,15 @@ def _hashing(spec: PlacementSpec, hasher: str | Hasher | None) -> dict[str, str 
 def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Placement:
     """Return the placement that made a saved table: its slots, its layout, or the ring with these `vnodes`."""
     if max(map(len, table.rows)) > 1:
-        hint = "Export it with one owner a range; compare tables of replicas by `table diff`."
-        raise InvalidInput("--table", repr(table), "one owner a range, to plan", hint)
+        hint = "Export it with one owner per range; compare tables of replicas by `table diff`."
+        raise InvalidInput("--table", repr(table), "one owner per range, to plan", hint)
     is_foreign = not _is_named(table.hasher)
     if vnodes is not None and (is_foreign or table.slots is not None):
         kind = "slots" if table.slots is not None else f"{table.hasher} positions, which no ring has"
         raise InvalidInput("--vnodes", vnodes, f"nothing: the table is made of {kind}", "Leave it out.")
     placement = recomposed(table, hasher, vnodes=vnodes)
     if placement is None and is_foreign:
-        hint = "Import what the system prints, or would print, after the change too: apportion table diff OLD NEW."
+        hint = "Import the system's output after the change too, and compare: apportion table diff OLD NEW."
         for name, _ in _LAYOUTS.get(table.hasher, ()):
             hint = f"Plan on its nodes: apportion plan --placement {name} --topology FILE."
         raise InvalidInput("--table", repr(table), "slots, or a layout that its nodes alone make, to plan", hint)

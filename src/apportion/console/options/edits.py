@@ -18,9 +18,9 @@ class Edits:
 
     add: Annotated[list[str] | None, Parameter(help="Add a node of this id; may be repeated.", negative="")] = None
     remove: Annotated[list[str] | None, Parameter(help="Remove a node.", negative="")] = None
-    drain: Annotated[list[str] | None, Parameter(help="Set a node's weight to 0; it stays a source.", negative="")] = (
-        None
-    )
+    drain: Annotated[
+        list[str] | None, Parameter(help="Set a node's weight to 0; copies can still come from it.", negative="")
+    ] = None
     weight: Annotated[
         list[str] | None, Parameter(help="Set a weight: ID=WEIGHT, for added nodes too.", negative="")
     ] = None
@@ -42,7 +42,7 @@ class Edits:
         for node_id in ids_in(self.drain):
             if node_id in weights:
                 raise InvalidInput(
-                    "--drain", node_id, "no --weight of the same node beside it", "To drain is weight 0."
+                    "--drain", node_id, "no --weight of the same node beside it", "A drained node has weight 0."
                 )
         zones = dict(_pairs("--zone", self.zone))
         added = [
@@ -76,7 +76,7 @@ class Edits:
         for option, node_ids in (("--drain", drained), ("--weight", weighed)):
             for node_id in node_ids:
                 if node_id in gone:
-                    hint = "A node that drains stays as a source, one that is removed does not: use one of the two."
+                    hint = "A drained node stays a source of copies, a removed node does not: use one of the two."
                     raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
 
 

@@ -15,9 +15,9 @@ from apportion.model.topology import Topology
 class Outage:
     """Nodes that are up, or that are not."""
 
-    live: Annotated[list[str] | None, Parameter(help="Nodes that are up, by commas (default: all).", negative="")] = (
-        None
-    )
+    live: Annotated[
+        list[str] | None, Parameter(help="Nodes that are up, separated by commas (default: all).", negative="")
+    ] = None
     down: Annotated[list[str] | None, Parameter(help="Nodes that are not up; they keep a home.", negative="")] = None
 
     @property
@@ -31,7 +31,7 @@ class Outage:
         for option, node_ids in (("--live", ids_in(self.live)), ("--down", ids_in(self.down))):
             for node_id in node_ids:
                 if node_id in gone:
-                    hint = "One that is down keeps its home, one that is removed does not: use one of the two."
+                    hint = "A node that is down keeps its home, a removed node does not: use one of the two."
                     raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
 
     def live_of(self, topology: Topology) -> list[str]:

@@ -125,7 +125,7 @@ class PlacementOptions(NodesSource, Hashing):
         for option, value in beside.items():
             if value is not None:
                 raise InvalidInput(
-                    option, str(value), "nothing beside --table", "The table says it; leave the option out."
+                    option, str(value), "nothing beside --table", "The table holds it; leave the option out."
                 )
         return read(self.table or Path(), Table)
 

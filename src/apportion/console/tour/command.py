@@ -101,7 +101,7 @@ def _method(name: str, before: Sequence[str], after: Sequence[str], old: Topolog
 def _tell_routing(topology: Topology, file: Path, keys: list[bytes]) -> None:
     source = "places of the world (GeoNames, CC BY 4.0)" if file == FILE else f"keys of {file.name}"
     zones = {node.zone[0] for node in topology if node.zone}
-    print(f"1. Who handles what: {len(keys)} {source} on {len(topology)} nodes in {len(zones)} data centres.")
+    print(f"1. The owner of each key: {len(keys)} {source} on {len(topology)} nodes in {len(zones)} data centres.")
     print("   Keys go to 4 096 hash slots or more, slots to nodes in proportion to weight.\n")
     placement = compose("slots", topology)
     owners = placement.route_many(keys)
@@ -126,7 +126,7 @@ def _tell_plan(old: Topology, new: Topology, words: str, keys: list[bytes]) -> N
     placement = compose("slots", old)
     following = succeed(placement, new)
     exact, counted = plan(placement, following), plan(placement, following, keys)
-    print(f"\n2. What would move if {words}? The plan, exact over all 2**64 hashes:\n")
+    print(f"\n2. The moves if {words}. The plan, exact over all 2**64 hashes:\n")
     print(f"   {exact}\n")
     print(f"   Of the {len(keys)} keys that is {len(counted.changes)} ({counted.moved_ratio:.2%}).")
     print("   Every other key stays where it is.")
@@ -139,7 +139,7 @@ def _tell_methods(methods: list[Method], bound: float) -> None:
     print_columns(("   method", "keys moved", "of them needlessly", "fullest node / fair"), [*rows, least])
     if peer_name() is None:
         print("   (uhashring is not installed; pip install uhashring to see it here)")
-    print("\n   Counted over these keys; a sample of keys lies a little beside the exact shares.")
-    print("   hash(key) % n knows no weights and loads all nodes alike, which the last column holds against it.")
+    print("\n   Counted over these keys; a sample of keys differs a little from the exact shares.")
+    print("   hash(key) % n knows no weights and loads all nodes alike; the last column shows the cost.")
     slots, modulo = methods[0], methods[-1]
     print(f"   {modulo.name} would move {modulo.moved_ratio:.0%} of the keys, slots {slots.moved_ratio:.0%}.")

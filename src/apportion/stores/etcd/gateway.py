@@ -108,7 +108,7 @@ class Gateway:
     def alive(self) -> None:
         """Raise `StoreClosed` for a handle that was closed or crossed a fork."""
         if self.wire.forked():
-            raise StoreClosed(self.name, "it belongs to the parent process of this fork")
+            raise StoreClosed(self.name, "it belongs to the parent of this forked process")
         if self.closed:
             raise StoreClosed(self.name)
 

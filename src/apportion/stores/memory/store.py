@@ -180,7 +180,7 @@ class MemoryStore:
 
     def _open(self) -> Ledger:
         if os.getpid() != self._pid:
-            raise StoreClosed(self._name, "it belongs to the parent process of this fork")
+            raise StoreClosed(self._name, "it belongs to the parent of this forked process")
         if self._closed:
             raise StoreClosed(self._name)
         return self._memory.now()

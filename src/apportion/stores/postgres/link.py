@@ -133,7 +133,7 @@ class PostgresLink:
 
     def _require_open(self) -> None:
         if not self.ours:
-            raise StoreClosed(self._door.name, "it belongs to the parent process of this fork")
+            raise StoreClosed(self._door.name, "it belongs to the parent of this forked process")
         if self._closed:
             raise StoreClosed(self._door.name)
 

@@ -198,7 +198,7 @@ class PostgresStore:
     def _require_open(self) -> None:
         """Raise `StoreClosed` for a handle that was closed or that crossed a fork."""
         if not self._links.ours:
-            raise StoreClosed(self._name, "it belongs to the parent process of this fork")
+            raise StoreClosed(self._name, "it belongs to the parent of this forked process")
         if self._closed:
             raise StoreClosed(self._name)
 

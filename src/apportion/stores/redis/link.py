@@ -125,7 +125,7 @@ class RedisLink:
     def require_open(self) -> None:
         """Raise `StoreClosed` for a link that was closed or that crossed a fork."""
         if os.getpid() != self._pid:
-            raise StoreClosed(self.name, "it belongs to the parent process of this fork")
+            raise StoreClosed(self.name, "it belongs to the parent of this forked process")
         if self.closed:
             raise StoreClosed(self.name)
 

@@ -225,14 +225,14 @@ def _rows(owners: Iterable[_Line], topology: Topology) -> Iterator[tuple[int]]:
             if slot in taken:
                 raise BadRange(
                     f"line {line.number} of cluster nodes: slot", slot, f"named once; line {taken[slot].number} has it",
-                    "Ask another node of the cluster: this one has heard of a change in part only.",
+                    "Ask another node of the cluster: this one knows only a part of a change.",
                 )  # fmt: skip
             taken[slot] = line
     gaps = [slot for slot in range(SLOTS) if slot not in taken]
     if gaps:
         raise BadRange(
             "cluster nodes: slot", gaps[0], f"of an owner; {len(gaps)} slots have none",
-            "Pass the output whole; `redis-cli --cluster check` says what is missing.",
+            "Pass the output whole; `redis-cli --cluster check` names the missing slots.",
         )  # fmt: skip
     return ((topology.index(taken[slot].id),) for slot in range(SLOTS))
 
