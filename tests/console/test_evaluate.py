@@ -277,7 +277,7 @@ def test_a_map_that_crushtool_refuses_is_said(tmp_path, monkeypatch):
     file = written(tmp_path, "s.toml", NODES + RESOURCE)
     options = ("--balancers", "ceph.crush,optimal", "--scenarios", "static")
     printed = run("evaluate", "--scenario", file, *options, folder=tmp_path).stdout.decode()
-    assert "ceph.crush: static: not measured: crushtool refuses this: syntax error." in printed
+    assert "ceph.crush: static: not measured: crushtool refuses the cluster: syntax error." in printed
 
 
 def test_swift_keeps_zones_and_starts_from_what_was(tmp_path):

@@ -84,14 +84,14 @@ def test_what_swift_refuses_is_said_and_the_others_go_on(tmp_path):
     options = ("--balancers", "swift,optimal", "--scenarios", "disable-1%,static", "--json")
     found = json.loads(run("evaluate", "--scenario", file, *options, folder=tmp_path).stdout)
     assert [("swift", "disable-1%")] == [(each["balancer"], each["scenario"]) for each in found["refused"]]
-    assert found["refused"][0]["reason"].startswith("swift refuses this: ")
+    assert found["refused"][0]["reason"].startswith("swift refuses the cluster: ")
     assert 3 == len(found["results"])
 
 
 def test_a_ring_without_devices_is_refused():
     pytest.importorskip("swift", reason="needs the package swift")
     nobody = State(topology=CLUSTER.topology, down=frozenset(CLUSTER.topology.ids))
-    with pytest.raises(CannotPlace, match="swift refuses this"):
+    with pytest.raises(CannotPlace, match="swift refuses the cluster"):
         swift.entrant().place(CLUSTER, nobody, None)
 
 

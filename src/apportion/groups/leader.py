@@ -2,11 +2,6 @@
 
 The leader is the owner of the only partition of a group. It therefore has everything that owners have: a session, a
 drain, and a token that a guard can refuse. The token's epoch grows with every leader.
-
-    async with apportion.leader("sqlite:///work.db", "nightly-report") as election:
-        token = await election.wait_until_elected()
-        while election.is_leader:
-            ...
 """
 
 from datetime import timedelta
@@ -58,7 +53,22 @@ class AsyncElection(Handle):
 
 
 class Leader(OnlyAsync):
-    """`apportion.leader(...)`: is a candidate within an `async with` block, and resigns at its end."""
+    """`apportion.leader(...)`: is a candidate within an `async with` block, and resigns at its end.
+
+    - `url`: the URL of the store, as in `open_store`.
+    - `name`: the name of the election, at most 200 bytes. No group of the store may have the same name.
+    - `member_id`: the id of this candidate. Default: `APPORTION_MEMBER_ID`, else the host name and a random part.
+    - `lease_ttl`: the time for which a killed process stays the leader. Default: 10 seconds.
+    - `quarantine_after`: the number of leaders that may die in a row, 1 to 9. The election then waits for
+      `apportion group release`. Default: None, so that the next leader waits longer each time, up to a minute.
+
+        async with apportion.leader("sqlite:///work.db", "nightly-report") as election:
+            token = await election.wait_until_elected()
+            while election.is_leader:
+                ...  # one part of the report, written under the token
+
+    The call raises `InvalidInput` for a wrong argument. At its beginning the block raises the errors of `open_group`.
+    """
 
     _call = "apportion.leader(url, name)"
 
@@ -71,7 +81,7 @@ class Leader(OnlyAsync):
         lease_ttl: timedelta = TTL,
         quarantine_after: int | None = None,
     ) -> None:
-        """Check all arguments; open nothing yet. Names are those of groups. Errors are those of `open_group`."""
+        """Check all arguments; open nothing yet."""
         self._opening = AsyncOpening(
             url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
         )

@@ -1,8 +1,5 @@
 """Stores as users open them, on any event loop. The I/O thread does the work.
 
-    async with apportion.open_store("sqlite:///work.db") as store:
-        await store.scan("")
-
 A store has the eight calls of `CoordinationStore`, with the same meanings and errors.
 The sync twin of this file is `sync/stores.py`.
 """
@@ -17,9 +14,19 @@ from apportion.stores.on_thread import PulledWatch, StoreOnThread, closed
 
 
 def open_store(url: str, *, needs: Collection[Need] = ()) -> "AsyncResource[CoordinationStore, AsyncStore]":
-    """Open the store of a URL in an `async with` block and close it at the end.
+    """Open the store of a URL in an `async with` block, and close it at the end.
 
-    A URL that no store can have is refused at once. Errors are those of `stores.connect`.
+    - `url`: for example `sqlite:///work.db`, `postgresql://user@host/database`, `etcd://host:2379`,
+      `redis://host:6379/0` or `memory://name`. The page "Stores" lists the options of each.
+    - `needs`: the guarantees that the program builds on: "durable", "fencing", "gapless_watch", "linearizable" or
+      "multi_host". Default: none.
+
+        async with apportion.open_store("sqlite:///work.db", needs=["durable"]) as store:
+            found = await store.scan("jobs/")
+
+    The call raises `InvalidInput` or `UnknownOption` for a URL that no store can have. `MissingExtra`: the client of
+    the store is not installed. At its beginning the block raises `StoreUnavailable` when no server answers,
+    `StoreDenied` when the store refuses the user, and `NotPromised` when the store lacks a need.
     """
     check_url(url)
     opened = partial(connect, url, needs=needs)

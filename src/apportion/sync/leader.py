@@ -3,11 +3,6 @@
 
 The leader is the owner of the only partition of a group. It therefore has everything that owners have: a session, a
 drain, and a token that a guard can refuse. The token's epoch grows with every leader.
-
-    with apportion.sync.leader("sqlite:///work.db", "nightly-report") as election:
-        token = election.wait_until_elected()
-        while election.is_leader:
-            ...
 """
 
 from datetime import timedelta
@@ -59,7 +54,22 @@ class SyncElection(Handle):
 
 
 class SyncLeader(OnlySync):
-    """`apportion.sync.leader(...)`: is a candidate within a `with` block, and resigns at its end."""
+    """`apportion.sync.leader(...)`: is a candidate within a `with` block, and resigns at its end.
+
+    - `url`: the URL of the store, as in `open_store`.
+    - `name`: the name of the election, at most 200 bytes. No group of the store may have the same name.
+    - `member_id`: the id of this candidate. Default: `APPORTION_MEMBER_ID`, else the host name and a random part.
+    - `lease_ttl`: the time for which a killed process stays the leader. Default: 10 seconds.
+    - `quarantine_after`: the number of leaders that may die in a row, 1 to 9. The election then waits for
+      `apportion group release`. Default: None, so that the next leader waits longer each time, up to a minute.
+
+        with apportion.sync.leader("sqlite:///work.db", "nightly-report") as election:
+            token = election.wait_until_elected()
+            while election.is_leader:
+                ...  # one part of the report, written under the token
+
+    The call raises `InvalidInput` for a wrong argument. At its beginning the block raises the errors of `open_group`.
+    """
 
     _call = "apportion.sync.leader(url, name)"
 
@@ -72,7 +82,7 @@ class SyncLeader(OnlySync):
         lease_ttl: timedelta = TTL,
         quarantine_after: int | None = None,
     ) -> None:
-        """Check all arguments; open nothing yet. Names are those of groups. Errors are those of `open_group`."""
+        """Check all arguments; open nothing yet."""
         self._opening = SyncOpening(
             url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
         )

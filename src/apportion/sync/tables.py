@@ -1,11 +1,6 @@
 # Generated from tables/facade.py by `python -m generate`; change that file, and generate anew.
 """Tables as users publish and follow them, without an event loop; stores are used on the I/O thread.
 
-    with apportion.sync.follow("sqlite:///work.db", "orders") as table:
-        table.route("tenant-42")                    # from memory
-
-    apportion.sync.publish("sqlite:///work.db", "orders", ring.table())
-
 The async twin of this file is `tables/facade.py`.
 """
 
@@ -23,7 +18,19 @@ from apportion.tables.routes import Routes
 
 
 def publish(url: str, name: str, table: Routing) -> Published:
-    """Publish a table or an assignment once. Raises the errors of `stores.connect` and `Publisher.publish`."""
+    """Publish a table or an assignment as the next version of a name; return that version, its epoch and its size.
+
+    - `url`: the URL of the store, as in `open_store`.
+    - `name`: the name that followers pass, without a slash, at most 200 bytes.
+    - `table`: a `Table`, such as `ring.table()`, or an `Assignment`; at most 16 MiB when encoded. A value that is the
+      newest version already is not published again.
+
+        apportion.sync.publish("sqlite:///work.db", "orders", ring.table())
+
+    Raises the errors of `open_store`, and these. `InvalidInput`: the name or the value is wrong, or the name has
+    versions of the other kind. `BadSnapshot`: the value is too large. `StaleEpoch`: another publisher was first, and
+    nothing was published. `StoreUnavailable`: the store did not answer; the message tells if the value may be published.
+    """
     return io_thread().wait(published(url, name, table))
 
 
@@ -32,9 +39,18 @@ def follow(
 ) -> "SyncResource[Followed, SyncFollower]":
     """Follow a name until the end of a `with` block, from its newest version on.
 
-    Waits at most `within_seconds` for a first version, then raises `StoreUnavailable`. Pass `hasher` only if the table
-    was made with a hasher that has a secret, or with one of your own. Other errors are those of `stores.connect` and
-    `Follower.start`.
+    - `url`: the URL of the store, as in `open_store`.
+    - `name`: the name under which the table or assignment is published.
+    - `within_seconds`: the longest wait for a first version, in seconds. Default: 10.
+    - `hasher`: the hasher that made the table, by name or as an object. Pass it only for a hasher with a secret, or for
+      one of your own. Default: the hasher that the table names.
+
+        with apportion.sync.follow("sqlite:///work.db", "orders") as table:
+            node = table.route("tenant-42")  # from memory, without I/O
+
+    The call raises the errors of `open_store` for the URL, and `InvalidInput` for the name. At its beginning the block
+    raises those of `open_store`, and these. `StoreUnavailable`: no version was published in time. `BadSnapshot`: the
+    table is damaged, and no publish mended it in time. `InvalidInput`: the table needs another hasher.
     """
     check_url(url)
     begin = partial(followed, url, TableKeys(name).name, within_seconds, hasher)
