@@ -144,7 +144,7 @@ def _sizes(
         by_id = {_id_of(partition): size for partition, size in sizes.items()}
     elif isinstance(sizes, Sequence) and not isinstance(sizes, (str, bytes)):
         if len(sizes) != count:
-            raise InvalidInput("sizes", f"{len(sizes)} of them", f"{count}, one a partition", "Or pass them by id.")
+            raise InvalidInput("sizes", f"{len(sizes)} of them", f"{count}, one per partition", "Or pass them by id.")
         by_id = dict(zip(ids if given is None else given, sizes, strict=True))
     else:
         raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Leave sizes out if unknown.")
@@ -156,7 +156,7 @@ def _sizes(
     if len(by_id) != len(sizes) or len(sizes) != count:
         known = set(ids)
         more = next((name for name in by_id if name not in known), "one id twice")
-        raise InvalidInput("sizes", more, "ids of partitions, each once", "Drop what is not asked for.")
+        raise InvalidInput("sizes", more, "ids of partitions, each once", "Drop the ids that are no partitions.")
     sized = tuple(by_id[name] for name in ids)
     check_sizes(sized)
     return sized
@@ -164,7 +164,7 @@ def _sizes(
 
 def _check_previous(previous: Assignment, topology: Topology) -> None:
     if not isinstance(previous, Assignment):
-        raise InvalidInput("previous", previous, "an Assignment", "Pass what optimal returned before.")
+        raise InvalidInput("previous", previous, "an Assignment", "Pass the assignment that optimal returned before.")
     if previous.topology.cluster != topology.cluster:
         raise InvalidInput(
             "cluster of previous", previous.topology.cluster, repr(topology.cluster), "Start from the same cluster."

@@ -29,7 +29,7 @@ def publish(url: str, name: str, table: Routing) -> Published:
 
     Raises the errors of `open_store`, and these. `InvalidInput`: the name or the value is wrong, or the name has
     versions of the other kind. `BadSnapshot`: the value is too large. `StaleEpoch`: another publisher was first, and
-    nothing was published. `StoreUnavailable`: the store did not answer; the message tells if the value may be published.
+    nothing was published. `StoreUnavailable`: no answer; the message tells if the value may be published.
     """
     return io_thread().wait(published(url, name, table))
 

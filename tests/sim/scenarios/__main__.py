@@ -43,9 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m apportion.sim", description="Play seeds of a scenario.")
-    parser.add_argument("seed", type=int, nargs="?", default=0, help="one seed, whose story is printed")
-    parser.add_argument("--seeds", type=_range, help="A..B: all seeds from A up to and with B")
-    parser.add_argument("--scenario", choices=sorted(SCENARIOS), default="store", help="what is played")
+    parser.add_argument("seed", type=int, nargs="?", default=0, help="one seed; the command prints its story")
+    parser.add_argument("--seeds", type=_range, help="A..B: all seeds from A to B, B included")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), default="store", help="the scenario to play")
     parser.add_argument("--store", choices=sorted(STORES), default="memory")
     parser.add_argument("--faults", type=int, help="end all faults after so many")
     parser.add_argument("--only", action="append", choices=sorted(_NAMES), help="hold this invariant")

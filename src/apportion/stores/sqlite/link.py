@@ -61,7 +61,7 @@ class SqliteLink:
         """Raise `StoreClosed` for a file that was closed or that crossed a fork."""
         if not self.is_ours:
             _inherited.append(self.connection)  # this is None, unless Python did not see the fork: never close it here
-            raise StoreClosed(self.name, "it belongs to the process that this one was forked from")
+            raise StoreClosed(self.name, "it belongs to the parent of this forked process")
         if self._closed:
             raise StoreClosed(self.name)
 
@@ -118,7 +118,7 @@ class SqliteLink:
             make_schema(connection)
         mode = use_wal(connection)
         if mode != "wal":
-            hint = "Use a local disk whose file system lets processes share memory."
+            hint = "Use a local disk with a file system that lets processes share memory."
             raise InvalidInput("journal mode of the store", str(mode), "wal", hint)
 
     def upgrade(self) -> int:
