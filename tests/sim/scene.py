@@ -12,7 +12,7 @@ from apportion.sim.invariants import groups
 from apportion.sim.invariants.orphans import BoundedOrphan
 from apportion.sim.invariants.store import ALL
 from apportion.sim.world.network import STORE
-from apportion.sim.world.sink import Sink, SinkToken
+from apportion.sim.world.sink import Sink
 from apportion.stores import Scan
 from tests.sim.scenarios.group import watched
 from tests.sim.scenarios.group_worker import GroupWorker, Habits
@@ -95,8 +95,7 @@ class Scene:
         driver = self.driver(process)
         token, hold = driver.holdings.enter(partition)
         await asyncio.sleep(seconds)
-        shown = SinkToken(incarnation=token.incarnation, epoch=token.epoch)
-        came.append(await self.sink.write(token.resource, shown, token.holder))
+        came.append(await self.sink.write(token))
         driver.holdings.leave(hold)
 
     def wait(self, seconds):

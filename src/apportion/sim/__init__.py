@@ -4,7 +4,7 @@ from apportion.sim.invariants.store import Checker, Invariant, Violation
 from apportion.sim.world.loop import Deadlock, VirtualLoop
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.refusal import LeavesTheWorld
-from apportion.sim.world.sink import Sink, SinkToken
+from apportion.sim.world.sink import Sink
 from apportion.sim.world.world import World
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Mix",
     "Nemesis",
     "Sink",
-    "SinkToken",
     "Violation",
     "VirtualLoop",
     "World",

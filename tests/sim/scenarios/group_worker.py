@@ -20,7 +20,7 @@ from apportion.groups.view.records import DRAINED
 from apportion.guards import note
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Entered, Left
-from apportion.sim.world.sink import Sink, SinkToken
+from apportion.sim.world.sink import Sink
 from apportion.sim.world.world import World
 from apportion.stores import CoordinationStore
 
@@ -195,8 +195,7 @@ class GroupWorker:
         return number
 
     async def _write(self, token: FencingToken) -> None:
-        shown = SinkToken(incarnation=token.incarnation, epoch=token.epoch)
-        accepted = await self._sink.write(token.resource, shown, token.holder)
+        accepted = await self._sink.write(token)
         self._world.trace.cover("wrote" if accepted else "fenced off" if accepted is False else "wrote, perhaps")
 
 

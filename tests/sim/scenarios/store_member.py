@@ -17,8 +17,9 @@ from zlib import crc32
 
 from apportion.errors import ApportionError, Compacted, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.view.records import OwnershipRecord
+from apportion.model.epoch import FencingToken
 from apportion.sim.invariants.ownership import ownership
-from apportion.sim.world.sink import Sink, SinkToken
+from apportion.sim.world.sink import Sink
 from apportion.sim.world.world import World
 from apportion.stores import (
     Absent,
@@ -247,7 +248,9 @@ class StoreSession:
             new = OwnershipRecord(owner=self.name, session=self._number, epoch=own.epoch + 1)
             await self._move("rebump", resource, new, when=[unchanged, self._mine()])
         else:
-            await self._serve(resource, SinkToken(incarnation=self._incarnation, epoch=own.epoch))
+            holder = f"{self.name}.{self._number}"
+            token = FencingToken(resource=resource, holder=holder, incarnation=self._incarnation, epoch=own.epoch)
+            await self._serve(token)
 
     async def _get(self, resource: str, own: OwnershipRecord, unchanged: Compare) -> None:
         """Claim a free resource, or take over the resource of a session that is gone."""
@@ -275,12 +278,12 @@ class StoreSession:
         elif isinstance(outcome, Unknown | Refused):
             self._unsure.add(resource)  # read back before anything else
 
-    async def _serve(self, resource: str, token: SinkToken) -> None:
-        accepted = await self._sink.write(resource, token, f"{self.name}.{self._number}")
+    async def _serve(self, token: FencingToken) -> None:
+        accepted = await self._sink.write(token)
         self._cover("served" if accepted else "fenced off" if accepted is False else "served, perhaps")
         if accepted is False:
-            self._unsure.add(resource)
-            self._drained.add((resource, token.epoch))
+            self._unsure.add(token.resource)
+            self._drained.add((token.resource, token.epoch))
 
 
 def _value(own: OwnershipRecord | None) -> bytes:

@@ -17,19 +17,9 @@ from apportion.sim.world.world import World
 SINK = "sink"
 
 
-@dataclass(frozen=True, slots=True, order=True, kw_only=True)
-class SinkToken:
-    """A fencing token: incarnation of the store, then epoch of the ownership record."""
-
-    incarnation: int
-    epoch: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
-    resource: str
-    token: SinkToken
-    holder: str
+    token: FencingToken
     values: tuple[object, ...] = ()
 
 
@@ -42,7 +32,7 @@ class Sink:
     def __init__(self, world: World) -> None:
         self._world = world
         world.network.places.add(SINK)
-        self.accepted: dict[str, tuple[SinkToken, str, float]] = {}
+        self.accepted: dict[str, tuple[FencingToken, str, float]] = {}
         self.rows: dict[str, list[object]] = {}
         self.refused: dict[str, list[object]] = {}
 
@@ -53,7 +43,6 @@ class Sink:
         may have been written, or may still be.
         """
         guards.note(token)
-        shown = SinkToken(incarnation=token.incarnation, epoch=token.epoch)
         self._world.record(
             Writing(
                 at=self._world.now,
@@ -64,17 +53,15 @@ class Sink:
                 epoch=token.epoch,
             )
         )
-        write = _Write(resource=token.resource, token=shown, holder=token.holder, values=(value,))
-        accepted = await self._sent(write)
+        accepted = await self._sent(_Write(token=token, values=(value,)))
         if accepted is None:
             raise StoreUnavailable("the sink", "no reply came", "It may have been written. Write it again.")
         if not accepted:
-            newer = self.accepted[token.resource][0]
-            raise Fenced(token.resource, token, f"{newer.incarnation}:{newer.epoch}")
+            raise Fenced(token.resource, token, str(self.accepted[token.resource][0]))
 
-    async def write(self, resource: str, token: SinkToken, holder: str) -> bool | None:
+    async def write(self, token: FencingToken) -> bool | None:
         """Write; return whether it was accepted, or None when no reply came."""
-        return await self._sent(_Write(resource=resource, token=token, holder=holder))
+        return await self._sent(_Write(token=token))
 
     async def _sent(self, write: _Write) -> bool | None:
         loop = asyncio.get_running_loop()
@@ -89,17 +76,18 @@ class Sink:
             timer.cancel()
 
     def _arrive(self, sender: str, write: _Write, reply: "asyncio.Future[bool | None]") -> None:
-        before, token = self.accepted.get(write.resource), write.token
+        token = write.token
+        before = self.accepted.get(token.resource)
         accepted = before is None or token >= before[0]
-        (self.rows if accepted else self.refused).setdefault(write.resource, []).extend(write.values)
+        (self.rows if accepted else self.refused).setdefault(token.resource, []).extend(write.values)
         if accepted:
             world = self._world
-            self.accepted[write.resource] = (token, write.holder, world.now)
+            self.accepted[token.resource] = (token, token.holder, world.now)
             world.record(
                 Wrote(
                     at=world.now,
-                    resource=write.resource,
-                    holder=write.holder,
+                    resource=token.resource,
+                    holder=token.holder,
                     incarnation=token.incarnation,
                     epoch=token.epoch,
                 )
