@@ -17,15 +17,15 @@ from apportion.errors import ApportionError, BadSnapshot
 from apportion.groups.view.damage import controller_of, drain_of, member_of, ownership_of, static_of
 from apportion.groups.view.keys import LIVE, GroupKeys
 from apportion.groups.view.records import OwnershipRecord, encoded
-from apportion.sim.invariants import survival
 from apportion.sim.invariants.groups import TokensAreUnique
 from apportion.sim.invariants.store import ALL, Invariant
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.world import World
 from apportion.stores import Item, Put, Unchanged
 from tests.sim.scenarios.group import GroupPlay
+from tests.sim.scenarios.survival import NobodyFails
 
-HELD: tuple[type[Invariant], ...] = (*ALL, *survival.INVARIANTS, TokensAreUnique)
+HELD: tuple[type[Invariant], ...] = (*ALL, NobodyFails, TokensAreUnique)
 OPERATOR = "(operator)"
 
 

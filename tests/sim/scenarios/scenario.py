@@ -14,7 +14,7 @@ from typing import Protocol
 from apportion.errors import InvariantBroken
 from apportion.groups.deaths import HEALTHY_SECONDS
 from apportion.sim.facts import Calm
-from apportion.sim.invariants import groups, survival
+from apportion.sim.invariants import groups
 from apportion.sim.invariants.orphans import BoundedOrphan
 from apportion.sim.invariants.ownership import INVARIANTS, ownership
 from apportion.sim.invariants.store import ALL, Invariant, Violation
@@ -27,9 +27,10 @@ from tests.sim.scenarios.damage import DamagePlay
 from tests.sim.scenarios.group import GroupPlay, watched
 from tests.sim.scenarios.sqlite_backing import SqliteBacking
 from tests.sim.scenarios.store_member import StoreMember, wanted
+from tests.sim.scenarios.survival import NobodyFails
 
 SAFETY_SECONDS = 12.0
-HELD = (*ALL, *survival.INVARIANTS, *INVARIANTS)
+HELD = (*ALL, NobodyFails, *INVARIANTS)
 STORES: dict[str, MakeBacking] = {"memory": MemoryBacking, "sqlite": SqliteBacking}
 _LOOK_SECONDS = 0.25
 _STEADY_LOOKS = 4
@@ -138,7 +139,7 @@ class SeededScenario:
 SCENARIOS = {
     "damage": SeededScenario(make=DamagePlay, held=damage_play.HELD, step_limit=120_000),
     "group": SeededScenario(
-        make=GroupPlay, held=(*ALL, *survival.INVARIANTS, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
+        make=GroupPlay, held=(*ALL, NobodyFails, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
     ),
     "store": SeededScenario(make=StorePlay, held=HELD, step_limit=40_000),
 }

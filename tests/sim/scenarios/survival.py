@@ -10,6 +10,3 @@ class NobodyFails(Invariant):
     def failed(self, fact: Failed) -> None:
         """Break: no fault that a world injects may end a program."""
         self.broken(f"{fact.process} ended with {fact.error}")
-
-
-INVARIANTS: tuple[type[Invariant], ...] = (NobodyFails,)
