@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "apportion"
 TWINS = {
+    "groups/admin/facade.py": "sync/admin.py",
     "groups/facade.py": "sync/groups.py",
     "groups/leader.py": "sync/leader.py",
     "stores/facade.py": "sync/stores.py",
@@ -23,6 +24,7 @@ HEAD = "# Generated from {source} by `python -m generate`; change that file, and
 WORDS = (
     (r"The sync twin of this file is `sync/\w+\.py`\.", "The async twin of this file is `{source}`."),
     (r"apportion\.groups\.facade", "apportion.sync.groups"),
+    (r"from apportion\.groups import admin", "from apportion.sync import admin"),
     (r"apportion\.(open_group|open_store|leader|follow|publish)\b", r"apportion.sync.\1"),
     (r"AsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]"),
     (r"\bAsyncGenerator\b", "Generator"),
@@ -36,7 +38,7 @@ WORDS = (
     (r"\bholding\b(?!s)", "held"),
     (r"\bHandler\b", "PlainHandler"),
     (r"\b_serve_here\b", "_serve_in_threads"),
-    (r"self\._end\(", "self._send_end("),
+    (r"changes\.finish\(", "changes.send_end("),
     (r"__a(enter|exit)__", r"__\1__"),
     (r"\banext\(", "next("),
     (r"\.aclose\(", ".close("),

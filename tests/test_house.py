@@ -79,6 +79,18 @@ def test_no_file_reaches_three_steps_into_another():
     assert len(chains) <= MOST_CHAINS, chains
 
 
+def test_the_console_writes_to_no_store_itself():
+    writers = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path, tree in trees().items()
+        if path.is_relative_to(PACKAGE / "console")
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.alias) and node.name == "Put")
+        or (isinstance(node, ast.Attribute) and node.attr in ("Put", "commit"))
+    ]
+    assert [] == writers
+
+
 def test_docstrings_name_the_thing():
     assert per_thousand("what") <= MOST_WHAT
     assert per_thousand("who whom whose whoever") <= MOST_WHO

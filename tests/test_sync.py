@@ -1,14 +1,17 @@
 """Every call of `apportion.sync` is the one of the same name in `apportion`, for programs without an event loop."""
 
 import inspect
+from types import FunctionType
 
 import pytest
 
 import apportion
 from apportion import sync
+from apportion.groups import admin
 from apportion.groups import facade as groups
 from apportion.groups import leader as leaders
 from apportion.stores import facade as stores
+from apportion.sync import admin as sync_admin
 from apportion.tables import facade as tables
 
 TYPES = [
@@ -17,6 +20,8 @@ TYPES = [
     (sync.SyncStore, stores.AsyncStore),
     (sync.SyncFollower, tables.AsyncFollower),
 ]
+
+CALLS_OF_AN_OPERATOR = [name for name in admin.__all__ if getattr(sync_admin, name, None).__class__ is FunctionType]
 
 
 def parameters(call):
@@ -31,6 +36,13 @@ def methods(kind):
 @pytest.mark.parametrize("name", [name for name in sync.__all__ if not name.startswith("Sync")])
 def test_a_call_takes_the_same_in_both_forms(name):
     assert parameters(getattr(apportion, name)) == parameters(getattr(sync, name))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in admin.__all__ if inspect.isfunction(getattr(sync_admin, name, None))]
+)
+def test_a_call_of_an_operator_takes_the_same_in_both_forms(name):
+    assert parameters(getattr(admin, name)) == parameters(getattr(sync_admin, name))
 
 
 @pytest.mark.parametrize(("of_sync", "of_async"), TYPES, ids=lambda kind: kind.__name__)

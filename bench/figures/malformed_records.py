@@ -11,7 +11,7 @@ from datetime import timedelta
 from importlib import import_module
 
 import apportion
-from apportion.console.group.repair import repair
+from apportion.groups.admin.repair import mend
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import partition_of
 from apportion.runtime.clock import SystemClock
@@ -100,7 +100,7 @@ class _Desk:
             async with opening as newcomer:
                 await crew.until(lambda: bool(newcomer.owned) and {*crew.owners, *newcomer.owned} == others)
                 took = self._clock.elapsed() - began
-            await repair(self._store, GROUP, "the store")
+            await mend(self._store, GROUP, "the store")
             await crew.until(lambda: len(crew.owners) == PARTITIONS and {*crew.owners.values()} == {*MEMBERS})
         return took
 

@@ -17,10 +17,10 @@ URL = "sqlite:///work.db"
 
 
 @contextmanager
-def members(folder, *ids, partitions=8, group="mailers", **options):
+def members(folder, *ids, partitions=8, group="mailers", url=None, **options):
     """Within: these members are in a group, and it is settled."""
     with ExitStack() as stack:
-        url, options = f"sqlite:///{folder}/work.db", {"settle": timedelta(0)} | options
+        url, options = url or f"sqlite:///{folder}/work.db", {"settle": timedelta(0)} | options
         groups = {
             each: stack.enter_context(open_group(url, group, partitions=partitions, member_id=each, **options))
             for each in ids

@@ -13,10 +13,10 @@ import pytest
 from apportion.console.main import GROUP_COMMANDS
 from apportion.errors import InvalidInput, NotOwner, Unsafe
 from apportion.groups.admin.acts import resize
-from apportion.groups.admin.found import opened
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import MemberRecord, OwnershipRecord, decoded, decoded_target, encoded
 from apportion.stores import Absent, Committed, Put
+from apportion.stores.catalog import opened
 from tests.console.grouping import URL, eventually, item_of, members, write
 from tests.console.running import COMMAND, refused, run
 

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.console.group.apply import carry_out
-from apportion.console.group.plan_file import Basis, MemberPlan, encoded_plan, read_plan
+from apportion.console.group.plan import read_plan
 from apportion.errors import StaleEpoch
-from apportion.groups.admin.found import opened
+from apportion.groups.admin.apply import carry_out
+from apportion.groups.admin.member_plan import Basis, MemberPlan, encode_plan
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import Target, decoded_target, encoded_target
 from apportion.model.epoch import content_digest
 from apportion.model.topology import Node, Topology
+from apportion.stores.catalog import opened
 from tests.console.grouping import URL, eventually, item_of, members, write
 from tests.console.running import refused, run, written
 
@@ -53,7 +54,7 @@ def changed(folder, **fields):
     """Write the saved plan anew with other fields, as another release could have."""
     plan = read_plan(folder / "plan.json")
     basis = replace(plan.basis, **{name: each for name, each in fields.items() if name != "after"})
-    written(folder, "plan.json", encoded_plan(replace(plan, basis=basis, after=fields.get("after", plan.after))))
+    written(folder, "plan.json", encode_plan(replace(plan, basis=basis, after=fields.get("after", plan.after))))
 
 
 def test_a_saved_plan_is_carried_out_and_moves_what_it_said(tmp_path):
@@ -194,7 +195,7 @@ def test_a_target_that_is_written_between_the_look_and_the_commit_stops_it(tmp_p
         async with opened(f"sqlite:///{tmp_path}/work.db") as store:
             between = TargetWritten(store, tmp_path)
             with pytest.raises(StaleEpoch, match=r"since then target \S+ was written\.\n"):
-                await carry_out(between, plan, "the store", lambda _: None)
+                await carry_out(between, plan, "the store")
             return between.commits
 
     with members(tmp_path, "a"):
@@ -305,7 +306,7 @@ def test_what_is_no_plan_is_refused(damage, words, tmp_path):
     ],
 )
 def test_a_plan_that_says_what_none_can_is_refused(field, value, tmp_path):
-    away = written(tmp_path, "plan.json", encoded_plan(PLAN))
+    away = written(tmp_path, "plan.json", encode_plan(PLAN))
     assert PLAN == read_plan(away)
     said = json.loads(away.read_bytes().partition(b'"body":')[2][:-2])
     assert field in said

@@ -6,7 +6,7 @@ are served, by members that never ended; a newcomer joins and gets its share; `g
 
 import pytest
 
-from apportion.console.group.repair import repair
+from apportion.groups.admin.repair import mend as mend_group
 from apportion.sim.invariants.groups import NoLiveOverlap, TokensAreUnique
 from apportion.stores import Absent, Committed, Put, Unchanged
 from tests.groups.malformed import mixed
@@ -75,7 +75,7 @@ def test_nobody_takes_over_from_a_damaged_member_whose_work_goes_on(seed, open_s
 
 def mend(scene):
     async def work():
-        return await repair(scene.world.store("op"), GROUP, "the store")
+        return await mend_group(scene.world.store("op"), GROUP, "the store")
 
     return scene.world.run(work())
 

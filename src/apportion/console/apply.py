@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from apportion.console.assignment_plan import apply_target
 from apportion.console.files.io import alone_with, read_bounded, write_whole
 from apportion.console.files.snapshots import read
+from apportion.console.options.arguments import Json
 from apportion.console.print.output import print_json
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
@@ -24,7 +25,7 @@ def apply(
     table: Path | None = None,
     assignment: Path | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Make the table that a plan leads to; refuse if the table is not the one that the plan was made from.
 
@@ -38,8 +39,6 @@ def apply(
         Assignment to change, where the plan was made from one.
     output
         Write the result here, and leave the table or assignment as it is.
-    json
-        Print one JSON object instead.
     """
     if assignment is None:
         changed = table or Path("table.json")

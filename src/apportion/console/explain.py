@@ -2,20 +2,19 @@
 
 import os
 
+from apportion.console.options.arguments import Json
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.output import key_member, print_json
 from apportion.model.token import position_text
 
 
-def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json: bool = False) -> None:  # noqa: B008 - a frozen value
+def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json: Json = False) -> None:  # noqa: B008 - a frozen value
     """Explain why a node handles a key, which nodes come next, and which node would take over.
 
     Parameters
     ----------
     key
         The key, the bytes of its text.
-    json
-        Print one JSON object instead.
     """
     data = os.fsencode(key)
     # The same key as its bytes, but printed as text if it is text.

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Protocol
 
 from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.options.arguments import Json
 from apportion.console.print.output import key_member, print_columns, print_json
 from apportion.errors import InvalidInput, MissingExtra, shown
 
@@ -45,7 +46,7 @@ class HotKey:
     at_most: int
 
 
-def hotkeys(*, keys: KeysFile = None, column: str | None = None, top: int = 10, json: bool = False) -> None:
+def hotkeys(*, keys: KeysFile = None, column: str | None = None, top: int = 10, json: Json = False) -> None:
     """Print the keys that come most often, with proven bounds.
 
     Parameters
@@ -56,8 +57,6 @@ def hotkeys(*, keys: KeysFile = None, column: str | None = None, top: int = 10, 
         Take the keys from this column of a CSV file with a header.
     top
         How many keys to list.
-    json
-        Print one JSON object instead.
     """
     if not 0 < top <= MOST_LISTED:
         raise InvalidInput("--top", top, f"an int in 1 .. {MOST_LISTED}", "The hottest few decide.")

@@ -9,6 +9,7 @@ from apportion.balance.succession import succeed
 from apportion.console.assignment_plan import plan_assignment
 from apportion.console.files.io import write_whole
 from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.options.arguments import Json
 from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
 from apportion.console.options.placement import PlacementOptions
@@ -31,7 +32,7 @@ def plan(
     keys: KeysFile = None,
     column: str | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Show the moves of a change. Exit code 0: nothing would change, 2: changes pending, 1: an error.
 
@@ -47,8 +48,6 @@ def plan(
         Take the keys from this column of a CSV file with a header.
     output
         Save the plan, for `apportion apply`.
-    json
-        Print one JSON object instead.
     """
     if assignment is not None:
         if source != PlacementOptions() or keys is not None or column is not None:

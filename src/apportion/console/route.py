@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.console.files.key_stream import KeysFile, batches_of
+from apportion.console.options.arguments import Json
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.output import FORMAT_VERSION, key_member
 from apportion.errors import InvalidInput
@@ -22,7 +23,7 @@ def route(
     source: PlacementOptions = PlacementOptions(),  # noqa: B008 - a frozen value
     keys: KeysFile = None,
     column: str | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Print `key<TAB>node` for each key, in order.
 
@@ -34,8 +35,6 @@ def route(
         File with one key a line, or - for standard input.
     column
         Take the keys from this column of a CSV file with a header.
-    json
-        Print one JSON object instead.
     """
     batches = batches_of(arguments, keys, column)
     placement = source.load_routed()

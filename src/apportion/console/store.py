@@ -2,22 +2,19 @@
 
 import asyncio
 
+from apportion.console.options.arguments import Json, Url
 from apportion.console.print.output import print_json
 from apportion.stores import administration, schemes
 from apportion.stores.url import parse
 
 
-def upgrade_store(url: str, /, *, sql: bool = False, json: bool = False) -> None:
+def upgrade_store(url: Url, /, *, sql: bool = False, json: Json = False) -> None:
     """Make the schema of a store, or bring an older one to the newest version.
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
     sql
         Only print the statements, for somebody else to run.
-    json
-        Print one JSON object instead.
     """
     store = administration(url)
     if sql:
@@ -32,7 +29,7 @@ def upgrade_store(url: str, /, *, sql: bool = False, json: bool = False) -> None
         print(f"{_name(url)} has schema {after} now; it had {before or 'none'}")
 
 
-def grants_store(url: str, /, *, user: str, json: bool = False) -> None:
+def grants_store(url: str, /, *, user: str, json: Json = False) -> None:
     """Print the statements that give a user the rights that a member needs, and no more.
 
     Parameters
@@ -41,23 +38,13 @@ def grants_store(url: str, /, *, user: str, json: bool = False) -> None:
         URL of the store, such as postgresql://host/database
     user
         Name of the user that members connect as.
-    json
-        Print one JSON object instead.
     """
     statements = administration(url).grants(user)
     _print_statements("store grants", url, statements, "has no users: nothing to grant", json=json)
 
 
-def restored_store(url: str, /, *, json: bool = False) -> None:
-    """Record that a store was restored from a copy: a new incarnation begins, and all members join anew.
-
-    Parameters
-    ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    json
-        Print one JSON object instead.
-    """
+def restored_store(url: Url, /, *, json: Json = False) -> None:
+    """Record that a store was restored from a copy: a new incarnation begins, and all members join anew."""
     before, after = asyncio.run(administration(url).restored())
     if json:
         print_json("store restored", store=_name(url), before=before, after=after)

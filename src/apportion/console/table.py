@@ -10,15 +10,15 @@ from cyclopts import Parameter
 from apportion.console.files.io import write_whole
 from apportion.console.files.ranges_csv import write_ranges
 from apportion.console.files.snapshots import read, save
+from apportion.console.options.arguments import Json, Url
 from apportion.console.options.placement import Hashing, NodesSource, PlacementOptions
 from apportion.console.print.output import print_json
 from apportion.console.print.plan_report import print_plan, print_plan_json
 from apportion.console.table_import import Reading, imported
 from apportion.errors import InvalidInput
-from apportion.groups.admin.found import opened
 from apportion.model.table import Table
 from apportion.placement.change import plan as plan_of
-from apportion.tables.publisher import Published, Publisher
+from apportion.tables.followed import repaired
 
 Output = Annotated[Path, Parameter(name=("--output", "-o"))]
 
@@ -29,7 +29,7 @@ def export_table(
     output: Output = Path("table.json"),
     replicas: int | None = None,
     csv: bool = False,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Save every answer of a placement: ranges of the circle and their owners.
 
@@ -41,8 +41,6 @@ def export_table(
         Owners of each range: the preference list of this length (default: 1).
     csv
         Write start, end (hexadecimal, half-open) and owners as CSV in place of a table that apportion reads.
-    json
-        Print one JSON object instead.
     """
     table = _exported(source, replicas)
     if csv:
@@ -60,7 +58,7 @@ def import_table(
     nodes: NodesSource = NodesSource(),  # noqa: B008
     hashing: Hashing = Hashing(),  # noqa: B008
     output: Output = Path("table.json"),
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Read ranges made elsewhere, or the output of a cluster, and save them as a table.
 
@@ -70,15 +68,13 @@ def import_table(
         CSV with the columns start, end (hexadecimal, half-open) and one or more owners, or another --format.
     output
         File to write.
-    json
-        Print one JSON object instead.
     """
     found = imported(file, reading, nodes, hashing)
     save(found.table, output)
     _report("table import", found.table, output, json=json, notes=found.notes)
 
 
-def diff_table(old: Path, new: Path, /, *, json: bool = False) -> None:
+def diff_table(old: Path, new: Path, /, *, json: Json = False) -> None:
     """Show exactly the differences between two saved tables.
 
     Parameters
@@ -87,35 +83,24 @@ def diff_table(old: Path, new: Path, /, *, json: bool = False) -> None:
         Table to start from.
     new
         Table to compare with it.
-    json
-        Print one JSON object instead.
     """
     change = plan_of(read(old, Table), read(new, Table))
     (print_plan_json if json else print_plan)(change)
 
 
-def repair_table(url: str, name: str, /, *, json: bool = False) -> None:
+def repair_table(url: Url, name: str, /, *, json: Json = False) -> None:
     """Publish the newest version of a published table once more, whole and under a number that no follower saw.
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
     name
         Name under which it was published.
-    json
-        Print one JSON object instead.
     """
-    done = asyncio.run(_renewed(url, name))
+    done = asyncio.run(repaired(url, name))
     if json:
         print_json("table repair", table=name, version=str(done.version), epoch=str(done.epoch))
     else:
         print(f"table repair: {name} is version {done.version} now, epoch {done.epoch}")
-
-
-async def _renewed(url: str, name: str) -> Published:
-    async with opened(url, needs=()) as store:
-        return await Publisher(store, name).renew()
 
 
 def _exported(source: PlacementOptions, replicas: int | None) -> Table:

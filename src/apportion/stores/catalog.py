@@ -5,14 +5,16 @@ Other packages add their stores through the entry point group `apportion.stores`
 unused client.
 """
 
-from collections.abc import Callable, Collection, Coroutine
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from apportion.errors import ApportionError, InvalidInput, NotPromised
+from apportion.errors import ApportionError, InvalidInput, NotPromised, StoreUnavailable
 from apportion.runtime.clock import Clock, SystemClock
 from apportion.runtime.endings import whole
 from apportion.stores.api import CoordinationStore, Need
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from apportion.stores.administration import Administration
 
 ENTRY_POINTS = "apportion.stores"
+_INSPECT_SECONDS = 5.0
 CONNECT_HERE: ContextVar[Callable[[str], Coroutine[object, object, CoordinationStore]] | None] = ContextVar(
     "connect_here", default=None
 )
@@ -53,6 +56,28 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
     return store
 
 
+@asynccontextmanager
+async def opened(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator[CoordinationStore]:
+    """Connect to the store of a URL, and close it at the end; `InvalidInput` where no store was made yet.
+
+    Other errors are those of `connect`.
+    """
+    if CONNECT_HERE.get() is None:
+        try:
+            async with asyncio.timeout(_INSPECT_SECONDS):
+                findings = await administration(url).inspect()
+        except TimeoutError:
+            raise StoreUnavailable(shown_url(url), f"no answer within {_INSPECT_SECONDS:g} s") from None
+        for each in findings:
+            if each.verdict == "absent":
+                raise InvalidInput("store", shown_url(url), f"one that is there ({each.found})", "Is the URL right?")
+    store = await connect(url, needs=needs)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 def administration(url: str) -> "Administration":
     """Return the administration of the store of a URL; it does not connect yet."""
     parsed = parsed_url(url)
@@ -74,6 +99,11 @@ def schemes() -> tuple[str, ...]:
 def get(scheme: str) -> StoreSpec:
     """Return the spec of the store with this scheme."""
     return _own().get(scheme) or _foreign()[scheme]
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without user and password, as it may be shown. Errors are those of `parsed_url`."""
+    return str(parsed_url(url))
 
 
 def parsed_url(url: str) -> StoreUrl:

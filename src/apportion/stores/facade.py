@@ -53,7 +53,7 @@ class AsyncStore(StoreOnThread):
             while (change := await self._thread.hop(changes.next())) is not None:
                 yield change
         finally:
-            await self._end(changes)
+            await changes.finish(self._thread)
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`. A caller that is cancelled leaves no lease."""

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Generic, TypeVar
 
 from apportion.runtime.endings import whole
 from apportion.runtime.handle import Handle
 from apportion.runtime.simulated import Runner
-from apportion.stores.api import Capabilities, CoordinationStore, Lease, StoreChange
+from apportion.stores.api import Capabilities, CoordinationStore, Lease
+
+Seen = TypeVar("Seen")
 
 
 async def closed(store: CoordinationStore) -> None:
@@ -31,24 +34,15 @@ class StoreOnThread(Handle):
     async def _taken_back(self, lease: Lease) -> None:
         await self._store.revoke(lease.id)
 
-    async def _end(self, changes: "PulledWatch") -> None:
-        """End a watch, and wait for its end."""
-        if self._thread.runs:
-            await self._thread.finish(changes.end())
 
-    def _send_end(self, changes: "PulledWatch") -> None:
-        """End a watch without waiting: a finalizer may call this."""
-        self._thread.send(changes.end())
-
-
-class PulledWatch:
+class PulledWatch(Generic[Seen]):
     """A watch on the I/O thread, pulled change by change. A cancelled pull may still run when the watch is ended."""
 
-    def __init__(self, changes: AsyncGenerator[StoreChange, None]) -> None:
+    def __init__(self, changes: AsyncGenerator[Seen, None]) -> None:
         self._changes = changes
         self._turn = asyncio.Lock()
 
-    async def next(self) -> StoreChange | None:
+    async def next(self) -> Seen | None:
         """Return the next change, None after the last."""
         async with self._turn:
             return await anext(self._changes, None)
@@ -57,3 +51,12 @@ class PulledWatch:
         """End the watch, once no pull is running."""
         async with self._turn:
             await self._changes.aclose()
+
+    async def finish(self, thread: Runner) -> None:
+        """End the watch from another loop, and wait for its end."""
+        if thread.runs:
+            await thread.finish(self.end())
+
+    def send_end(self, thread: Runner) -> None:
+        """End the watch from another thread without waiting: a finalizer may call this."""
+        thread.send(self.end())

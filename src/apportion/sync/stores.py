@@ -52,7 +52,7 @@ class SyncStore(StoreOnThread):
             while (change := self._thread.wait(changes.next())) is not None:
                 yield change
         finally:
-            self._send_end(changes)
+            changes.send_end(self._thread)
 
     def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`. A caller that is interrupted leaves no lease."""

@@ -10,7 +10,7 @@ from apportion.placement.hashers import Hasher
 from apportion.runtime.handle import Handle
 from apportion.runtime.simulated import Runner
 from apportion.stores.api import CoordinationStore
-from apportion.stores.catalog import connect
+from apportion.stores.catalog import connect, opened
 from apportion.tables.deltas import Routing
 from apportion.tables.follower import Follower
 from apportion.tables.layout import TableKeys, Version, routed
@@ -87,6 +87,12 @@ async def published(url: str, name: str, table: Routing) -> Published:
         return await Publisher(store, name).publish(table)
     finally:
         await store.close()
+
+
+async def repaired(url: str, name: str) -> Published:
+    """Open the store of a URL, publish the newest version of a table once more, and close the store."""
+    async with opened(url) as store:
+        return await Publisher(store, name).renew()
 
 
 async def followed(url: str, name: str, within_seconds: float, hasher: str | Hasher | None) -> "Followed":

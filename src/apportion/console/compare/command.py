@@ -18,6 +18,7 @@ from apportion.console.compare.page import page_of
 from apportion.console.compare.trial import KeyTrial, Row, measured, measured_baseline, refusals
 from apportion.console.files.io import check_target, write_whole
 from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.options.arguments import Json
 from apportion.console.options.placement import Hashing, NodesSource
 from apportion.console.print.output import print_columns, print_json
 from apportion.errors import InvalidInput
@@ -35,7 +36,7 @@ def compare(
     column: str | None = None,
     baselines: bool = False,
     html: Path | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Measure all placements: evenness, moves for one node more and one node fewer, time, memory.
 
@@ -49,8 +50,6 @@ def compare(
         Measure random, single node, key ranges and modulo too, and say why each is not enough.
     html
         Write a page with charts, tables and the baselines to this file.
-    json
-        Print one JSON object instead.
     """
     if html is not None:
         check_target(html, what="--html")

@@ -12,10 +12,9 @@ from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger
 from apportion.errors import StoreUnavailable
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view.keys import GroupKeys
-from apportion.groups.view.records import DRAINED
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
-from apportion.stores.api import Absent, Compare, Put, Unchanged
+from apportion.sync import admin
 
 PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 0.05
@@ -75,10 +74,7 @@ class Crew:
 
     def drained(self, name: str) -> None:
         """Ask a worker for its partitions, as `apportion group drain` does."""
-        with sync.open_store(self.url) as store:
-            there, key = self.view.members[name], self.view.keys.drain(name)
-            when: list[Compare] = [Absent(key=key), Unchanged(key=self.view.keys.member(name), revision=there.session)]
-            store.commit(when=when, puts=[Put(key=key, value=DRAINED, lease=there.lease)])
+        admin.drain(self.url, GROUP, name)
 
     def until(self, what: str, is_so: Callable[[], bool]) -> float:
         """Look at the group until a condition holds; return the seconds that this took."""

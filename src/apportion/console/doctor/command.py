@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from apportion import __version__, native
 from apportion.console.doctor.store import doctor_store
+from apportion.console.options.arguments import Json
 from apportion.console.print.output import print_columns, print_json
 from apportion.errors import ApportionError
 from apportion.placement import Ring, catalog, hashers
@@ -35,7 +36,7 @@ class Check:
     advice: str = ""
 
 
-def doctor(*, store: str | None = None, json: bool = False) -> int:
+def doctor(*, store: str | None = None, json: Json = False) -> int:
     """Check hash functions, the ring, plug-ins and versions. Exit code 1 if something would give wrong answers.
 
     Says which implementation answers, the native twin or the reference, and why. With a store, that is checked instead.
@@ -44,8 +45,6 @@ def doctor(*, store: str | None = None, json: bool = False) -> int:
     ----------
     store
         URL of a store: is it reachable and well set up, what does it promise, how quick is it?
-    json
-        Print one JSON object instead.
     """
     if store is not None:
         return doctor_store(store, json=json)

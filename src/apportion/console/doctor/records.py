@@ -26,7 +26,7 @@ async def read_records(url: str) -> tuple[Finding, ...]:
         await store.close()
     ill = (*_of_groups(groups), *_of_tables(tables))
     well = Finding(subject="records", found=f"groups {len(groups)}, published tables {len(tables)}, none is damaged")
-    return ill or (well,)
+    return *(ill or (well,)), *_of_histories(groups)
 
 
 def _of_groups(groups: list[Found]) -> Iterator[Finding]:
@@ -37,6 +37,14 @@ def _of_groups(groups: list[Found]) -> Iterator[Finding]:
             found = named + (f"; {more} more" if more > 0 else "")
             advice = f"Mend it with: apportion group repair URL {each.name}"
             yield Finding(subject=f"group {each.name}", found=found, verdict="error", advice=advice)
+
+
+def _of_histories(groups: list[Found]) -> Iterator[Finding]:
+    for each in groups:
+        if not each.is_whole:
+            found = "its history was not read to its end in time"
+            advice = f"An epoch that went back may not show. To read longer: apportion group repair URL {each.name}"
+            yield Finding(subject=f"group {each.name}", found=found, verdict="warning", advice=advice)
 
 
 def _of_tables(tables: dict[str, dict[str, bytes]]) -> Iterator[Finding]:

@@ -2,55 +2,39 @@
 
 `doctor_records` reads the content of the store.
 
-Promises: the check leaves nothing behind. Measurements happen in a namespace of their own, which is deleted. A
-missing file or schema is not created.
+Promises: the check leaves nothing behind. A missing file or schema is not created.
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable
-from dataclasses import asdict, dataclass, replace
-from secrets import token_hex
-from statistics import median
-from typing import TypeVar, get_args
+from dataclasses import asdict
+from typing import get_args
 
 from apportion.console.doctor.records import read_records
 from apportion.console.print.output import print_columns, print_json
-from apportion.errors import ApportionError, StoreUnavailable
-from apportion.runtime.clock import SystemClock
-from apportion.stores import Absent, Capabilities, Committed, CoordinationStore, Need, Outcome, Put, Unchanged
+from apportion.errors import ApportionError
+from apportion.stores import Capabilities, Need
 from apportion.stores.administration import Finding
 from apportion.stores.catalog import administration, get, schemes
 from apportion.stores.clear_text import hosts_in_clear
+from apportion.stores.speed import TRIES, Measured, measured
 from apportion.stores.url import StoreUrl, parse
 
 _INSPECT_SECONDS = 5.0
-_TRIES = 5
-_TTL_SECONDS = 10.0
-Reply = TypeVar("Reply")
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The promises of a store at the time of the connection, and the median milliseconds of each request."""
-
-    capabilities: Capabilities
-    milliseconds: dict[str, float]
 
 
 def doctor_store(url: str, *, json: bool) -> int:
     """Diagnose one store; return the exit code."""
     parsed = parse(url, schemes=schemes())
     findings = (*_of_encryption(parsed), *asyncio.run(_inspected(url)))
-    measured = None
+    speed = None
     if not _ill(findings, "error") and not _ill(findings, "absent"):
         try:
-            measured = asyncio.run(_measured(parsed))
+            speed = asyncio.run(measured(parsed))
             findings = (*findings, *asyncio.run(read_records(url)))
         except ApportionError as error:
             found = Finding(subject="requests", found=error.problem, verdict="error", advice=error.hint)
             findings = (*findings, found)
-    (_print_json if json else _print)(str(parsed), findings, measured)
+    (_print_json if json else _print)(str(parsed), findings, speed)
     return 1 if _ill(findings, "error") else 0
 
 
@@ -74,55 +58,14 @@ async def _inspected(url: str) -> tuple[Finding, ...]:
         return (Finding(subject="server", found=found, verdict="error", advice=advice),)
 
 
-async def _measured(url: StoreUrl) -> Measured:
-    """Measure requests in a namespace that no one else uses."""
-    elsewhere = replace(url, namespace=f"doctor-{token_hex(8)}")
-    store = await get(url.scheme).connect(elsewhere, SystemClock())
-    try:
-        return Measured(store.capabilities(), await _milliseconds(store, str(url)))
-    finally:
-        await store.close()
-
-
-async def _milliseconds(store: CoordinationStore, name: str) -> dict[str, float]:
-    scans, commits, renewals = [], [], []
-    lease = await store.grant(ttl_seconds=_TTL_SECONDS)
-    try:
-        for _ in range(_TRIES):
-            _, taken = await _timed(store.scan(""))
-            scans.append(taken)
-            _, taken = await _timed(store.renew([lease.id]))
-            renewals.append(taken)
-            put = Put(key="try", value=bytes(100), lease=lease.id)
-            written, taken = await _timed(store.commit(when=[Absent(key="try")], puts=[put]))
-            commits.append(taken)
-            compare = Unchanged(key="try", revision=_revision(written, name))
-            _revision(await store.commit(when=[compare], deletes=["try"]), name)
-    finally:
-        await store.revoke(lease.id)  # this also deletes the key, if it is still there
-    return {"scan": median(scans), "commit": median(commits), "renew": median(renewals)}
-
-
-async def _timed(asked: Awaitable[Reply]) -> tuple[Reply, float]:
-    started = time.perf_counter()
-    reply = await asked
-    return reply, 1000 * (time.perf_counter() - started)
-
-
-def _revision(outcome: Outcome, store: str) -> int:
-    if not isinstance(outcome, Committed):
-        raise StoreUnavailable(store, f"a trial commit was answered by {type(outcome).__name__}")
-    return outcome.revision
-
-
-def _print(store: str, findings: tuple[Finding, ...], measured: Measured | None) -> None:
+def _print(store: str, findings: tuple[Finding, ...], speed: Measured | None) -> None:
     print_columns(("check", "verdict", "found"), [(each.subject, each.verdict, each.found) for each in findings])
     print()
-    if measured is not None:
-        print_columns(("promise", "given"), list(_promises(measured.capabilities).items()))
+    if speed is not None:
+        print_columns(("promise", "given"), list(_promises(speed.capabilities).items()))
         print()
-        rows = [(request, f"{taken:.2f}") for request, taken in measured.milliseconds.items()]
-        print_columns(("request", f"ms (median of {_TRIES})"), rows)
+        rows = [(request, f"{taken:.2f}") for request, taken in speed.milliseconds.items()]
+        print_columns(("request", f"ms (median of {TRIES})"), rows)
         print()
     for each in findings:
         if each.verdict != "ok":
@@ -131,14 +74,14 @@ def _print(store: str, findings: tuple[Finding, ...], measured: Measured | None)
     print(f"doctor: {store}: {len(findings)} checks, errors {errors}, warnings {warnings}")
 
 
-def _print_json(store: str, findings: tuple[Finding, ...], measured: Measured | None) -> None:
+def _print_json(store: str, findings: tuple[Finding, ...], speed: Measured | None) -> None:
     print_json(
         "doctor",
         healthy=not _ill(findings, "error"),
         store=store,
         findings=[asdict(each) for each in findings],
-        promises=None if measured is None else asdict(measured.capabilities),
-        milliseconds=None if measured is None else measured.milliseconds,
+        promises=None if speed is None else asdict(speed.capabilities),
+        milliseconds=None if speed is None else speed.milliseconds,
     )
 
 

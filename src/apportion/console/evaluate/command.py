@@ -18,6 +18,7 @@ from apportion.console.evaluate.report import print_report, print_result
 from apportion.console.evaluate.summary import Findings
 from apportion.console.evaluate.trial import Refusal, TrialResult
 from apportion.console.files.io import check_target, write_whole
+from apportion.console.options.arguments import Json
 from apportion.errors import CannotPlace
 
 
@@ -25,7 +26,7 @@ def evaluate(
     *,
     asked: EvaluateOptions = EvaluateOptions(),  # noqa: B008 - a frozen value
     html: Path | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Compare balancers: their evenness, and their moves when nodes fail, return, are added or change.
 
@@ -33,8 +34,6 @@ def evaluate(
     ----------
     html
         Write a page with charts and tables to this file.
-    json
-        Print one JSON object instead.
     """
     if html is not None:
         check_target(html, what="--html")

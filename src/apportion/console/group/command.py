@@ -1,171 +1,103 @@
 """`apportion group`: the commands with which an operator reads and changes a group, without being a member of it."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from apportion.console.files.io import write_whole
 from apportion.console.group import report
-from apportion.console.group.apply import Applied, acts_of, carry_out, told
-from apportion.console.group.plan import TargetChange, change_of, print_change, print_change_json
-from apportion.console.group.plan_file import MemberPlan, read_plan, save_plan
-from apportion.console.group.repair import print_repairs, repair
+from apportion.console.group.plan import (
+    print_applied,
+    print_applied_json,
+    print_change,
+    print_change_json,
+    read_plan,
+)
 from apportion.console.group.run import Joining, run
+from apportion.console.options.arguments import GroupName, Json, MemberId, PartitionNumber, Url
 from apportion.console.options.edits import Edits
 from apportion.console.plan import PENDING
 from apportion.console.print.output import print_json
 from apportion.errors import InvalidInput
-from apportion.groups.admin import acts
-from apportion.groups.admin.alive import looked_at
-from apportion.groups.admin.found import Found, opened, read, read_all, shown_url
-from apportion.groups.admin.history import HistoryLine
-from apportion.groups.admin.standing import remarks, standing
-from apportion.stores.api import CoordinationStore
-from apportion.stores.catalog import administration
+from apportion.groups.admin import Found, encode_plan, remarks
+from apportion.stores.catalog import shown_url
+from apportion.sync import admin
 
-Reply = TypeVar("Reply")
 Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 
-def ls_group(url: str, /, *, json: bool = False) -> None:
-    """List the groups of a store.
-
-    Parameters
-    ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    json
-        Print one JSON object instead.
-    """
-
-    report.print_groups(shown_url(url), _asked(url, read_all), json=json)
+def ls_group(url: Url, /, *, json: Json = False) -> None:
+    """List the groups of a store."""
+    report.print_groups(shown_url(url), admin.read_all(url), json=json)
 
 
 def show_group(
-    url: str, name: str, /, *, every: Annotated[bool, Parameter(name="--all")] = False, json: bool = False
+    url: Url, name: GroupName, /, *, every: Annotated[bool, Parameter(name="--all")] = False, json: bool = False
 ) -> None:
     """Show members, target, and what is not as it should be.
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
     every
         Show every partition, not only those that are not as they should be.
     json
         Print one JSON object instead, with every partition.
     """
-    found = _asked(url, lambda store: looked_at(store, administration(url), name))
+    found = admin.read(url, name)
     if json:
         report.print_group_json(found)
     else:
         report.print_group(found, every=every)
 
 
-def watch_group(url: str, name: str, /, *, json: bool = False) -> None:
+def watch_group(url: Url, name: GroupName, /, *, json: bool = False) -> None:
     """Tell each change as it happens: who lost what to whom, and why. Ctrl-C ends it.
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
     json
         Print one JSON object a line instead.
     """
-
     with suppress(KeyboardInterrupt):  # how it is ended
-        _asked(url, lambda store: _tell(store, name, json=json))
+        for line in admin.watch(url, name):
+            report.print_line(name, line, json=json)
 
 
-def drain_group(url: str, name: str, member: str, /, *, wait: bool = True, json: bool = False) -> None:
+def drain_group(url: Url, name: GroupName, member: MemberId, /, *, wait: bool = True, json: Json = False) -> None:
     """Ask a member for all its partitions, and wait until it has none. It stays, and gets none until it starts anew.
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
-    member
-        Id of the member.
     wait
         Wait until it owns nothing; a request that is not waited for stands all the same.
-    json
-        Print one JSON object instead.
     """
-
-    left = _asked(url, lambda store: _drained(store, url, name, member, wait=wait, json=json))
+    left = _left(url, admin.drain(url, name, member), member, wait=wait, json=json)
     if json:
         print_json("group drain", group=name, member=member, owned=left)
     else:
         print(f"group drain: {member} " + (f"is asked for {left} partitions" if not wait else "owns nothing now"))
 
 
-def explain_group(url: str, name: str, partition: int, /, *, json: bool = False) -> None:
-    """Say who owns a partition, which step it waits for, and how it came there.
-
-    Parameters
-    ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
-    partition
-        Number of the partition.
-    json
-        Print one JSON object instead.
-    """
-
-    found, history = _asked(url, lambda store: _explained(store, name, partition))
-    explain = report.explanation_json if json else report.print_explanation
-    explain(found, standing(found, partition), history)
+def explain_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
+    """Say who owns a partition, which step it waits for, and how it came there."""
+    explained = admin.explain(url, name, partition)
+    (report.explanation_json if json else report.print_explanation)(explained)
 
 
-def forget_group(url: str, name: str, member: str, /, *, json: bool = False) -> None:
-    """Forget a static member that will not come back, so that others get its partitions at once.
-
-    Parameters
-    ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
-    member
-        Id of the member.
-    json
-        Print one JSON object instead.
-    """
-
-    _asked(url, lambda store: acts.forget(store, name, member, shown_url(url)))
+def forget_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json = False) -> None:
+    """Forget a static member that will not come back, so that others get its partitions at once."""
+    admin.forget(url, name, member)
     if json:
         print_json("group forget", group=name, member=member)
     else:
         print(f"group forget: {name} waits for {member} no longer")
 
 
-def release_group(url: str, name: str, partition: int, /, *, json: bool = False) -> None:
-    """Let the next owner take a partition at once that is quarantined, or that waits because its owners died.
-
-    Parameters
-    ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
-    partition
-        Number of the partition.
-    json
-        Print one JSON object instead.
-    """
-
-    deaths = _asked(url, lambda store: acts.release(store, name, partition, shown_url(url)))
+def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
+    """Let the next owner take a partition at once that is quarantined, or that waits because its owners died."""
+    deaths = admin.release(url, name, partition)
     if json:
         print_json("group release", group=name, partition=partition, deaths_before=deaths)
     else:
@@ -173,40 +105,22 @@ def release_group(url: str, name: str, partition: int, /, *, json: bool = False)
         print(f"group release: partition {partition} of {name}: {done}")
 
 
-def repair_group(url: str, name: str, /, *, json: bool = False) -> int:
-    """Write damaged records anew, so that what they cost is served again. Epochs go on, and never back.
-
-    Parameters
-    ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
-    json
-        Print one JSON object instead.
-    """
-
-    done, is_whole = _asked(url, lambda store: repair(store, name, shown_url(url)))
-    print_repairs(name, done, is_whole=is_whole, json=json)
-    return 0 if is_whole else 1
+def repair_group(url: Url, name: GroupName, /, *, json: Json = False) -> int:
+    """Write damaged records anew, so that what they cost is served again. Epochs go on, and never back."""
+    repaired = admin.repair(url, name)
+    report.print_repairs(name, repaired, json=json)
+    return 0 if repaired.is_whole else 1
 
 
-def resize_group(url: str, name: str, partitions: int, /, *, json: bool = False) -> None:
+def resize_group(url: Url, name: GroupName, partitions: int, /, *, json: Json = False) -> None:
     """Give a group that nobody is in another number of partitions. Epochs go on, and never back.
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
     partitions
         How many it is to have; its members say this number from now on.
-    json
-        Print one JSON object instead.
     """
-
-    before = _asked(url, lambda store: acts.resize(store, name, partitions, shown_url(url))).record.partitions
+    before = admin.resize(url, name, partitions).record.partitions
     if json:
         print_json("group resize", group=name, before=before, after=partitions)
     else:
@@ -214,67 +128,51 @@ def resize_group(url: str, name: str, partitions: int, /, *, json: bool = False)
 
 
 def plan_group(
-    url: str,
-    name: str,
+    url: Url,
+    name: GroupName,
     /,
     *,
     edits: Edits = Edits(),  # noqa: B008 - a frozen value
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Show what members that join, leave or drain would move. Exit code 0: nothing, 2: changes, 1: an error.
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
     output
         Save the plan, for `apportion group apply`.
-    json
-        Print one JSON object instead.
     """
-    found = _asked(url, lambda store: read(store, name))
-    change = change_of(found, edits)
+    change = admin.plan(url, name, edits.applied_to)
     if output is not None:
-        save_plan(found, change, output)
+        write_whole(output, encode_plan(change.plan), what="--output")
     (print_change_json if json else print_change)(change)
     return PENDING if change.moves else 0
 
 
-def apply_group(url: str, name: str, plan: Path, /, *, wait: bool = True, json: bool = False) -> None:
+def apply_group(url: Url, name: GroupName, plan: Path, /, *, wait: bool = True, json: Json = False) -> None:
     """Carry a saved plan out: drain and forget members, all at once; refuse if the group has changed since.
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
     plan
         Plan saved by `apportion group plan -o`.
     wait
         Wait until members that are drained own nothing; requests that are not waited for stand all the same.
-    json
-        Print one JSON object instead.
     """
     saved = read_plan(plan)
     if saved.basis.group != name:
         raise InvalidInput("plan file", str(plan), f"a plan of group {name}", f"It is of group {saved.basis.group}.")
-    acts_of(saved)
-    applied, left = _asked(url, lambda store: _applied(store, url, saved, wait=wait, json=json))
-    if json:
-        drained = [{"member": member, "owned": owned} for member, owned in left.items()]
-        members = {"done_before": not applied.is_new, "drained": drained, "forgotten": list(applied.acts.forgets)}
-        print_json("group apply", group=name, summary=saved.summary, **members)
-    else:
-        print(f"group apply: {told(saved, applied, left)}")
+    applied = admin.apply(url, saved)
+    if applied.is_new and not json:
+        print_change(applied.change)
+    left = {each: _left(url, applied.found, each, wait=wait, json=json) for each in applied.acts.drains}
+    (print_applied_json if json else print_applied)(applied, left)
 
 
 def run_group(
-    url: str,
-    name: str,
+    url: Url,
+    name: GroupName,
     /,
     *command: Command,
     joining: Joining,
@@ -284,10 +182,6 @@ def run_group(
 
     Parameters
     ----------
-    url
-        URL of the store, such as sqlite:///work.db
-    name
-        Name of the group.
     command
         The command, after --, with its arguments.
     json
@@ -296,53 +190,19 @@ def run_group(
     run(url, name, command, joining, json=json)
 
 
-def _asked(url: str, ask: Callable[[CoordinationStore], Coroutine[None, None, Reply]]) -> Reply:
-    """Connect to a store, and return the answer of a call on it."""
-
-    async def _answer() -> Reply:
-        async with opened(url) as store:
-            return await ask(store)
-
-    return asyncio.run(_answer())
-
-
-async def _tell(store: CoordinationStore, name: str, *, json: bool) -> None:
-    async for line in acts.told(store, name):
-        report.print_line(name, line, json=json)
-
-
-async def _drained(store: CoordinationStore, url: str, name: str, member: str, *, wait: bool, json: bool) -> int:
-    """Ask a member for its partitions, print the number that it still owns, and return that number."""
-    found = await acts.drain(store, name, member, shown_url(url))
-    return await _left(store, found, member, wait=wait, json=json)
-
-
-async def _applied(
-    store: CoordinationStore, url: str, saved: MemberPlan, *, wait: bool, json: bool
-) -> tuple[Applied, dict[str, int]]:
-    """Carry a plan out; return the result, and the number of partitions that each drained member still owns."""
-    applied = await carry_out(store, saved, shown_url(url), _unshown if json else print_change)
-    drains = applied.acts.drains
-    return applied, {each: await _left(store, applied.found, each, wait=wait, json=json) for each in drains}
-
-
-def _unshown(_: TargetChange) -> None:
-    """Show nothing: one JSON object is all."""
-
-
-async def _left(store: CoordinationStore, found: Found, member: str, *, wait: bool, json: bool) -> int:
+def _left(url: str, before: Found, member: str, *, wait: bool, json: bool) -> int:
     """Return the number of partitions that a drained member still owns; with `wait`, print each number."""
-    left = len(found.owned_by(member))
-    if not wait:
-        return left
-    async for now, left in acts.left_over(store, found, member):
-        if not json:
-            print(f"{member} owns {left} of {found.record.partitions} partitions", flush=True)
-            for remark in remarks(now) if left else ():
-                print(f"note: {remark}", flush=True)
-    return left
+    last = len(before.owned_by(member))
+    _print_left(before, member, last, is_shown=wait and not json)
+    for now, left in admin.left_over(url, before.name, member) if wait else ():
+        if left != last:
+            _print_left(now, member, left, is_shown=not json)
+        last = left
+    return last
 
 
-async def _explained(store: CoordinationStore, name: str, partition: int) -> tuple[Found, tuple[HistoryLine, ...]]:
-    found = await read(store, name)
-    return found, await acts.history(store, found, found.checked_partition(partition))
+def _print_left(found: Found, member: str, left: int, *, is_shown: bool) -> None:
+    if is_shown:
+        print(f"{member} owns {left} of {found.record.partitions} partitions", flush=True)
+        for remark in remarks(found) if left else ():
+            print(f"note: {remark}", flush=True)

@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from apportion.console.print.output import FORMAT_VERSION, print_columns, print_json
-from apportion.groups.admin.found import Found
-from apportion.groups.admin.history import HistoryLine
-from apportion.groups.admin.standing import Standing, remarks, standing, state_of
+from apportion.groups.admin import Explained, Found, HistoryLine, Repaired, remarks
+from apportion.groups.admin.standing import standing, state_of
 from apportion.groups.deaths import ended
 
 MAX_PARTITIONS_SHOWN = 20
@@ -29,6 +28,9 @@ def print_groups(store: str, groups: Sequence[Found], *, json: bool) -> None:
         headings = ("group", "partitions", "members", "settled")
         print_columns(headings, [(*_cells_of_group(each), _yes(is_so=each.is_settled)) for each in groups])
         print()
+    for each in groups:
+        if not each.is_whole:
+            print(f"note: the history of {each.name} was not read to its end in time")
     print(f"group ls: {store}: {_count(len(groups), 'group')}")
 
 
@@ -113,8 +115,9 @@ def partition_member(found: Found, partition: int) -> dict[str, object]:
     }
 
 
-def print_explanation(found: Found, stands: Standing, history: Sequence[HistoryLine]) -> None:
+def print_explanation(explained: Explained) -> None:
     """Print the standing of a partition, the step that it waits for, and its history."""
+    found, stands, history = explained.found, explained.standing, explained.history
     ownership, target, leading = found.view.owned(stands.partition).ownership, found.view.target, found.view.leading
     deaths = len(ended(found.view, stands.partition))
     written = "" if target is None else f" (generation {target.generation})"
@@ -136,13 +139,27 @@ def print_explanation(found: Found, stands: Standing, history: Sequence[HistoryL
         print(f"  revision {line.revision}: {line.source or 'nobody'} -> {line.target or 'nobody'}: {line.why}")
 
 
-def explanation_json(found: Found, stands: Standing, history: Sequence[HistoryLine]) -> None:
+def explanation_json(explained: Explained) -> None:
     """Print the explanation of a partition as JSON."""
-    lines = [
-        {"revision": each.revision, "source": each.source, "target": each.target, "why": each.why} for each in history
-    ]
+    found, stands = explained.found, explained.standing
+    names = ("revision", "source", "target", "why")
+    lines = [{name: getattr(each, name) for name in names} for each in explained.history]
     one = partition_member(found, stands.partition)
     print_json("group explain", group=found.name, **one, advice=stands.advice, history=lines)
+
+
+def print_repairs(name: str, repaired: Repaired, *, json: bool) -> None:
+    """Print the repairs, one per record, and a note when history was left unread."""
+    repairs, is_whole = repaired.repairs, repaired.is_whole
+    if json:
+        rows = [{"key": each.key, "problem": each.problem, "done": each.deed} for each in repairs]
+        print_json("group repair", group=name, repaired=rows, history_read=is_whole)
+        return
+    for each in repairs:
+        print(f"{each.key}: {each.problem}\n  {each.deed}")
+    words = f"{_count(len(repairs), 'record')} repaired" if repairs else "no record is damaged"
+    unread = "; the history was not read to its end in time: run it again, nearer to the store"
+    print(f"group repair: {name}: {words}{'' if is_whole else unread}")
 
 
 def print_line(name: str, line: HistoryLine, *, json: bool) -> None:

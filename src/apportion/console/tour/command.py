@@ -11,6 +11,7 @@ from apportion.balance.succession import succeed
 from apportion.console.compare.measures import evenness, fair_bound, movement
 from apportion.console.files.key_stream import keys_of
 from apportion.console.files.topology_file import read_topology
+from apportion.console.options.arguments import Json
 from apportion.console.options.composition import compose
 from apportion.console.print.output import print_columns, print_json
 from apportion.console.tour.peer import peer_name, peer_routes
@@ -33,7 +34,7 @@ class Method:
     stray_ratio: float
 
 
-def tour(*, keys: Path | None = None, topology: Path | None = None, json: bool = False) -> None:
+def tour(*, keys: Path | None = None, topology: Path | None = None, json: Json = False) -> None:
     """Route real keys, show the balance, plan a change, and compare it with the moves of other methods.
 
     Parameters
@@ -42,8 +43,6 @@ def tour(*, keys: Path | None = None, topology: Path | None = None, json: bool =
         File with one key a line (default: 69 472 places of the world, from GeoNames, CC BY 4.0).
     topology
         Topology file (default: nine nodes of unequal weight in three data centres).
-    json
-        Print one JSON object instead.
     """
     started = time.perf_counter()
     file = keys or FILE

@@ -6,13 +6,14 @@ ownership record is written anew with a higher epoch or with fewer deaths, and n
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
 from apportion.groups.admin.found import Found, happened, read
 from apportion.groups.admin.history import HistoryLine, Story
+from apportion.groups.admin.standing import Standing, standing
 from apportion.groups.deaths import ended
 from apportion.groups.membership import ask_to_leave, request_to_leave
 from apportion.groups.view.keys import GroupKeys
@@ -21,6 +22,15 @@ from apportion.groups.view.view import View
 from apportion.stores.api import Committed, Compare, CoordinationStore, Put, Unchanged
 
 _HISTORY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """A group as it was read, the standing of one of its partitions, and the kept changes of that, oldest first."""
+
+    found: Found
+    standing: Standing
+    history: tuple[HistoryLine, ...]
 
 
 async def drain(store: CoordinationStore, name: str, member_id: str, shown: str) -> Found:
@@ -33,9 +43,9 @@ async def drain(store: CoordinationStore, name: str, member_id: str, shown: str)
             return found
 
 
-async def left_over(store: CoordinationStore, found: Found, member_id: str) -> AsyncIterator[tuple[Found, int]]:
-    """Yield the number of partitions that a member owned as found, then each new number, until it is 0."""
-    last = None
+async def left_over(store: CoordinationStore, name: str, member_id: str) -> AsyncGenerator[tuple[Found, int], None]:
+    """Yield the group with the number of partitions that a member owns, again at each new number, until it is 0."""
+    found, last = await read(store, name), None
     async with aclosing(store.watch(found.view.keys.live, after=found.view.revision)) as changes:
         while True:
             count = len(found.owned_by(member_id))
@@ -177,7 +187,7 @@ def _in_use(found: Found, members: list[str]) -> Unsafe:
     return Unsafe(f"group {found.name} is in use by {some}.", hint)
 
 
-async def told(store: CoordinationStore, name: str) -> AsyncIterator[HistoryLine]:
+async def told(store: CoordinationStore, name: str) -> AsyncGenerator[HistoryLine, None]:
     """Yield the changes of a group from now on, without end."""
     keys = (await read(store, name)).view.keys
     while True:
@@ -197,7 +207,14 @@ async def told(store: CoordinationStore, name: str) -> AsyncIterator[HistoryLine
             )
 
 
-async def history(store: CoordinationStore, found: Found, partition: int) -> tuple[HistoryLine, ...]:
+async def explain(store: CoordinationStore, name: str, partition: int) -> Explained:
+    """Return the standing and the history of a partition, from one reading of its group."""
+    found = await read(store, name)
+    stands = standing(found, found.checked_partition(partition))
+    return Explained(found=found, standing=stands, history=await _history(store, found, partition))
+
+
+async def _history(store: CoordinationStore, found: Found, partition: int) -> tuple[HistoryLine, ...]:
     """Return the changes of a partition that the store still keeps, oldest first."""
     last, after = found.view.owned(partition).revision, 0
     lines: list[HistoryLine] = []

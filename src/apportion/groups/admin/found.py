@@ -7,10 +7,11 @@ nearest name.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import TypeVar, TypeVarTuple
 
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
 from apportion.groups.deaths import next_try
@@ -23,12 +24,12 @@ from apportion.groups.view.view import View
 from apportion.groups.view.witnesses import partitions_of
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Committed, CoordinationStore, Item, Need, Outcome, Refused, Scan
-from apportion.stores.catalog import administration, connect, schemes
-from apportion.stores.url import parse
+from apportion.stores.catalog import opened
 
-_NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
-_INSPECT_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
+_NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
+Given = TypeVarTuple("Given")
+Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class Found:
 
     def checked_partition(self, partition: int) -> int:
         """Return a partition of this group; `InvalidInput` for any other number."""
-        if not 0 <= partition < self.record.partitions:
+        if type(partition) is not int or not 0 <= partition < self.record.partitions:
             hint = f"Group {self.name} has {self.record.partitions} partitions, numbered from 0."
             raise InvalidInput("partition", partition, f"one of 0 .. {self.record.partitions - 1}", hint)
         return partition
@@ -105,22 +106,25 @@ class Found:
         return _known("member", member_id, self.view.members, f"Nobody is in group {self.name} now.")
 
 
-@asynccontextmanager
-async def opened(url: str, *, needs: tuple[Need, ...] = _NEEDS) -> AsyncIterator[CoordinationStore]:
-    """Connect to the store of a URL; `InvalidInput` where there is no store yet, and so no group."""
-    try:
-        async with asyncio.timeout(_INSPECT_SECONDS):
-            findings = await administration(url).inspect()
-    except TimeoutError:
-        raise StoreUnavailable(shown_url(url), f"no answer within {_INSPECT_SECONDS:g} s") from None
-    for each in findings:
-        if each.verdict == "absent":
-            raise InvalidInput("store", shown_url(url), f"one that is there ({each.found})", "Is the URL right?")
-    store = await connect(url, needs=needs)
-    try:
-        yield store
-    finally:
-        await store.close()
+async def asked(
+    url: str,
+    act: Callable[[CoordinationStore, *Given], Coroutine[None, None, Reply]],
+    *given: *Given,
+) -> Reply:
+    """Return the answer of a call on the store of a URL, which is opened for it. Errors are those of `opened`."""
+    async with opened(url, needs=_NEEDS) as store:
+        return await act(store, *given)
+
+
+async def followed(
+    url: str,
+    act: Callable[[CoordinationStore, *Given], AsyncGenerator[Reply, None]],
+    *given: *Given,
+) -> AsyncGenerator[Reply, None]:
+    """Yield the answers of a generator on the store of a URL, which is open meanwhile. Errors are those of `opened`."""
+    async with opened(url, needs=_NEEDS) as store, aclosing(act(store, *given)) as replies:
+        async for each in replies:
+            yield each
 
 
 async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _REPLAY_SECONDS) -> Found:
@@ -232,11 +236,6 @@ def happened(outcome: Outcome, store: str) -> bool:
         return isinstance(outcome, Committed)
     hint = "It may have happened, or may yet: look with apportion group show before you try again."
     raise StoreUnavailable(store, f"no answer to a commit ({outcome.reason})", hint)
-
-
-def shown_url(url: str) -> str:
-    """Return a URL without user and password, as it may be shown."""
-    return str(parse(url, schemes=schemes()))
 
 
 def _known(what: str, name: str, known: Iterable[str], none: str) -> str:

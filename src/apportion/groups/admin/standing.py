@@ -53,6 +53,8 @@ def state_of(found: Found, partition: int) -> State:
 def remarks(found: Found) -> Iterator[str]:
     """Yield the reasons that hold up the whole group, if there are any."""
     view = found.view
+    if not found.is_whole:
+        yield "the history in the store was not read to its end in time, so an epoch that went back may not show"
     if not view.members:
         yield "no member is there"
         return

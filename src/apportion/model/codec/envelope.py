@@ -16,7 +16,7 @@ Refuses: secrecy and proof of origin. The checksum finds damage, not malice.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar, cast
 
@@ -24,6 +24,7 @@ from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.codec import bodies
 from apportion.model.codec.columns import SavedColumns
+from apportion.model.epoch import content_digest
 from apportion.model.plan import Plan
 from apportion.model.table import Table
 from apportion.model.topology import Topology
@@ -93,19 +94,24 @@ def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -
 
     For callers that can make more of the columns than the value, as a routing table does. Raises as `decode` does.
     """
-    wanted = _kind_of(kind)
-    if not isinstance(data, (bytes, bytearray)):
-        raise BadSnapshot("snapshot", data, "bytes", "Open the file in binary mode.")
-    _check_size(data)
-    head = _HEAD.match(data)
-    if head is None:
-        raise BadSnapshot("snapshot", data, "bytes that apportion saved", "Check that it is the right file, and whole.")
-    _check_head(head, data, wanted)
+    head = _checked_head(data, _kind_of(kind), FORMAT_VERSION, _checksum)
     named = _parsed(head["cluster"])
     if not isinstance(named, str) or cluster not in (None, named):
         raise BadSnapshot("cluster", named, repr(cluster), "It belongs to another cluster; pick the right file.")
     spans, start = _spans(data, head.end())
     return _parsed(_body(data, start)), SavedColumns(data, spans), named
+
+
+def wrapped(kind: str, body: bytes) -> bytes:
+    """Return a body of JSON as a snapshot of another kind, of format version 1; `body_in` gives the body back."""
+    checksum = content_digest(kind.encode(), b"1", b'""', body).encode()
+    head = b'{"apportion":"%b","format_version":1,"cluster":"","checksum":"%b",' % (kind.encode(), checksum)
+    return b"".join((head, _BODY, body, _TAIL))
+
+
+def body_in(data: bytes, kind: str) -> bytes:
+    """Return the body of a snapshot that `wrapped` made, which is not checked. Raises as `decode` does."""
+    return _body(data, _checked_head(data, kind, 1, content_digest, after=_BODY).end())
 
 
 @contextmanager
@@ -121,19 +127,27 @@ def naming(kind: type) -> Iterator[None]:
         raise refusal from error
 
 
-def _check_head(head: "re.Match[bytes]", data: bytes, wanted: str) -> None:
-    version = int(head["version"])
-    if version != FORMAT_VERSION:
+def _checked_head(
+    data: bytes, wanted: str, version: int, digest: Callable[..., str], *, after: bytes = b""
+) -> "re.Match[bytes]":
+    """Return the head of a snapshot of the wanted kind and version, whose checksum fits the bytes after a mark."""
+    if not isinstance(data, (bytes, bytearray)):
+        raise BadSnapshot("snapshot", data, "bytes", "Open the file in binary mode.")
+    _check_size(data)
+    head = _HEAD.match(data)
+    if head is None:
+        raise BadSnapshot("snapshot", data, "bytes that apportion saved", "Check that it is the right file, and whole.")
+    kind = head["kind"].decode()
+    if kind != wanted:
+        raise BadSnapshot("snapshot kind", kind, repr(wanted), "Pass the file that the command asks for.")
+    if int(head["version"]) != version:
         hint = "Read it with the release that wrote it, or upgrade."
-        raise BadSnapshot("format_version", version, str(FORMAT_VERSION), hint)
-    with memoryview(data) as view, view[head.end() : -len(_TAIL)] as rest:
-        expected = _checksum(head["kind"], head["version"], head["cluster"], rest)
+        raise BadSnapshot("format_version", int(head["version"]), str(version), hint)
+    with memoryview(data) as view, view[head.end() + len(after) : -len(_TAIL)] as rest:
+        expected = digest(head["kind"], head["version"], head["cluster"], rest)
     if not data.endswith(_TAIL) or head["checksum"].decode() != expected:
         raise BadSnapshot("checksum", head["checksum"].decode(), expected, "It was cut or edited; take a fresh copy.")
-    if head["kind"].decode() != wanted:
-        raise BadSnapshot(
-            "snapshot kind", head["kind"].decode(), repr(wanted), "Pass the file that the command asks for."
-        )
+    return head
 
 
 def _body(data: bytes, start: int) -> bytes:

@@ -5,14 +5,14 @@ applied is not applied again.
 Refuses: acts that nobody can do from outside: to start, to stop, or to re-weigh a process.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apportion.console.group.plan import TargetChange, change_to
-from apportion.console.group.plan_file import Basis, MemberPlan, basis_of
 from apportion.errors import PlanRefused, StaleEpoch
 from apportion.groups.admin.acts import drain_and_forget
 from apportion.groups.admin.found import Found, read
+from apportion.groups.admin.member_plan import Basis, MemberPlan
+from apportion.groups.admin.plan import TargetChange, basis_of, change_to
 from apportion.model.topology import Node
 from apportion.stores.api import CoordinationStore
 
@@ -35,11 +35,17 @@ class Acts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """The result of a plan; `is_new` unless all of it was done before."""
+    """A plan that was carried out, its acts, and the group as it was read before; `is_new` unless all was done then."""
 
-    found: Found
+    plan: MemberPlan
     acts: Acts
+    found: Found
     is_new: bool
+
+    @property
+    def change(self) -> TargetChange:
+        """The moves that the plan causes. Costs one run of the balancer."""
+        return change_to(self.found, self.plan.after, self.plan.words)
 
 
 def acts_of(plan: MemberPlan) -> Acts:
@@ -57,29 +63,16 @@ def acts_of(plan: MemberPlan) -> Acts:
     )
 
 
-async def carry_out(
-    store: CoordinationStore, plan: MemberPlan, shown: str, show: Callable[[TargetChange], None]
-) -> Applied:
-    """Show the moves of a plan, and carry it out; `StaleEpoch` when the group is not the one that it was made from."""
+async def carry_out(store: CoordinationStore, plan: MemberPlan, shown: str) -> Applied:
+    """Carry a plan out, in one commit; `StaleEpoch` when the group is not the one that the plan was made from."""
     acts = acts_of(plan)
     while True:
         found = await read(store, plan.basis.group)
-        is_same_life = found.view.incarnation == plan.basis.incarnation
-        if is_same_life and acts.are_done(found):
-            return Applied(found=found, acts=acts, is_new=False)
+        if found.view.incarnation == plan.basis.incarnation and acts.are_done(found):
+            return Applied(plan=plan, acts=acts, found=found, is_new=False)
         _check_unchanged(plan, basis_of(found))
-        show(change_to(found, plan.after, plan.words))
         if await drain_and_forget(store, found, drains=acts.drains, forgets=acts.forgets, shown=shown):
-            return Applied(found=found, acts=acts, is_new=True)
-
-
-def told(plan: MemberPlan, applied: Applied, left: Mapping[str, int]) -> str:
-    """Return the acts done in words, with the number of partitions that drained members still own."""
-    asked = {each: f"is asked for {count} partition" + "s" * (count != 1) for each, count in left.items()}
-    done = [f"{each} {words if left[each] else 'owns nothing now'}" for each, words in asked.items()]
-    done += [f"{plan.basis.group} waits for {each} no longer" for each in applied.acts.forgets]
-    words = ", ".join(done) or f"nothing to do: {plan.summary}"
-    return words if applied.is_new or not done else f"nothing to do, all was done before: {words}"
+            return Applied(plan=plan, acts=acts, found=found, is_new=True)
 
 
 def _check_unchanged(plan: MemberPlan, now: Basis) -> None:

@@ -1,4 +1,4 @@
-"""`apportion group repair`: writes each damaged record of a group anew, or removes it.
+"""Repair: writes each damaged record of a group anew, or removes it.
 
 Promises: a record that can be right is not touched, for each commit compares the record that was read. The epoch of a
 partition becomes the revision of the store. No epoch that was ever given is above it, so no token comes twice. If a
@@ -9,10 +9,8 @@ Refuses: to guess the owner of a partition without history. Such a partition bel
 claims it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from apportion.console.print.output import print_json
 from apportion.groups.admin.found import Found, happened, read
 from apportion.groups.view.damage import Damage
 from apportion.groups.view.records import OwnershipRecord, Target, encoded, encoded_target
@@ -23,16 +21,25 @@ REPLAY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
-    """A record that was damaged, and its repair in words."""
+class Repair:
+    """The key of a record that was damaged, the damage in words, and the repair in words."""
 
-    damage: Damage
+    key: str
+    problem: str
     deed: str
 
 
-async def repair(store: CoordinationStore, name: str, shown: str) -> tuple[tuple[Repaired, ...], bool]:
-    """Repair all damaged records of a group, one commit each; return the repairs, and whether all history was read."""
-    done: list[Repaired] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """All repairs of a group in their order, and whether the history in the store was read to its end."""
+
+    repairs: tuple[Repair, ...]
+    is_whole: bool
+
+
+async def mend(store: CoordinationStore, name: str, shown: str) -> Repaired:
+    """Repair all damaged records of a group, one commit each."""
+    done: list[Repair] = []
     while (found := await read(store, name, replay_seconds=REPLAY_SECONDS)).damaged:
         for damage in _independent(found):
             put, deed = _mended(found, damage)
@@ -41,8 +48,8 @@ async def repair(store: CoordinationStore, name: str, shown: str) -> tuple[tuple
                 compare = Unchanged(key=damage.key, revision=found.record_revision)
             puts, deletes = ([], [damage.key]) if put is None else ([put], [])
             if happened(await store.commit(when=[compare], puts=puts, deletes=deletes), shown):
-                done.append(Repaired(damage=damage, deed=deed))
-    return tuple(done), found.is_whole
+                done.append(Repair(key=damage.key, problem=damage.problem, deed=deed))
+    return Repaired(repairs=tuple(done), is_whole=found.is_whole)
 
 
 def _independent(found: Found) -> tuple[Damage, ...]:
@@ -51,20 +58,6 @@ def _independent(found: Found) -> tuple[Damage, ...]:
     first = tuple(each for each in damaged if each.key == keys.record)
     others = tuple(each for each in damaged if each.key not in (keys.record, keys.target))
     return first or others or damaged
-
-
-def print_repairs(name: str, done: Sequence[Repaired], *, is_whole: bool, json: bool) -> None:
-    """Print the repairs, one per record, and a note when history was left unread."""
-    if json:
-        rows = [{"key": each.damage.key, "problem": each.damage.problem, "done": each.deed} for each in done]
-        print_json("group repair", group=name, repaired=rows, history_read=is_whole)
-        return
-    for each in done:
-        print(f"{each.damage.key}: {each.damage.problem}\n  {each.deed}")
-    words = f"{len(done)} record" + "s" * (len(done) != 1) + " repaired" if done else "no record is damaged"
-    if not is_whole:
-        words += f"; the history was not read to its end within {REPLAY_SECONDS:g} s: run it again, nearer to the store"
-    print(f"group repair: {name}: {words}")
 
 
 def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:

@@ -1,31 +1,20 @@
-"""Plan file: a saved plan of the members of a group, with the basis of the plan and the members after it.
+"""Member plan: a plan of the members of a group that can be saved, with its basis and the members after it.
 
-Promises: the file shows the changes since it was saved, member by member. A file that was cut or edited is refused
-before it is read.
+Promises: the plan shows the changes since it was made, member by member. Bytes that were cut or edited are refused
+before they are read.
 Refuses: to hold the URL of the store, which may hold a password.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from apportion.console.files.io import read_bounded, write_whole
-from apportion.console.group.plan import TargetChange, members_of, target_of
 from apportion.errors import BadSnapshot, InvalidInput
-from apportion.groups.admin.found import Found
 from apportion.groups.view.records import checked_id
-from apportion.model.epoch import content_digest
+from apportion.model import codec
 from apportion.model.topology import Node, Topology
 
-MAX_BYTES = 16 * 2**20
-FORMAT_VERSION = 1
-# As of every snapshot, so that `apportion apply` can name the kind of the file.
-_FORM = '{{"apportion":"{kind}","format_version":{version},"cluster":"","checksum":"{checksum}","body":{body}}}\n'
-_HEAD = re.compile(rb'\{"apportion":"([a-z]{1,16})","format_version":([0-9]{1,9}),')
-_WHOLE = re.compile(_HEAD.pattern + rb'"cluster":"","checksum":"([0-9a-f]{32})","body":(.*)\}\n', re.DOTALL)
 _KIND = "groupplan"
 _PRESENCE = {"there": "is back", "drains": "drains now", "away": "is away"}
 
@@ -78,28 +67,8 @@ class MemberPlan:
     summary: str
 
 
-def basis_of(found: Found) -> Basis:
-    """Return the basis of a plan that is made now."""
-    target, members = target_of(found), members_of(found)
-    there = {each: "drains" if each in found.view.drains else "there" for each in found.view.members}
-    return Basis(
-        group=found.name,
-        incarnation=found.view.incarnation,
-        generation=target.generation,
-        digest=target.digest,
-        members=members,
-        presence={each: there.get(each, "away") for each in members.ids},
-    )
-
-
-def save_plan(found: Found, change: TargetChange, output: Path) -> None:
-    """Write a plan for `apportion group apply`."""
-    plan = MemberPlan(basis=basis_of(found), after=change.nodes_after, words=change.words, summary=change.summary)
-    write_whole(output, encoded_plan(plan), what="--output")
-
-
-def encoded_plan(plan: MemberPlan) -> bytes:
-    """Return the bytes of a plan: a snapshot, as those of `apportion plan` are."""
+def encode_plan(plan: MemberPlan) -> bytes:
+    """Return the bytes of a plan, for `decode_plan` and for `apportion group apply`."""
     basis = plan.basis
     said = {
         "group": basis.group,
@@ -111,43 +80,17 @@ def encoded_plan(plan: MemberPlan) -> bytes:
         "words": plan.words,
         "summary": plan.summary,
     }
-    body = json.dumps(said, separators=(",", ":"))
-    checksum = _checksum(str(FORMAT_VERSION).encode(), body.encode())
-    return _FORM.format(kind=_KIND, version=FORMAT_VERSION, checksum=checksum, body=body).encode()
+    return codec.wrapped(_KIND, json.dumps(said, separators=(",", ":")).encode())
 
 
-def read_plan(path: Path) -> MemberPlan:
-    """Return a saved plan; `BadSnapshot` for any other file."""
-    data = read_bounded(path, MAX_BYTES, what="plan file")
-    _check_kind(data)
-    whole = _WHOLE.fullmatch(data)
-    if whole is None or whole[3].decode() != _checksum(whole[2], whole[4]):
-        hint = "It was cut or edited; make it again with: apportion group plan URL GROUP -o FILE"
-        raise BadSnapshot("checksum", None if whole is None else whole[3].decode(), "that of the content", hint)
+def decode_plan(data: bytes) -> MemberPlan:
+    """Return the plan of its bytes; `BadSnapshot` for any other bytes."""
+    body = codec.body_in(data, _KIND)
     try:
-        return _plan(json.loads(whole[4]))
+        return _plan(json.loads(body))
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
         hint = "Make it again with: apportion group plan URL GROUP -o FILE"
-        raise BadSnapshot("plan file", str(path), "a plan that apportion wrote", hint) from error
-
-
-def _check_kind(data: bytes) -> None:
-    head = _HEAD.match(data)
-    if head is None:
-        hint = "Check that it is the right file: one saved by apportion group plan -o"
-        raise BadSnapshot("plan file", data, "bytes that apportion saved", hint)
-    kind, version = head[1].decode(), int(head[2])
-    if kind != _KIND:
-        hint = "Pass a file saved by apportion group plan -o"
-        hint += "; this one is for: apportion apply" if kind == "plan" else "."
-        raise BadSnapshot("snapshot kind", kind, repr(_KIND), hint)
-    if version != FORMAT_VERSION:
-        hint = "Read it with the release that wrote it, or plan anew."
-        raise BadSnapshot("format_version", version, str(FORMAT_VERSION), hint)
-
-
-def _checksum(version: bytes, body: bytes) -> str:
-    return content_digest(_KIND.encode(), version, b'""', body)
+        raise BadSnapshot("plan file", body, "a plan that apportion wrote", hint) from error
 
 
 def _row(node: Node) -> list[object]:

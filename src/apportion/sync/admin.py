@@ -1,0 +1,144 @@
+# Generated from groups/admin/facade.py by `python -m generate`; change that file, and generate anew.
+"""Admin as programs use it, without an event loop: questions and acts of an operator, who is no member of the group.
+
+    from apportion.sync import admin
+
+    admin.drain("sqlite:///work.db", "mailers", "worker-2")
+    for group, left in admin.left_over("sqlite:///work.db", "mailers", "worker-2"):
+        print(f"worker-2 owns {left} of {group.record.partitions} partitions")
+
+Each call opens the store of a URL on the I/O thread, and closes it at the end. Errors of all calls are those of
+`stores.connect`. `InvalidInput` where no store was made yet; `UnknownOption` names the nearest group or member. An act
+is one commit; `resize` and `repair` may take more. `StoreUnavailable` says when an act may have happened.
+The async twin of this file is `groups/admin/facade.py`.
+"""
+
+from collections.abc import Callable, Generator
+
+from apportion.groups.admin import acts
+from apportion.groups.admin.alive import looked_at
+from apportion.groups.admin.apply import Applied, acts_of, carry_out
+from apportion.groups.admin.found import Found, asked, followed
+from apportion.groups.admin.found import read as read_group
+from apportion.groups.admin.found import read_all as read_every_group
+from apportion.groups.admin.history import HistoryLine
+from apportion.groups.admin.member_plan import MemberPlan
+from apportion.groups.admin.plan import TargetChange, change_to, members_of
+from apportion.groups.admin.repair import Repaired, mend
+from apportion.model.topology import Topology
+from apportion.runtime.io_thread import io_thread
+from apportion.stores.catalog import administration, shown_url
+from apportion.stores.on_thread import PulledWatch
+
+
+def read_all(url: str) -> list[Found]:
+    """Return every group of a store. O(records), and at most 1 s per group for its history."""
+    return io_thread().wait(asked(url, read_every_group))
+
+
+def read(url: str, name: str) -> Found:
+    """Return a group: its record, members, target and owners. O(records), and at most 1 s for its history.
+
+    In stores where members end each other's leases, the call looks until one member has renewed its lease, for at most
+    half a `lease_ttl`. If none did, `Found.unseen` lists the members, and the group does not count as settled.
+    """
+    return io_thread().wait(asked(url, looked_at, administration(url), name))
+
+
+def explain(url: str, name: str, partition: int) -> acts.Explained:
+    """Return the standing of a partition, the one step that it waits for, and its history.
+
+    `InvalidInput` for a partition that the group does not have. O(records), and at most 6 s for the history.
+    """
+    return io_thread().wait(asked(url, acts.explain, name, partition))
+
+
+def history(url: str, name: str, partition: int) -> tuple[HistoryLine, ...]:
+    """Return the changes of a partition that the store still keeps, oldest first. Cost and errors as of `explain`."""
+    return (explain(url, name, partition)).history
+
+
+def watch(url: str, name: str) -> Generator[HistoryLine, None, None]:
+    """Yield each change of a group from now on, without end; leave the loop to end it."""
+    changes = PulledWatch(followed(url, acts.told, name))
+    try:
+        while (line := io_thread().wait(changes.next())) is not None:
+            yield line
+    finally:
+        changes.send_end(io_thread())
+
+
+def plan(url: str, name: str, change: Callable[[Topology], Topology]) -> TargetChange:
+    """Return the moves that a change of the members would cause, as the controller will compute them. Writes nothing.
+
+    `change` gets the members as the controller counts them: a member that drains weighs 0, and a static member that is
+    away counts while the target names it. It returns the members afterwards: `lambda members: members.drain("b")`.
+    `InvalidInput` when no target was written yet. Costs one run of the balancer, in the calling thread.
+    """
+    found = io_thread().wait(asked(url, read_group, name))
+    return change_to(found, change(members_of(found)))
+
+
+def apply(url: str, plan: MemberPlan) -> Applied:
+    """Carry a plan out: drain members and forget static ones, all in one commit, once.
+
+    `PlanRefused` for a plan with a part that only the processes can do, as to join. `StaleEpoch` names the changes
+    since the plan was made. Nothing was changed then. Does not wait: see `left_over`.
+    """
+    acts_of(plan)  # refuses such a plan before the store is asked
+    return io_thread().wait(asked(url, carry_out, plan, shown_url(url)))
+
+
+def drain(url: str, name: str, member_id: str) -> Found:
+    """Ask a member for all its partitions; return the group as it was read before. Does not wait: see `left_over`.
+
+    The member stays, and gets no partition until its process joins anew. A second request changes nothing.
+    """
+    return io_thread().wait(asked(url, acts.drain, name, member_id, shown_url(url)))
+
+
+def left_over(url: str, name: str, member_id: str) -> Generator[tuple[Found, int], None]:
+    """Yield the group with the number of partitions that a member owns, again at each new number, until it is 0.
+
+    Ends when a member that drains owns nothing and nothing is meant for it, or when it is gone. The group is the same
+    object each time: the next step brings it up to date.
+    """
+    changes = PulledWatch(followed(url, acts.left_over, name, member_id))
+    try:
+        while (step := io_thread().wait(changes.next())) is not None:
+            yield step
+    finally:
+        changes.send_end(io_thread())
+
+
+def forget(url: str, name: str, member_id: str) -> None:
+    """Forget a static member that is away, so that others get its partitions at once.
+
+    `InvalidInput` for a member that is there.
+    """
+    io_thread().wait(asked(url, acts.forget, name, member_id, shown_url(url)))
+
+
+def release(url: str, name: str, partition: int) -> int:
+    """Let the next owner take a partition at once, after owners died under it; return the number of these deaths.
+
+    Returns 0, and changes nothing, where no session ended under it. `InvalidInput` for a partition that the group does
+    not have.
+    """
+    return io_thread().wait(asked(url, acts.release, name, partition, shown_url(url)))
+
+
+def resize(url: str, name: str, partitions: int) -> Found:
+    """Give a group another number of partitions; return the group as it was before. No epoch goes back.
+
+    `Unsafe` while a member is there, `InvalidInput` for a number that no group can have.
+    """
+    return io_thread().wait(asked(url, acts.resize, name, partitions, shown_url(url)))
+
+
+def repair(url: str, name: str) -> Repaired:
+    """Write each damaged record of a group anew, or take it away, one commit each. No token is given twice.
+
+    Reads the history in the store, for at most 60 s; `Repaired.is_whole` says whether it was read to its end.
+    """
+    return io_thread().wait(asked(url, mend, name, shown_url(url)))
