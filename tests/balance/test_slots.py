@@ -106,6 +106,13 @@ def test_a_node_that_lost_weight_gives_before_one_that_did_not():
     assert {"a": 2, "b": 6, "c": 2, "d": 6} == after.loads
 
 
+def test_a_slot_that_moves_for_no_cause_of_its_owner_goes_to_a_node_that_gained_weight():
+    old, new = ({"a": a, "b": 5, "c": c, "d": 0} for a, c in ((1, 3), (2, 1)))
+    topologies = [Topology(Node(name, weight=weight) for name, weight in each.items()) for each in (old, new)]
+    before = Assignment(topology=topologies[0], rows=((2,), (2,), (3,)))
+    invariants.slots_moved_fewest(before, balance.slots(topologies[1], previous=before))
+
+
 def test_the_slots_of_a_removed_node_are_shared_and_no_other_moves():
     before = balance.slots(Topology(["a", "b", "c", "d"]), count=100)
     after = balance.slots(before.topology.without("b"), previous=before)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from apportion.errors import StoreWentBack
 from apportion.stores.sqlite import lookout
 from apportion.stores.sqlite.ledger import LedgerState
 from apportion.stores.sqlite.lookout import SqliteLookout
@@ -20,7 +21,7 @@ class File:
     moved = False
 
     def __init__(self):
-        self.history, self.asked, self.polls = [], [], 0
+        self.history, self.asked, self.polls, self.life = [], [], 0, 1
 
     def write(self, key):
         """Let somebody write a key; return the revision."""
@@ -32,10 +33,12 @@ class File:
         return 0, self.polls
 
     async def read(self, work):
+        if self.life < 0:
+            raise StoreWentBack("the file", "revision 2", "revision 1")
         return work(None)
 
     def state(self, _):
-        return LedgerState(1, len(self.history), 0)
+        return LedgerState(self.life, len(self.history), 0)
 
     def touched(self, _, after, most):
         self.asked.append(after)
@@ -88,3 +91,21 @@ def test_a_write_that_is_older_than_what_was_seen_takes_nothing_back(file):
         file.write(key)
     assert not looked(file, lambda looking: looking.wrote([b"b1"], at=2))
     assert [] == file.asked
+
+
+@pytest.mark.parametrize(("life", "forgotten"), [(1, 0), (2, 1)])
+def test_what_was_read_of_leases_is_forgotten_in_another_life_of_the_store_only(file, life, forgotten, monkeypatch):
+    counted = []
+
+    def story(looking):
+        monkeypatch.setattr(looking._reaper, "forget", lambda: counted.append(1))
+        file.write(b"a1")
+        file.life = life
+
+    assert looked(file, story)
+    assert forgotten == len(counted)
+
+
+def test_a_store_that_went_back_wakes_the_watches_and_they_get_the_error(file):
+    file.write(b"a0")
+    assert looked(file, lambda _: setattr(file, "life", -1))

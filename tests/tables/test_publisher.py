@@ -63,6 +63,15 @@ def test_a_value_of_many_chunks_is_published_within_the_limits_of_the_store():
     assert len(shared.ledger.history) >= 3 * COMMITS
 
 
+def test_chunks_are_small_enough_for_a_commit_where_one_value_may_be_as_long_as_a_commit():
+    async def main():
+        store = Failing(handle(memory()), limits=SMALL | {"max_value_bytes": 2_000})
+        await Publisher(store, NAME).publish(OLD)
+        return (await read(store))[1]
+
+    assert same(OLD, asyncio.run(main()))
+
+
 class Exact(Failing):
     """A store whose limits are those of the longest namespace."""
 
