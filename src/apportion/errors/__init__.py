@@ -3,13 +3,15 @@
 Every message names the problem (with the values), the expected value, and the next step.
 Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error pickles.
 Refuses: to be raised bare. Pick the leaf that a caller would want to catch.
+The tree stands in this file, since a traceback names the file of an error: `apportion.errors.InvalidInput`.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import ClassVar
 
-_SHOWN_CHARACTERS = 60
+from apportion.errors.shown import listed
+from apportion.errors.shown import nearest as nearest
+from apportion.errors.shown import shown as shown
 
 
 class ApportionError(Exception):
@@ -57,7 +59,7 @@ class UnknownOption(InvalidInput):
         names = sorted(known)
         near = nearest(value, names)
         hint = f"Did you mean {near!r}?" if near else "Pick one of them."
-        super().__init__(field, value, "one of " + _listed(names), hint)
+        super().__init__(field, value, "one of " + listed(names), hint)
         self.nearest = near
 
 
@@ -77,7 +79,7 @@ class UnknownNode(InvalidInput):
         names = list(known)
         near = nearest(node_id, names)
         hint = f"Did you mean {near!r}?" if near else "Add the node first, or use an id of the topology."
-        super().__init__("node id", node_id, "one of " + _listed(names), hint)
+        super().__init__("node id", node_id, "one of " + listed(names), hint)
         self.nearest = near
 
 
@@ -120,7 +122,7 @@ class NotEnoughNodes(CannotPlace):
 
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
         super().__init__(
-            f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({_listed(eligible)}).",
+            f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({listed(eligible)}).",
             _WAY_OUT.get(rule, "Ask for fewer: Ring and Rendezvous rank all nodes, an assignment ranks its owners."),
         )
         self.wanted, self.eligible, self.rule = wanted, tuple(eligible), rule
@@ -273,7 +275,7 @@ class NotPromised(Unsafe):
 
     def __init__(self, store: str, need: str, able: Iterable[str]) -> None:
         super().__init__(
-            f"{store} does not promise {need!r}.", f"Use a store that does ({_listed(sorted(able))}), or drop the need."
+            f"{store} does not promise {need!r}.", f"Use a store that does ({listed(sorted(able))}), or drop the need."
         )
         self.store, self.need = store, need
 
@@ -296,55 +298,3 @@ class InvariantBroken(Bug):
 
     def __init__(self, facts: str, hint: str = "This is a defect of apportion; please report it.") -> None:
         super().__init__(f"broken invariant: {facts}.", hint)
-
-
-def shown(value: object) -> str:
-    """Show a foreign value in one line: cut, escaped, without the password of a URL, never its own `repr`.
-
-    >>> print(shown("postgres://app:s3:cr/t@db/x"), shown("a" * 70)[50:], shown(10**80))
-    'postgres://***@db/x' aaaaaaaaaa… (70 long) an int of 266 bits
-    """
-    if isinstance(value, str):
-        return _cut(repr(_without_password(str.__getitem__(value, slice(4096)))), str.__len__(value))
-    if isinstance(value, bytes):
-        return _cut(_without_password(repr(bytes.__getitem__(value, slice(4096)))), bytes.__len__(value))
-    if value is None or type(value) in (bool, float):
-        return repr(value)
-    if type(value) is int:
-        return repr(value) if value.bit_length() <= 128 else f"an int of {value.bit_length()} bits"
-    return f"a {type(value).__name__}"
-
-
-def nearest(value: object, known: Iterable[str]) -> str | None:
-    """Return the known name most like `value`, or None when none is near."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only an error pays for it
-
-    if not isinstance(value, str):
-        return None
-    found = get_close_matches(value.lower()[:256], list(islice(known, 1000)), n=1, cutoff=0.6)
-    return found[0] if found else None
-
-
-def _without_password(text: str) -> str:
-    """Hide all between `://` and the last `@`: a password may itself hold `@ : /` and blanks.
-
-    One slash is enough to hide it: a URL that was taken for a path has lost the other.
-    """
-    scheme, mark, rest = text.partition(":/")
-    if mark and len(text) >= 4096:
-        return f"{scheme}://***"  # cut before its end: the last `@` may be beyond
-    if not mark or "@" not in rest:
-        return text
-    return f"{scheme}://***@{rest.rpartition('@')[2]}"
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS + 3 else f"{text[:_SHOWN_CHARACTERS]}… ({length} long)"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """List some names in one line. Characters that no name may hold are shown as in `shown`."""
-    some = ", ".join(
-        name if name.isprintable() and "://" not in name and len(name) < 256 else shown(name) for name in names[:8]
-    )
-    return f"{some}, … {len(names) - 8} more" if len(names) > 8 else some or "none"
