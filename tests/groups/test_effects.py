@@ -8,15 +8,14 @@ from apportion.groups.handover import OwnSession
 from apportion.groups.holdings import Holdings
 from apportion.groups.life.deadlines import Deadlines
 from apportion.groups.life.effects import Effects
+from apportion.groups.log import log
 from apportion.groups.member import Drain, Stop
-from apportion.groups.opening import Options
-from apportion.groups.statistics import Statistics
 from apportion.groups.view.keys import GroupKeys
-from apportion.groups.view.records import GroupRecord, MemberRecord, Target
+from apportion.groups.view.records import Target
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
+from apportion.runtime.events import EventStream
 
-OPTIONS = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
 TARGET = Target(generation=3, digest="d", owners=("b", None))
 
 
@@ -36,7 +35,8 @@ def test_the_log_says_why_a_partition_is_lost(action, target, session, cause, ca
     view.target = target
     holdings = Holdings(SystemClock(), quiet=lambda _: None, told=lambda: None)
     deadlines = Deadlines(drain_seconds=20.0, ttl_seconds=10.0, progress_seconds=float("inf"))
-    effects = Effects(view, OPTIONS, holdings, Statistics(), deadlines)
+    events = EventStream(log, group="g", member_id="a", clock=SystemClock())
+    effects = Effects(view, holdings, deadlines, events)
     with caplog.at_level(logging.INFO, logger="apportion.group"):
         effects.act([action], OwnSession(id="a", session=session), 0.0)
     assert [f"g: a loses {action.partition}: {cause}"] == caplog.messages

@@ -9,9 +9,9 @@ from apportion.groups.deaths import HEALTHY_SECONDS, KEPT_DEATHS
 from apportion.groups.handover import Act, Phase
 from apportion.groups.member import (
     AGAIN_SECONDS,
+    Admitted,
     Drain,
     Ended,
-    Joined,
     MemberMachine,
     Quiet,
     Seen,
@@ -44,7 +44,7 @@ class Stage:
         self.member = MemberMachine(self.view, "a", width=width)
         self.items, self.revision = {}, 0
         self.put(KEYS.member("a"), MemberRecord(nonce="a"))
-        self.step(Joined(session=1))
+        self.step(Admitted(session=1))
 
     def put(self, key, record, now=0.0):
         self.revision += 1
@@ -270,7 +270,7 @@ def test_work_of_a_session_that_is_over_is_not_stopped_again_in_the_next():
     stage.want("b")
     stage.step(Ended())
     stage.put(KEYS.member("a"), MemberRecord(nonce="a2"))
-    assert () == stage.step(Joined(session=stage.view.session("a")))
+    assert () == stage.step(Admitted(session=stage.view.session("a")))
     assert Phase.DRAINING is stage.member.phase(0)
 
 

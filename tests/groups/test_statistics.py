@@ -1,11 +1,16 @@
 """What a member counts, each with its seconds, and what it sees of its group."""
 
 from apportion.groups.batches import PendingMove
-from apportion.groups.handover import Act, Known
+from apportion.groups.handover import Act, Known, OwnSession
+from apportion.groups.holdings import Holdings
+from apportion.groups.life.deadlines import Deadlines
+from apportion.groups.life.effects import Effects
+from apportion.groups.member import Drain, Serve, Stop
 from apportion.groups.statistics import Durations, GroupSummary, Statistics, sight
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View
+from apportion.runtime.events import EventStream
 from apportion.stores.api import Item, Scan
 
 KEYS = GroupKeys(group="g")
@@ -28,35 +33,74 @@ def owned(*records):
     return {KEYS.own(partition): OwnershipRecord(**each) for partition, each in enumerate(records)}
 
 
-def move(act, view, partition):
-    known = Known(record=view.owned(partition).ownership, revision=1, session=None, is_wanted=True)
-    return PendingMove(partition=partition, act=act, known=known)
+class Counted:
+    """What a member counts whose effects take place at times of our own."""
+
+    def __init__(self, view):
+        self.statistics, self._view, self._now = Statistics(), view, 0.0
+        events = EventStream(self.statistics.observe, group="g", member_id="a", clock=self)
+        holdings = Holdings(self, quiet=lambda _: None, told=lambda: None)
+        deadlines = Deadlines(drain_seconds=20.0, ttl_seconds=10.0, progress_seconds=float("inf"))
+        self._effects = Effects(view, holdings, deadlines, events)
+
+    def elapsed(self):
+        return self._now
+
+    def acts(self, now, *actions):
+        self._now = now
+        self._effects.act(actions, OwnSession(id="a", session=1), now)
+
+    def moved(self, now, *moves):
+        self._now = now
+        known = {each: self._view.owned(each).ownership for _, each in moves}
+        self._effects.moved(
+            [
+                PendingMove(
+                    partition=each, act=act, known=Known(record=known[each], revision=1, session=None, is_wanted=True)
+                )
+                for act, each in moves
+            ],
+            now,
+        )
 
 
 def test_an_orphan_lasts_from_the_end_of_its_owners_session_to_our_commit():
-    view, statistics, records = View(KEYS, 2), Statistics(), MEMBERS | owned(B | {"epoch": 1}, B | {"epoch": 1})
+    view, records = View(KEYS, 2), MEMBERS | owned(B | {"epoch": 1}, B | {"epoch": 1})
+    counted = Counted(view)
     shown(view, 1.0, records)
     shown(view, 10.0, {KEYS.member("a"): MEMBERS[KEYS.member("a")]} | owned(B | {"epoch": 1}, B | {"epoch": 1}))
-    statistics.moved((move(Act.TAKE_OVER, view, 0), move(Act.TAKE_OVER, view, 1)), view, 12.5)
-    assert (Durations(count=2, seconds=5.0), Durations()) == (statistics.orphans, statistics.handovers)
+    counted.moved(12.5, (Act.TAKE_OVER, 0), (Act.TAKE_OVER, 1))
+    assert (Durations(count=2, seconds=5.0), Durations()) == (counted.statistics.orphans, counted.statistics.handovers)
 
 
 def test_an_orphan_whose_session_nobody_saw_end_cost_no_time_that_we_know_of():
-    view, statistics = shown(View(KEYS, 1), 10.0, owned(B | {"epoch": 1})), Statistics()
-    statistics.moved((move(Act.TAKE_OVER, view, 0),), view, 12.5)
-    assert Durations(count=1, seconds=0.0) == statistics.orphans
+    counted = Counted(shown(View(KEYS, 1), 10.0, owned(B | {"epoch": 1})))
+    counted.moved(12.5, (Act.TAKE_OVER, 0))
+    assert Durations(count=1, seconds=0.0) == counted.statistics.orphans
 
 
 def test_a_hand_over_lasts_from_the_loss_to_the_commit_that_gives_it_away_and_counts_once():
-    view, statistics = shown(View(KEYS, 3), 1.0, MEMBERS | owned(*[A | {"epoch": 1}] * 3)), Statistics()
-    statistics.loses([0, 1], 5.0)
-    statistics.moved((move(Act.GIVE, view, 0), move(Act.GIVE, view, 2), move(Act.CLAIM, view, 1)), view, 5.25)
-    statistics.moved((move(Act.GIVE, view, 0), move(Act.GIVE, view, 1)), view, 6.0)
-    assert (2, Durations(count=2, seconds=1.25), Durations()) == (
-        statistics.lost,
-        statistics.handovers,
-        statistics.orphans,
+    counted = Counted(shown(View(KEYS, 3), 1.0, MEMBERS | owned(*[A | {"epoch": 1}] * 3)))
+    counted.acts(1.0, Serve(partition=0, epoch=1), Serve(partition=1, epoch=1))
+    counted.acts(5.0, Drain(partition=0), Drain(partition=1))
+    counted.moved(5.25, (Act.GIVE, 0), (Act.GIVE, 2), (Act.CLAIM, 1))
+    counted.moved(6.0, (Act.GIVE, 0), (Act.GIVE, 1))
+    found = counted.statistics
+    assert (2, 2, Durations(count=2, seconds=1.25), Durations()) == (
+        found.gained,
+        found.lost,
+        found.handovers,
+        found.orphans,
     )
+
+
+def test_a_partition_that_is_lost_at_once_while_it_drains_is_lost_once_and_again_after_its_next_gain():
+    counted = Counted(shown(View(KEYS, 1), 1.0, MEMBERS | owned(A | {"epoch": 1})))
+    for epoch in (1, 2):
+        counted.acts(1.0, Serve(partition=0, epoch=epoch))
+        counted.acts(2.0, Drain(partition=0))
+        counted.acts(3.0, Stop(partition=0))
+        assert (epoch, epoch) == (counted.statistics.gained, counted.statistics.lost)
 
 
 def test_a_member_sees_who_is_there_what_drifts_and_what_has_no_owner():

@@ -10,7 +10,7 @@ from apportion.groups.batches import Commit
 from apportion.groups.controller.controller import Controller
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
-from apportion.groups.member import Joined, MemberMachine
+from apportion.groups.member import Admitted, MemberMachine
 from apportion.groups.membership import Options
 from apportion.groups.session import Sessions
 from apportion.groups.view.keys import GroupKeys
@@ -226,7 +226,7 @@ def test_what_others_gave_us_before_we_knew_of_our_session_is_given_on():
     target = encoded_target(Target(generation=1, digest="d", owners=("b", "b")))
     pairs = [(KEYS.member("a"), record), (KEYS.member("b"), record), (KEYS.target, target)]
     view.load(scan(*pairs, (KEYS.own(0), owns("a", 1, 3))), 0.0)
-    (commit,) = MemberMachine(view, "a", width=5).step(Joined(session=1), 1.0)
+    (commit,) = MemberMachine(view, "a", width=5).step(Admitted(session=1), 1.0)
     assert isinstance(commit, Commit)
     assert [KEYS.own(0)] == [put.key for put in commit.puts]
 

@@ -1,15 +1,13 @@
 """Driver: carries one member of one group through its lives, until it is asked to leave.
 
 Promises: `member`, `controller` and `handover` make all decisions; a `Life` carries them out. No error is dropped: it
-ends the session and is logged, and the next life begins. Only misuse ends the member.
+ends the session and is told as an event, and the next life begins. Only misuse ends the member.
 Refuses: threads. The driver runs on the I/O thread's loop, or on the loop of the simulated world.
 """
 
 import asyncio
-import logging
 
 from apportion.errors import (
-    ApportionError,
     BadSnapshot,
     DuplicateMember,
     InvalidInput,
@@ -24,9 +22,9 @@ from apportion.groups.opening import Options
 from apportion.groups.session import Sessions
 from apportion.groups.statistics import GroupSummary, sight
 from apportion.runtime.clock import Clock
+from apportion.runtime.events import Departed, SessionBegan, SessionEnded
 from apportion.stores.api import CoordinationStore
 
-logger = logging.getLogger("apportion.group")
 _MISUSE = (DuplicateMember, InvalidInput, NotPromised, StoreClosed)
 _PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -42,21 +40,27 @@ class Driver:
         self.view, self.member, self.controller = parts.view, parts.member, parts.controller
         self.holdings, self.statistics = parts.holdings, parts.statistics
         self._inbox, self._feed, self._departure = parts.inbox, parts.feed, parts.departure
+        self._events = parts.events
         self.life: Life | None = None
 
     async def run(self) -> None:
         """Live one life after another; return when the member has left, raise misuse that no new life can mend."""
+        try:
+            await self._live_on()
+        finally:
+            self._events.tell(Departed())
+
+    async def _live_on(self) -> None:
         pause = _PAUSE_SECONDS
         while not self._departure.is_wanted:
             lives = self.statistics.sessions
             [error] = await asyncio.gather(self._live(), return_exceptions=True)
+            is_final = error is not None and self._is_final(error)
+            self._events.tell(SessionEnded(error=error, is_final=is_final))
             if error is None:
                 continue
-            if self._is_final(error):
+            if is_final:
                 raise error
-            trace = None if isinstance(error, ApportionError) else error
-            words = "%s: the session of %s is over: %s"
-            logger.warning(words, self.options.group, self.options.member_id, error, exc_info=trace)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if lives == self.statistics.sessions else _PAUSE_SECONDS
             await asyncio.sleep(pause)
 
@@ -94,7 +98,7 @@ class Driver:
         scan = await self._feed.scan()
         ttl_seconds, confirm = self.options.ttl_seconds, self.holdings.confirm
         lease = await self._sessions.join(ttl_seconds, confirm, incarnation=scan.incarnation)
-        self.statistics.sessions += 1
+        self._events.tell(SessionBegan())
         self._inbox.keep_quiet()
         if scan.incarnation != self.view.incarnation:
             parts.former.clear()  # revisions of the store's former life say nothing about this life

@@ -21,7 +21,7 @@ from apportion.guards import checked
 from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import Clock
 from apportion.runtime.handle import Handle
-from apportion.runtime.simulated import Observer
+from apportion.runtime.simulated import WorkObserver
 
 logger = logging.getLogger("apportion.group")
 
@@ -79,7 +79,7 @@ class Holdings(Handle, Mapping[int, Holding]):
         self._holds = Holds()
         self._tellings, self._lapses = _Tellings(), 0
         self.unguarded: set[int] = set()
-        self.observer: Observer | None = None
+        self.observer: WorkObserver | None = None
 
     @property
     def is_current(self) -> bool:

@@ -27,7 +27,7 @@ _AT_HOME = (Act.SERVE, Act.DRAIN, Act.STOP)  # all others are commits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class Admitted:
     """Our member record was written: a session begins."""
 
     session: int
@@ -89,7 +89,7 @@ class Wait:
     until: float
 
 
-MemberEvent = Joined | Seen | CommitAnswered | Quiet | Ended | Tick
+MemberEvent = Admitted | Seen | CommitAnswered | Quiet | Ended | Tick
 Action = Commit | Serve | Drain | Stop | Wait
 
 
@@ -137,7 +137,7 @@ class MemberMachine:
         """Take one event; return the actions to carry out, in order."""
         actions: list[Action] = []
         match event:
-            case Joined(session=session):
+            case Admitted(session=session):
                 self.me = OwnSession(id=self.me.id, session=session)
                 ours = {each for each, owned in self._view.own.items() if owned.ownership.owner == self.me.id}
                 self._look(self._near() | ours, now, actions)  # others may have given us some before we knew

@@ -19,6 +19,7 @@ from apportion.groups.view.records import (
 )
 from apportion.model.topology import Node
 from apportion.runtime import environment
+from apportion.runtime.events import Observer
 from apportion.stores.catalog import check_url
 
 TTL = timedelta(seconds=10)
@@ -42,6 +43,7 @@ class Options:
     progress_seconds: float = float("inf")
     throttle: int | None = None
     settle_seconds: float = SETTLE_SECONDS
+    observer: Observer | None = None
 
 
 class Opening:

@@ -1,12 +1,11 @@
-"""Statistics: a member's counts since it began, and its present view of the group; for metrics."""
+"""Statistics: a member's counts of its events since it began, and its present view of the group; for metrics."""
 
 from dataclasses import dataclass, field
 
-from apportion.groups.batches import PendingMove
 from apportion.groups.deaths import next_try
-from apportion.groups.handover import Act
 from apportion.groups.settled import is_settled
 from apportion.groups.view.view import View
+from apportion.runtime.events import Gained, GaveUp, GroupEvent, HandedOver, Lost, SessionBegan, TookOver
 
 
 @dataclass(slots=True)
@@ -39,20 +38,28 @@ class Statistics:
     stuck: str = ""
     handovers: Durations = field(default_factory=Durations)
     orphans: Durations = field(default_factory=Durations)
+    _owned: set[int] = field(default_factory=set)
     _lost_at: dict[int, float] = field(default_factory=dict)
 
-    def loses(self, partitions: list[int], now: float) -> None:
-        """Count partitions that we lose."""
-        self.lost += len(partitions)
-        self._lost_at.update((partition, now) for partition in partitions)
-
-    def moved(self, moves: tuple[PendingMove, ...], view: View, now: float) -> None:
-        """Count moves that happened."""
-        for move in moves:
-            if move.act is Act.GIVE and move.partition in self._lost_at:
-                self.handovers.add(now - self._lost_at.pop(move.partition))
-            elif move.act is Act.TAKE_OVER:
-                self.orphans.add(now - view.gone.get(move.known.record.session, now))
+    def observe(self, event: GroupEvent) -> None:
+        """Count an event."""
+        match event:
+            case SessionBegan():
+                self.sessions += 1
+            case Gained(partition=partition):
+                self.gained += 1
+                self._owned.add(partition)
+            case Lost(partition=partition) if partition in self._owned:  # it may be told once more, as lost at once
+                self.lost += 1
+                self._owned.remove(partition)
+                self._lost_at[partition] = event.at
+            case HandedOver(partition=partition) if partition in self._lost_at:
+                self.handovers.add(event.at - self._lost_at.pop(partition))
+            case TookOver(orphan_seconds=seconds):
+                self.orphans.add(seconds)
+            case GaveUp(why=why):
+                self.given_up += 1
+                self.stuck = why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

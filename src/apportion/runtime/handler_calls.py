@@ -36,7 +36,7 @@ def awaited(name: str, handler: Handler | None) -> Call | None:
         return None
     if not callable(handler) or _is_plain(handler):
         raise InvalidInput(name, handler, "an async function of a partition and its token", _ASYNC_HINT)
-    _require_two(name, handler, "async def")
+    require_parameters(name, handler, 2, "a partition and its token", f"Write: async def {name}(partition, token)")
 
     async def _call(partition: int, token: FencingToken) -> None:
         returned = handler(partition, token)
@@ -54,9 +54,9 @@ def threaded(name: str, handler: PlainHandler | None) -> Call | None:
     """
     if handler is None:
         return None
-    if not callable(handler) or _is_async(handler):
+    if not callable(handler) or is_async(handler):
         raise InvalidInput(name, handler, "a plain function of a partition and its token", _PLAIN_HINT)
-    _require_two(name, handler, "def")
+    require_parameters(name, handler, 2, "a partition and its token", f"Write: def {name}(partition, token)")
 
     def _run(partition: int, token: FencingToken, ending: _Ending) -> None:
         with ending:
@@ -96,20 +96,20 @@ class _Ending:
         return True
 
 
-def _require_two(name: str, handler: Callable[..., object], written: str) -> None:
-    """Refuse a handler that cannot be called with a partition and its token, where Python can tell."""
+def require_parameters(name: str, function: Callable[..., object], count: int, expected: str, hint: str) -> None:
+    """Refuse a function that cannot be called with so many parameters, where Python can tell."""
     try:
-        signature = inspect.signature(handler)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):  # for a function in C
         return
     try:
-        signature.bind(0, None)
+        signature.bind(*[None] * count)
     except TypeError as error:
-        hint = f"Write: {written} {name}(partition, token)"
-        raise InvalidInput(f"parameters of {name}", str(signature), "a partition and its token", hint) from error
+        raise InvalidInput(f"parameters of {name}", str(signature), expected, hint) from error
 
 
-def _is_async(handler: Callable[..., object]) -> bool:
+def is_async(handler: Callable[..., object]) -> bool:
+    """Whether a call of a function returns an awaitable, where Python can tell."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 

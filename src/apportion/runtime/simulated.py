@@ -44,7 +44,7 @@ class Runner(Protocol):
         ...
 
 
-class Observer(Protocol):
+class WorkObserver(Protocol):
     """The receiver of the begin and the end of work on held partitions, in order and by the thread that works."""
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:
@@ -56,7 +56,7 @@ class Observer(Protocol):
         ...
 
 
-class Machine(Runner, Observer, Protocol):
+class Machine(Runner, WorkObserver, Protocol):
     """A simulated machine, for one life of one process.
 
     `shared` is the common state of its groups. `leaving` holds the calls of a SIGTERM, under any distinct keys.

@@ -13,8 +13,8 @@ from typing import Any
 
 from apportion.groups import handover
 from apportion.groups.deaths import LONGEST_WAIT_SECONDS
-from apportion.groups.driver import logger
 from apportion.groups.handover import Act, HandOverEvent, Phase
+from apportion.groups.log import logger
 from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, decoded_target

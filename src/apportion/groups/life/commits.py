@@ -22,7 +22,7 @@ class Commits:
     def __init__(self, parts: MemberParts, step: Callable[[Seen], None]) -> None:
         self._store, self._clock, self._view = parts.store, parts.clock, parts.view
         self._inbox, self._effects, self._controller = parts.inbox, parts.effects, parts.controller
-        self._statistics, self._step = parts.statistics, step
+        self._step = step
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -44,7 +44,7 @@ class Commits:
         outcome = await self._committed(commit)
         revision = outcome.revision if isinstance(outcome, Committed) else None
         if revision is not None:
-            self._statistics.moved(commit.moves, self._view, self._clock.elapsed())
+            self._effects.moved(commit.moves, self._clock.elapsed())
         is_refused = isinstance(outcome, Refused)
         self._inbox.hear(CommitAnswered(batch=commit.batch, revision=revision, is_refused=is_refused))
 
@@ -62,7 +62,7 @@ class Commits:
         try:
             return await self._store.commit(when=commit.when, puts=puts)
         except InvalidInput as error:  # too large for this store: halves of the commit may fit
-            self._effects.say_once(error)
+            self._effects.asks_again(error)
             return Refused(revision=0)
         except ApportionError as error:
             return Unknown(reason=error.problem)

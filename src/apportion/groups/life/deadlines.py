@@ -20,11 +20,10 @@ class Deadlines:
     _force_at: dict[int, float] = field(default_factory=dict)
     _is_over: bool = False
 
-    def lost(self, partitions: Iterable[int], now: float) -> list[int]:
-        """Begin to wait for the work on some partitions; return the partitions that are new here."""
+    def lost(self, partitions: Iterable[int], now: float) -> None:
+        """Begin to wait for the work on some partitions."""
         new = [each for each in partitions if each not in self._cancel_at and each not in self._force_at]
         self._cancel_at.update((partition, now + self.drain_seconds) for partition in new)
-        return new
 
     def ended(self, partitions: Iterable[int]) -> None:
         """Note that the work on some partitions has ended."""

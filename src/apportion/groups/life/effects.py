@@ -1,61 +1,77 @@
-"""Effects: carries out one member's decisions in this process: it grants and withdraws partitions, counts and logs.
+"""Effects: carries out one member's decisions in this process: it grants and withdraws partitions, and tells events.
 
+Promises: an event is told after its effect: a partition that was gained can be held, and a lost one cannot.
 Refuses: to wait and to commit; see `commits`.
 """
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from apportion.errors import ApportionError
-from apportion.groups.handover import OwnSession
+from apportion.groups.batches import PendingMove
+from apportion.groups.handover import Act, OwnSession
 from apportion.groups.holdings import Holdings
 from apportion.groups.life.deadlines import Deadlines
 from apportion.groups.member import Action, Drain, Serve, Stop, Wait
-from apportion.groups.opening import Options
-from apportion.groups.statistics import Statistics
+from apportion.groups.view.damage import Damage
 from apportion.groups.view.view import View
 from apportion.model.epoch import FencingToken
-
-logger = logging.getLogger("apportion.group")
+from apportion.runtime.events import AskedAgain, Damaged, Delayed, EventStream, Gained, HandedOver, Lost, TookOver
 
 
 class Effects:
     """Carries out the decisions of one member."""
 
-    def __init__(
-        self, view: View, options: Options, holdings: Holdings, statistics: Statistics, deadlines: Deadlines
-    ) -> None:
-        self._view, self._options = view, options
-        self._holdings, self._statistics, self._deadlines = holdings, statistics, deadlines
+    def __init__(self, view: View, holdings: Holdings, deadlines: Deadlines, events: EventStream) -> None:
+        self._view, self._holdings, self._deadlines, self._events = view, holdings, deadlines, events
         self._told = ""
 
     def act(self, actions: Sequence[Action], me: OwnSession, now: float) -> None:
         """Carry out all actions except commits: first every gain, then every loss."""
-        gained: dict[int, FencingToken] = {}
-        lost: list[Drain | Stop] = []
-        for action in actions:
-            if isinstance(action, Serve):
-                gained[action.partition] = self._token(action, me)
-                self._say("gained", action.partition, f"epoch {action.epoch}, {action.why}")
-            elif isinstance(action, Wait):
-                self._say_waits(action, now)
-            elif isinstance(action, Drain | Stop):
-                lost.append(action)
+        gained = {action.partition: self._token(action, me) for action in actions if isinstance(action, Serve)}
+        lost = [action for action in actions if isinstance(action, Drain | Stop)]
         if gained:
             self._holdings.grant(gained)
-            self._statistics.gained += len(gained)
+        for action in actions:
+            if isinstance(action, Serve):
+                self._events.tell(Gained(partition=action.partition, epoch=action.epoch, why=action.why))
+            elif isinstance(action, Wait):
+                seconds = None if action.until == float("inf") else action.until - now
+                self._events.tell(Delayed(partition=action.partition, deaths=action.deaths, seconds=seconds))
         if lost:
             self._withdraw(lost, me, now)
 
+    def moved(self, moves: Iterable[PendingMove], now: float) -> None:
+        """Tell the moves that a commit has carried out."""
+        for move in moves:
+            if move.act is Act.GIVE:
+                receiver = None if move.known.receiver is None else move.known.receiver.id
+                self._events.tell(HandedOver(partition=move.partition, receiver=receiver))
+            elif move.act is Act.TAKE_OVER:
+                record = move.known.record
+                seconds = now - self._view.gone.get(record.session, now)
+                owner = record.owner or ""
+                self._events.tell(TookOver(partition=move.partition, owner=owner, orphan_seconds=seconds))
+
+    def asks_again(self, error: ApportionError) -> None:
+        """Tell why a request to the store failed and is repeated, unless the last telling said the same."""
+        if self._told != error.problem:
+            self._told = error.problem
+            self._events.tell(AskedAgain(why=str(error)))
+
+    def found(self, damaged: Iterable[Damage]) -> None:
+        """Tell each record that this process finds damaged."""
+        for each in damaged:
+            self._events.tell(Damaged(key=each.key, problem=each.problem))
+
     def _withdraw(self, actions: list[Drain | Stop], me: OwnSession, now: float) -> None:
         partitions = [action.partition for action in actions]
-        new = self._deadlines.lost(partitions, now)
+        self._deadlines.lost(partitions, now)
         self._holdings.withdraw(partitions)
-        self._statistics.loses(new, now)
         for action in actions:
-            if isinstance(action, Stop):
+            is_at_once = isinstance(action, Stop)
+            if is_at_once:
                 self._holdings.cancel(action.partition)
-            self._say("loses", action.partition, self._cause(action, me))
+            self._events.tell(Lost(partition=action.partition, why=self._cause(action, me), is_at_once=is_at_once))
 
     def _cause(self, action: Drain | Stop, me: OwnSession) -> str:
         target = self._view.target
@@ -65,23 +81,7 @@ class Effects:
             return "our session is over"
         return f"target {target.generation} names {target.owner(action.partition) or 'nobody'}"
 
-    def say_once(self, error: ApportionError) -> None:
-        """Log why a request to the store failed and is repeated, unless the last message said the same."""
-        if self._told != error.problem:
-            self._told = error.problem
-            logger.warning("%s: %s asks again: %s", self._options.group, self._options.member_id, error)
-
-    def _say(self, what: str, partition: int, why: str) -> None:
-        logger.info("%s: %s %s %d: %s", self._options.group, self._options.member_id, what, partition, why)
-
-    def _say_waits(self, wait: Wait, now: float) -> None:
-        group, partition = self._options.group, wait.partition
-        then = f"next try in {wait.until - now:.1f} s"
-        if wait.until == float("inf"):
-            then = f"it is in quarantine until: apportion group release URL {group} {partition}"
-        logger.warning("%s: %d sessions ended under partition %d; %s", group, wait.deaths, partition, then)
-
     def _token(self, action: Serve, me: OwnSession) -> FencingToken:
-        resource = f"{self._options.group}/{action.partition}"
+        resource = f"{self._view.keys.group}/{action.partition}"
         holder = f"{me.id} {me.session}"
         return FencingToken(resource=resource, holder=holder, incarnation=self._view.incarnation, epoch=action.epoch)

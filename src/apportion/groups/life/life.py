@@ -5,7 +5,6 @@ wait is bounded by time, or ends with the session. A life ends after all that it
 """
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -16,14 +15,13 @@ from apportion.groups.life.commits import Commits
 from apportion.groups.life.departure import AGAIN_SECONDS
 from apportion.groups.life.inbox import News
 from apportion.groups.life.parts import MemberParts
-from apportion.groups.member import Ended, Joined, MemberEvent, Quiet, Seen, Tick
+from apportion.groups.member import Admitted, Ended, MemberEvent, Quiet, Seen, Tick
 from apportion.groups.membership import Membership
 from apportion.groups.session import GroupLease
-from apportion.groups.view.damage import log_damage
 from apportion.runtime.endings import to_its_end
+from apportion.runtime.events import GaveUp, Joined
 from apportion.stores.api import Scan, StoreChange
 
-logger = logging.getLogger("apportion.group")
 _AWAY = (StoreUnavailable, StoreDenied)
 _LOOKS_PER_TTL = 20
 
@@ -35,7 +33,7 @@ class Life:
         self._lease, self._agreed = lease, agreed
         self._options, self._store, self._clock = parts.options, parts.store, parts.clock
         self._view, self._member, self._controller = parts.view, parts.member, parts.controller
-        self._inbox, self._holdings, self._statistics = parts.inbox, parts.holdings, parts.statistics
+        self._inbox, self._holdings, self._events = parts.inbox, parts.holdings, parts.events
         self._effects, self._deadlines, self._departure = parts.effects, parts.deadlines, parts.departure
         self._feed, self._former, self._width = parts.feed, parts.former, parts.width
         self._membership: Membership | None = None
@@ -93,7 +91,7 @@ class Life:
                 if await self._is_done(membership, now, patience):
                     return
             except _AWAY as error:
-                self._effects.say_once(error)
+                self._effects.asks_again(error)
                 due = now + AGAIN_SECONDS
             if self._member.session and (write := self._controller.look(now)) is not None:
                 self.commits.begin(self.commits.write(write))
@@ -107,7 +105,8 @@ class Life:
             if now >= patience:
                 return True  # the group itself has changed: agree anew
         if membership.session is not None and not self._member.session:
-            self._step(Joined(session=membership.session))
+            self._events.tell(Joined(session=membership.session))
+            self._step(Admitted(session=membership.session))
         return membership.session is not None and self._departure.is_wanted and await self._has_left(membership, now)
 
     async def _wait(self, due: float | None) -> None:
@@ -139,7 +138,7 @@ class Life:
     def _step(self, event: MemberEvent) -> None:
         """Pass an event to the machine, and carry out its actions."""
         if isinstance(event, Seen):
-            log_damage(self._options.group, event.touched.damaged)
+            self._effects.found(event.touched.damaged)
         now = self._clock.elapsed()
         actions = self._member.step(event, now)
         for action in actions:
@@ -155,9 +154,7 @@ class Life:
             self._holdings.cancel(partition)
         why = self._deadlines.verdict(self._oldest(), now)
         if why is not None:
-            logger.error("%s: %s gives up its session: %s", self._options.group, self._options.member_id, why)
-            self._statistics.given_up += 1
-            self._statistics.stuck = why
+            self._events.tell(GaveUp(why=why))
             self._lease.forfeit()
 
     def _oldest(self) -> tuple[float, int] | None:

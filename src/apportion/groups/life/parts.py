@@ -8,6 +8,7 @@ from apportion.groups.life.deadlines import Deadlines
 from apportion.groups.life.departure import Departure
 from apportion.groups.life.effects import Effects
 from apportion.groups.life.inbox import Inbox
+from apportion.groups.log import log
 from apportion.groups.member import MemberMachine
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics
@@ -15,6 +16,7 @@ from apportion.groups.view.feed import GroupFeed
 from apportion.groups.view.records import KEPT_SESSIONS
 from apportion.groups.view.view import View
 from apportion.runtime.clock import Clock
+from apportion.runtime.events import EventStream
 from apportion.stores.api import CoordinationStore
 
 
@@ -44,7 +46,9 @@ class MemberParts:
             ttl_seconds=options.ttl_seconds,
             progress_seconds=options.progress_seconds,
         )
-        self.effects = Effects(self.view, options, self.holdings, self.statistics, self.deadlines)
-        self.feed = GroupFeed(store, self.view, heard=self.inbox.hear, troubled=self.effects.say_once)
+        observers = (log, self.statistics.observe, *filter(None, (options.observer,)))
+        self.events = EventStream(*observers, group=options.group, member_id=options.member_id, clock=clock)
+        self.effects = Effects(self.view, self.holdings, self.deadlines, self.events)
+        self.feed = GroupFeed(store, self.view, heard=self.inbox.hear, troubled=self.effects.asks_again)
         self.departure = Departure(options)
         self.former: deque[int] = deque(maxlen=KEPT_SESSIONS)

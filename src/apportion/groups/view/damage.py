@@ -6,8 +6,6 @@ epoch that was never given, and a repair writes that epoch.
 Refuses: to guess the content of a damaged record.
 """
 
-import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apportion.errors import BadSnapshot
@@ -24,7 +22,6 @@ from apportion.groups.view.records import (
 )
 from apportion.stores.api import Item
 
-logger = logging.getLogger("apportion.group")
 NOBODY_OWNS = OwnershipRecord()
 
 
@@ -40,13 +37,6 @@ class Damage:
     problem: str
     is_deleted: bool = False
     good: OwnershipRecord = NOBODY_OWNS
-
-
-def log_damage(group: str, found: Iterable[Damage]) -> None:
-    """Log each record that a process finds damaged, once."""
-    for each in found:
-        hint = f"The rest goes on. Mend it with: apportion group repair URL {group}"
-        logger.error("%s: the record %s is damaged. %s %s", group, each.key, each.problem, hint)
 
 
 def member_of(item: Item) -> MemberRecord:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import DEBUG, Handler, LogRecord
 
-from apportion.groups.driver import logger
+from apportion.groups.log import logger
 from apportion.sim.world.trace import Trace
 
 

@@ -114,7 +114,7 @@ class _Machine:
         return self._world.store(self._process)
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:
-        """See `Observer`."""
+        """See `WorkObserver`."""
         self._numbers[work] = number = self._number()
         self._world.record(
             Entered(
@@ -130,7 +130,7 @@ class _Machine:
         )
 
     def left(self, work: object) -> None:
-        """See `Observer`."""
+        """See `WorkObserver`."""
         self._world.record(Left(at=self._world.now, hold=self._numbers.pop(work)))
 
 

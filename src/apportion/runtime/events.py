@@ -1,0 +1,184 @@
+"""Events: one stream of the events of a member of a group, for its log, its statistics and the user's observer.
+
+    with apportion.sync.open_group(url, "mailers", partitions=8, observer=print) as group:
+        ...
+
+Promises: each observer gets the events in order, one at a time. An observer that raises costs one log line per event
+and nothing else.
+Refuses: to wait. An observer is called on the I/O thread, between two renewals of the lease. It must not block: hand
+long work to a queue or a thread of your own.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from types import TracebackType
+from typing import Protocol
+
+from apportion.errors import InvalidInput
+from apportion.runtime.clock import Clock
+from apportion.runtime.handler_calls import is_async, require_parameters
+
+logger = logging.getLogger("apportion.group")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEvent:
+    """An event of a member of a group; `at` is a time of the member's elapsed clock, in seconds."""
+
+    group: str = ""
+    member_id: str = ""
+    at: float = 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the name of the event and its fields, as JSON has them."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {name: str(value) if isinstance(value, BaseException) else value for name, value in said.items()}
+        return {"event": type(self).__name__} | plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionBegan(GroupEvent):
+    """The process has a lease for the group; it may have to wait before it joins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined(GroupEvent):
+    """The member is there for the others; `session` is the revision of its record."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gained(GroupEvent):
+    """A partition is ours under an epoch; `why` says how it became ours."""
+
+    partition: int
+    epoch: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost(GroupEvent):
+    """A partition is ours no more: once its work has ended, or `is_at_once`. A loss that waits may become one at once.
+
+    After a loss at once, another member may be the owner already.
+    """
+
+    partition: int
+    why: str
+    is_at_once: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver(GroupEvent):
+    """The work on a lost partition has ended, and we have given the partition to a receiver (None: to nobody)."""
+
+    partition: int
+    receiver: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TookOver(GroupEvent):
+    """We have taken a partition of an owner with a session that is over, after so many seconds without an owner."""
+
+    partition: int
+    owner: str
+    orphan_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delayed(GroupEvent):
+    """We are to own a partition, and wait because of `deaths` in a row. Seconds None: until an operator releases it."""
+
+    partition: int
+    deaths: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedAgain(GroupEvent):
+    """The store denied a request, or did not answer, and the request is repeated. The same reason is told once."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damaged(GroupEvent):
+    """A record of the group cannot be right; all else goes on."""
+
+    key: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaveUp(GroupEvent):
+    """We end our session, because some work does not end or makes no progress."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnded(GroupEvent):
+    """Our session is over, or could not begin because of an error. Another begins, unless the error `is_final`."""
+
+    error: BaseException | None
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departed(GroupEvent):
+    """The member takes part no more."""
+
+
+class Observer(Protocol):
+    """The receiver of the events of a member: any function of one event."""
+
+    def __call__(self, event: GroupEvent, /) -> None:
+        """Take one event, on the I/O thread, without blocking it."""
+        ...
+
+
+class EventStream:
+    """The events of one member, for all its observers."""
+
+    def __init__(self, *observers: Observer, group: str, member_id: str, clock: Clock) -> None:
+        self._observers, self._clock = observers, clock
+        self._group, self._member_id = group, member_id
+
+    def tell(self, event: GroupEvent) -> None:
+        """Tell all observers an event of this member, at this moment."""
+        event = replace(event, group=self._group, member_id=self._member_id, at=self._clock.elapsed())
+        for observer in self._observers:
+            with _Spared(observer, event):
+                observer(event)
+
+
+class _Spared:
+    """A block that costs its caller nothing: an error, even SystemExit, is logged. Ctrl-C alone passes."""
+
+    def __init__(self, observer: Callable[[GroupEvent], None], event: GroupEvent) -> None:
+        self._observer, self._event = observer, event
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> bool:
+        if error is None or isinstance(error, KeyboardInterrupt):
+            return False
+        name = type(self._event).__name__
+        logger.error("%s: observer %r failed on %s", self._event.group, self._observer, name, exc_info=error)
+        return True
+
+
+def checked_observer(observer: Observer | None) -> Observer | None:
+    """Return an observer, or None; `InvalidInput` for an object that cannot be called with one event."""
+    if observer is None:
+        return None
+    hint = "Write open_group(…, observer=log) with: def log(event): ..."
+    if not callable(observer) or is_async(observer):
+        raise InvalidInput("observer", observer, "a plain function of one event, or None", hint)
+    require_parameters("observer", observer, 1, "one event", hint)
+    return observer
