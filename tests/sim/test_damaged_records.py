@@ -10,7 +10,7 @@ from apportion.groups.admin.repair import mend as mend_group
 from apportion.sim.invariants.groups import NoLiveOverlap, TokensAreUnique
 from apportion.stores import Absent, Committed, Put, Unchanged
 from tests.groups.malformed import mixed
-from tests.sim.scene import GROUP, KEYS, Scene
+from tests.sim.scene import GROUP, KEYS, TTL_SECONDS, Scene
 
 MEMBERS, NEWCOMER = ("a", "b", "c"), "n"
 PARTITIONS, RECORDS = 8, 200
@@ -71,6 +71,26 @@ def test_nobody_takes_over_from_a_damaged_member_whose_work_goes_on(seed, open_s
     scene.until(lambda: came)
     assert [True] == came, "the guard saw no newer token before"
     scene.until(lambda: served(scene, *MEMBERS) == set(range(PARTITIONS)), seconds=SECONDS)
+
+
+@pytest.mark.parametrize("lease", ["its own", "another member's"])
+@pytest.mark.parametrize("value", ["the same", "damaged"])
+def test_a_member_comes_back_after_its_record_was_written_anew(value, lease, open_scene):
+    scene = open_scene(1)
+    items, of = scene.world.checker.history.items, KEYS.member("c" if lease == "another member's" else "b")
+    session = items[KEYS.member("b")].revision
+
+    async def write():
+        item = items[KEYS.member("b")]
+        put = Put(key=item.key, value=item.value if value == "the same" else b"{}", lease=items[of].lease)
+        return await scene.world.store("op").commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])
+
+    assert isinstance(scene.world.run(write()), Committed)
+    written = items[KEYS.member("b")].revision
+    scene.until(lambda: scene.driver("b").member.session not in (0, session, written), seconds=TTL_SECONDS + 1.5)
+    scene.until(lambda: served(scene, *MEMBERS) == set(range(PARTITIONS)), seconds=SECONDS)
+    assert not scene.view.damaged
+    assert not scene.unowned()
 
 
 def mend(scene):

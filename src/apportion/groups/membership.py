@@ -84,11 +84,11 @@ class Membership:
         """Write our record if no member of our id is there, or over a damaged record of ours; the view shows it.
 
         `DuplicateMember` if a member of our id is there and `is_patient` is false. A damaged record on the lease of
-        another process is waited for: its owner may still be at work.
+        another process is waited for while `is_patient`: its owner may still be at work, but would write it anew.
         """
         member_id, options = self._options.member_id, self._options
         there, is_damaged = self._view.members.get(member_id), self._keys.member(member_id) in self._view.damaged
-        if there is None or (is_damaged and there.lease in (None, self._lease)):
+        if there is None or (is_damaged and (there.lease in (None, self._lease) or not is_patient)):
             record = encoded(replace(options.member, nonce=self._nonce, former=self._former))
             member, static = self._keys.member(member_id), self._keys.static(member_id)
             when = [self._view.as_seen(member), Unchanged(key=self._keys.record, revision=self._agreed)]
@@ -100,7 +100,7 @@ class Membership:
             outcome = await self._store.commit(when=when, puts=puts)
             self._is_certain = was_certain and not isinstance(outcome, Unknown)
             self._note(outcome)
-        elif not is_patient and not is_damaged:
+        elif not is_patient:
             raise DuplicateMember(member_id, there.session)
         elif options.replaces:
             await ask_to_leave(self._store, self._view, member_id, REPLACED)

@@ -189,14 +189,14 @@ _ON_SESSION = (
     Bug(
         "a member of the same id joins over the one that is there",
         "groups/membership.py",
-        "        if there is None or (is_damaged and there.lease in (None, self._lease)):",
+        "        if there is None or (is_damaged and (there.lease in (None, self._lease) or not is_patient)):",
         "        if there is None or not is_patient:",
         seeds=200,
     ),
     Bug(
         "a static member joins without a wait for its predecessor",
         "groups/membership.py",
-        "        if there is None or (is_damaged and there.lease in (None, self._lease)):",
+        "        if there is None or (is_damaged and (there.lease in (None, self._lease) or not is_patient)):",
         "        if there is None or options.is_static:",
         seeds=200,
     ),
@@ -216,8 +216,8 @@ _ON_SESSION = (
     Bug(
         "who leaves a shared lease leaves its records there",
         "groups/life/life.py",
-        "        is_clear = not lease.is_alone and (membership is None or await membership.is_cleared())",
-        "        is_clear = not lease.is_alone",
+        "        is_clear = may_stay and (membership is None or await membership.is_cleared())",
+        "        is_clear = may_stay",
     ),
     Bug(
         "a deadline lies after the end of the lease",

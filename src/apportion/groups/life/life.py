@@ -57,13 +57,16 @@ class Life:
         self._holdings.deadline = float("-inf")
         self._holdings.cancel()
         await self.commits.cancel(tasks)
-        self._former.extend(filter(None, (self._member.session,)))
+        lease, membership, joined = self._lease, self._membership, self._member.session
+        self._former.extend(filter(None, (joined,)))
         self._step(Ended())
         self._controller.answered(False, self._clock.elapsed())  # for a write that nobody awaits any more
-        lease, membership = self._lease, self._membership
-        if lease.is_forfeit or (membership is not None and membership.is_damaged):
+        is_rewritten = joined and membership is not None and membership.session not in (None, joined)
+        if lease.is_forfeit or is_rewritten or (membership is not None and membership.is_damaged):
             await self._outlived()
-        is_clear = not lease.is_alone and (membership is None or await membership.is_cleared())
+        # A record of ours that somebody wrote anew may hang on a lease that lives on, even if we are alone on ours.
+        may_stay = is_rewritten or not lease.is_alone
+        is_clear = may_stay and (membership is None or await membership.is_cleared())
         await lease.end(is_clear=is_clear)
 
     async def _outlived(self) -> None:
@@ -84,7 +87,8 @@ class Life:
         while not lease.ended.is_set():
             now = self._clock.elapsed()
             due = None if membership.session is not None else now + lease.ttl_seconds / _LOOKS_PER_TTL
-            if membership.session is None and (self._member.session or departure.is_wanted):
+            joined = self._member.session
+            if membership.session != joined if joined else membership.session is None and departure.is_wanted:
                 return
             departure.is_wanted |= membership.is_replaced
             try:
