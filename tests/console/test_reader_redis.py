@@ -52,7 +52,7 @@ def test_a_cluster_that_was_read_can_be_planned_on():
 
 
 def test_a_migrating_slot_is_refused_by_its_line_or_stays_where_it_is_when_accepted():
-    with pytest.raises(InvalidInput, match="line 4 of cluster nodes is 'slot 93 on its way, and 1 more'") as caught:
+    with pytest.raises(InvalidInput, match="line 4 of cluster nodes is 'slot 93 moving, and 1 more'") as caught:
         parse_cluster_nodes(MIGRATING)
     assert "accept_migrating=True" in caught.value.hint
     found = parse_cluster_nodes(MIGRATING, accept_migrating=True)

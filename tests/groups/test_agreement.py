@@ -128,7 +128,7 @@ def test_a_member_waits_until_its_group_is_as_it_was_and_says_so_once(said, capl
         scans = store.scans
         await until(driver, lambda: store.scans > scans + 2)
         assert (False, 0) == (running.done(), driver.member.me.session)
-        assert 1 == sum("waits until its group is as it was" in each.getMessage() for each in caplog.records)
+        assert 1 == sum("waits until its group has its former settings" in each.getMessage() for each in caplog.records)
         await over(store, group=encoded(RECORD))
         await until(driver, lambda: serves_all(driver))
 

@@ -30,7 +30,7 @@ def assign(
     Parameters
     ----------
     previous
-        Saved assignment to start from; what no other option says stays as it is there.
+        Saved assignment to start from; other options replace its values.
     output
         Save the assignment here.
     json

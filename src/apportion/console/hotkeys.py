@@ -52,7 +52,7 @@ def hotkeys(*, keys: KeysFile = None, column: str | None = None, top: int = 10, 
     Parameters
     ----------
     keys
-        File with one key a line, or - for standard input.
+        File with one key per line, or - for standard input.
     column
         Take the keys from this column of a CSV file with a header.
     top

@@ -39,9 +39,9 @@ def plan(
     Parameters
     ----------
     assignment
-        Assignment of partitions to plan from, saved by `assign`, in place of nodes.
+        Assignment of partitions to plan from, saved by `assign`, instead of nodes.
     spread
-        Of an assignment: refuse too few zones (strict), or share them; what it was saved with.
+        Of an assignment: refuse too few zones (strict), or share them (default: the saved rule).
     keys
         Count over the keys of this file; placements without a table need it.
     column

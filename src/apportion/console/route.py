@@ -30,9 +30,9 @@ def route(
     Parameters
     ----------
     arguments
-        Keys to route; each is the bytes of its text.
+        Keys to route; the bytes of the text are the key.
     keys
-        File with one key a line, or - for standard input.
+        File with one key per line, or - for standard input.
     column
         Take the keys from this column of a CSV file with a header.
     """

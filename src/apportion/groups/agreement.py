@@ -51,9 +51,11 @@ class Agreement:
                 if not self._was_reached:
                     raise
                 if is_over():
-                    raise BadSnapshot("group", self._group, "one as it was", HINT) from error
+                    raise BadSnapshot("group", self._group, "one with its former settings", HINT) from error
                 if error.problem != told:
-                    logger.warning("%s: this process waits until its group is as it was: %s", self._group, error)
+                    logger.warning(
+                        "%s: this process waits until its group has its former settings: %s", self._group, error
+                    )
                 told = error.problem
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -43,11 +43,11 @@ def compare(
     Parameters
     ----------
     keys
-        File with one key a line, or - for standard input; without it, 50 000 made-up keys.
+        File with one key per line, or - for standard input (default: 50 000 made-up keys).
     column
         Take the keys from this column of a CSV file with a header.
     baselines
-        Measure random, single node, key ranges and modulo too, and say why each is not enough.
+        Measure random, single node, key ranges and modulo too, and give the fault of each.
     html
         Write a page with charts, tables and the baselines to this file.
     """

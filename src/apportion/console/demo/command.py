@@ -33,11 +33,11 @@ def demo(
     Parameters
     ----------
     json
-        Print nothing but one JSON object, on the last line.
+        Print only one JSON object, on the last line.
     stops
-        End when all is verified. Without it, on a terminal, the workers go on until Ctrl-C, to be looked at.
+        End after the verification. Without this option, on a terminal, the workers go on until Ctrl-C.
     selftest
-        Plant two effects that overlap before the log is verified, which must be found.
+        Plant two overlapping effects before the log is verified; the verifier must find them.
     """
     parts = partitioned()
     with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder, Screen(is_quiet=json) as screen:

@@ -39,7 +39,7 @@ class Check:
 def doctor(*, store: str | None = None, json: Json = False) -> int:
     """Check hash functions, the ring, plug-ins and versions. Exit code 1 if something would give wrong answers.
 
-    Says which implementation answers, the native twin or the reference, and why. With a store, that is checked instead.
+    Names the implementation in use, the native twin or the reference, and the reason. With a store, checks the store.
 
     Parameters
     ----------

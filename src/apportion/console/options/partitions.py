@@ -20,7 +20,7 @@ class PartitionOptions:
 
     # A lone hyphen, standard input, is a value and not an option.
     partitions: Annotated[
-        str | None, Parameter(help="Their number, or a file with one id per line.", allow_leading_hyphen=True)
+        str | None, Parameter(help="Number of partitions, or a file with one id per line.", allow_leading_hyphen=True)
     ] = None
     column: Annotated[str | None, Parameter(help="Take the ids from this column of a CSV file.")] = None
     size_column: Annotated[str | None, Parameter(help="Take sizes in bytes from this column.")] = None
@@ -59,7 +59,7 @@ class PartitionOptions:
             return int(self.partitions[:20]), None
         if before is None:
             hint = "Write --partitions 1000, or --partitions FILE with an id a line."
-            raise InvalidInput("--partitions", None, "their number, or a file that lists them", hint)
+            raise InvalidInput("--partitions", None, "a number, or a file that lists them", hint)
         ids = len(before.rows) if before.names is None else list(before.names)
         return ids, None if before.sizes is None else list(before.sizes)
 

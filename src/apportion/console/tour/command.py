@@ -40,7 +40,7 @@ def tour(*, keys: Path | None = None, topology: Path | None = None, json: Json =
     Parameters
     ----------
     keys
-        File with one key a line (default: 69 472 places of the world, from GeoNames, CC BY 4.0).
+        File with one key per line (default: 69 472 places of the world, from GeoNames, CC BY 4.0).
     topology
         Topology file (default: nine nodes of unequal weight in three data centres).
     """

@@ -30,7 +30,7 @@ _OUT_OF_REACH = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_C
 _REASONS = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Nothing was changed. Make room, then try again."),
     sqlite3.SQLITE_CORRUPT: ("the file is damaged", RESTORING),
-    sqlite3.SQLITE_NOTADB: ("the file is no database", RESTORING),
+    sqlite3.SQLITE_NOTADB: ("the file is not a database", RESTORING),
 }
 
 

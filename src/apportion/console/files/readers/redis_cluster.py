@@ -199,7 +199,7 @@ def _check_owner(line: _Line, *, accept_suspected: bool, accept_migrating: bool)
     moving = sorted({*line.migrating, *line.importing})
     if moving and not accept_migrating:
         _refuse(
-            line.number, f"slot {moving[0]} on its way, and {len(moving) - 1} more", "slots that stay where they are",
+            line.number, f"slot {moving[0]} moving, and {len(moving) - 1} more", "slots that stay where they are",
             f"Let `redis-cli --cluster fix` or the reshard end{_unless('migrating')}",
         )  # fmt: skip
 

@@ -140,7 +140,7 @@ async def a_need_that_is_not_promised_is_refused(stage: Stage) -> None:
         await (await connect(url, needs=["speed"])).close()  # type: ignore[list-item]
     except UnknownOption:
         return
-    raise AssertionError("a need that nobody knows was met")
+    raise AssertionError("an unknown need was met")
 
 
 @case()
