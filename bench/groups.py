@@ -1,4 +1,4 @@
-"""Groups of processes, and what they say of the partitions that they gain and lose."""
+"""Groups of processes, and their reports of the partitions that they gain and lose."""
 
 import asyncio
 import subprocess
@@ -52,7 +52,7 @@ class Crew:
         self._reading.append(loop.run_in_executor(self._readers, self._read, name, process, loop))
 
     def kill(self, name: str) -> set[int]:
-        """Kill a member; return what it owned."""
+        """Kill a member; return the partitions that it owned."""
         self.processes.pop(name).kill()
         return {partition for partition, owner in self.owners.items() if owner == name}
 

@@ -59,7 +59,7 @@ class Holder:
 
 
 async def _work(group: AsyncGroup) -> None:
-    """Hold what is ours until we have left. The work on what is lost ends with its hold."""
+    """Hold our partitions until we have left. The work on a lost partition ends with its hold."""
     wanted, working = set[int](), dict[int, asyncio.Task[None]]()
     async for change in group.changes():
         wanted.difference_update(change.lost)

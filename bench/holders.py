@@ -1,7 +1,7 @@
-"""Member processes that hold partitions, what they say of that, and a check of what they said.
+"""Member processes that hold partitions, their reports, and a check of the reports.
 
-Promises: the check knows the words of the members alone, with the times at which they spoke, and nothing of the
-library: who held which partition, from when to when, and under which token.
+Promises: the check knows only the words of the members, with the times at which they spoke, and nothing of the library:
+the holder of each partition, its times, and its token.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Holders:
     holds: list[Hold] = field(default_factory=list)
     lost: list[tuple[str, int, float]] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
-    owners: dict[int, str] = field(default_factory=dict)  # who held it last
+    owners: dict[int, str] = field(default_factory=dict)  # the last holder
     processes: dict[str, Process] = field(default_factory=dict)
     _reading: "list[asyncio.Task[None]]" = field(default_factory=list)
 

@@ -28,7 +28,7 @@ def choose(*, reference: bool) -> str:
 
 
 def refusal(*, in_use: bool, detail: str, profile: str | None, reference: bool) -> str | None:
-    """Return why these figures would mislead, and what to do; None if they would not."""
+    """Return the reason why these figures would mislead, with a remedy; None if they would not."""
     if reference:
         # The switch is read once, when a placement is first loaded.
         return "the native twin was loaded before --reference was read; start again" if in_use else None

@@ -1,4 +1,4 @@
-"""The report: what a run was made on, and one table of all figures; or the same as JSON.
+"""The report: the conditions of a run, and one table of all figures; or the same as JSON.
 
 Promises: nothing is left out, neither a missed goal nor a figure that was not measured or could not run.
 """
@@ -14,7 +14,7 @@ HEADINGS = ("figure", "goal", "measured", "verdict")
 
 @dataclass(slots=True)
 class Report:
-    """What a run has found so far."""
+    """The results of a run so far."""
 
     machine: Mapping[str, str]
     contenders: dict[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Report:
         return "\n".join(f"{name}: {text}" for name, text in lines.items())
 
     def table(self) -> str:
-        """Return all rows in columns, what could not run below them, and a summary."""
+        """Return all rows in columns, the figures that could not run below them, and a summary."""
         lines = [(row.name, row.goal or "-", row.shown, row.verdict) for row in self.rows]
         lines += [(name, "-", text, "COULD NOT RUN") for name, text in self.failures.items()]
         return "\n".join((*_columns([HEADINGS, *lines]), "", self.summary()))

@@ -12,7 +12,7 @@ from bench.goal import Goal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What was measured: the number, the same with its unit and spread as `shown`, and its goal if it has one."""
+    """The measured number, the same with its unit and spread as `shown`, and its goal if it has one."""
 
     name: str
     value: float | None
@@ -41,7 +41,7 @@ class Row:
 
 
 def native_row(name: str, value: float, shown: str, goal: Goal | None) -> Row:
-    """Return the row of a figure of the native twin: where the reference answers, its goal has no verdict."""
+    """Return the row of a figure that cannot be measured here."""
     if goal is None:
         return Row(name=name, value=value, shown=shown)
     met = goal.is_met(value) if implementation.is_native() else None

@@ -1,4 +1,4 @@
-"""Models: every history of the hand-over, within bounds, with the shipped code deciding what members do and commit.
+"""Models: every history of the hand-over, within bounds, with the shipped code deciding the acts and commits.
 
-Run it with `python -m models`; `docs/groups/handover.md` says what it shows.
+Run it with `python -m models`; `docs/groups/handover.md` lists the results.
 """

@@ -30,7 +30,7 @@ SMALL_LIVES, FULL_LIVES = 3, 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Explore what was asked for; return the exit status."""
+    """Explore the requested models; return the exit status."""
     parser = ArgumentParser(
         prog="python -m models", description="Explore every history of the hand-over, within bounds."
     )

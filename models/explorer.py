@@ -15,7 +15,7 @@ from models.step import Explored, State, Step
 
 
 class Report(NamedTuple, Generic[State]):
-    """What was found, in how many states; `trace` leads to the violation, or to the first stuck state."""
+    """The result and the number of states; `trace` leads to the violation, or to the first stuck state."""
 
     states: int
     transitions: int
@@ -82,7 +82,7 @@ class Explorer(Generic[State]):
         return None
 
     def _stuck(self) -> list[int]:
-        """Return the states from which no goal is reached without a fault: all but what leads to a goal."""
+        """Return the states from which no goal is reached without a fault: all but those that lead to a goal."""
         hopeful = bytearray(len(self.states))
         waiting = array("i")
         for number, state in enumerate(self.states):

@@ -1,7 +1,7 @@
-"""Member: one step of one process, as the shipped `HandOver` decides it, and what its promises say against it.
+"""Member: one step of one process, as the shipped `HandOver` decides it, and a check of its promises.
 
-What a driver would do around it is done in every way that is allowed: it looks at news late or never, looks again at
-what it knew or not, hears of its own commits late or never. Each step returns every outcome.
+The model takes every way that a driver is allowed. A driver looks at news late or never. It looks again at the view it
+knew or not. It hears of its own commits late or never. Each step returns every outcome.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,12 +41,12 @@ class Did(NamedTuple):
 
 
 def sees(process: Process, store: Store, *, deaths: bool) -> Iterator[Did]:
-    """It learns what the store holds now, and looks at it."""
+    """The process learns the present content of the store, and looks at it."""
     yield from looks(process._replace(view=store), deaths=deaths)
 
 
 def looks(process: Process, *, deaths: bool) -> Iterator[Did]:
-    """It looks at what it knows, once with each answer to how long the owner served, and to whether it lived on.
+    """The process looks at the view it knows, once per answer to the time the owner served and to its life.
 
     A wait for the next owner is no step of its own: news may come late anyway.
     """
@@ -89,7 +89,7 @@ def lost(process: Process, *, deaths: bool) -> Iterator[Did]:
 
 
 def ended(process: Process, *, deaths: bool) -> Iterator[Did]:
-    """What it had begun ends."""
+    """The work that the process had begun ends."""
     yield from told(process._replace(hold=None), HandOverEvent.QUIET, deaths=deaths)
 
 
@@ -102,7 +102,7 @@ def over(process: Process) -> Did:
 
 
 def told(process: Process, event: HandOverEvent, *, deaths: bool, epoch: int = 0) -> Iterator[Did]:
-    """It takes one event of its own, and then looks again at what it knew, or not."""
+    """The process takes one event of its own, and then looks again at the view it knew, or not."""
     machine, act = process.machine.step(event, epoch=epoch)
     did = _begins(process, machine, epoch) if act is Act.SERVE else Did(_settled(process, machine), act=act)
     yield did
@@ -114,7 +114,7 @@ def told(process: Process, event: HandOverEvent, *, deaths: bool, epoch: int = 0
 
 
 def lands(waiting: Request, store: Store) -> Store | None:
-    """Return what a commit makes of the store; None when a compare refuses it."""
+    """Return the store after a commit; None when a compare refuses it."""
     for key, revision in waiting.when:
         if _revision(store, key) != revision:
             return None
@@ -186,7 +186,7 @@ def _begins(process: Process, machine: HandOver, epoch: int) -> Did:
 
 
 def _settled(process: Process, machine: HandOver) -> Process:
-    """Forget what it knew unless it may act on it again without news."""
+    """Forget the known view, unless the process may act on it again without news."""
     return process._replace(machine=machine, view=process.view if machine.phase in _WAITING else None)
 
 

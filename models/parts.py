@@ -1,4 +1,4 @@
-"""Parts: what a state of the world is made of; small values, each known to the explorer by a number."""
+"""Parts: the small values of which a state of the world consists, each known to the explorer by a number."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
@@ -15,10 +15,10 @@ Part = TypeVar("Part", bound=Hashable)
 
 
 class Store(NamedTuple):
-    """What the store holds: also what a member knows, once that is no longer so.
+    """The content of the store, or an older content that a member still knows.
 
-    `version` stands for the revision that wrote the record: it counts the writes of that key, which is all that a
-    compare can see of it. A session is the revision of a member record; it is negative once its lease has ended.
+    `version` stands for the revision that wrote the record: it counts the writes of that key, and a compare sees no
+    more than that. A session is the revision of a member record. It is negative once its lease has ended.
     """
 
     record: OwnershipRecord
@@ -39,14 +39,14 @@ class Store(NamedTuple):
 
 
 class Token(NamedTuple):
-    """Under what something is written: an epoch, and whose session was granted it."""
+    """The right under which something is written: an epoch, and the session that was granted it."""
 
     epoch: int
     session: int
 
 
 class Request(NamedTuple):
-    """A commit on its way: what it must find (None: absent), and the ownership record that it writes."""
+    """A commit on its way: the state it must find (None: absent), and the ownership record that it writes."""
 
     act: Act
     when: tuple[tuple[str, int | None], ...]
@@ -54,17 +54,17 @@ class Request(NamedTuple):
 
 
 class Landed(NamedTuple):
-    """A commit that the store has answered, and whose reply is on its way; `version` 0: it was refused."""
+    """A commit that the store has answered, while the reply is on its way; `version` 0: it was refused."""
 
     request: Request
     version: int
 
 
 class Process(NamedTuple):
-    """A process: its session as far as it knows, its machine, and what goes on around that.
+    """A process: its session as far as it knows, its machine, and its surroundings.
 
-    `hold` is the token of what it has begun and not ended; `view` what it knew when it last looked, kept as long as it
-    may act on it again; `waits` the commit whose reply it waits for.
+    `hold` is the token of the work that it has begun and not ended. `view` is the state at its last look, kept as long
+    as the process may act on it again. `waits` is the commit with the reply it waits for.
     """
 
     me: OwnSession | None = None
@@ -75,7 +75,7 @@ class Process(NamedTuple):
 
 
 def of_process(process: Process) -> tuple[int, int]:
-    """Return the epochs that a process may serve or write under yet without news, and whose session it writes under."""
+    """Return the epochs that a process may still serve or write under without news, and the session it writes under."""
     waits = process.waits.request if isinstance(process.waits, Landed) else process.waits
     epochs = {process.view and process.view.record.epoch, waits and waits.record.epoch}
     hold = process.hold or Token(0, 0)
@@ -88,7 +88,7 @@ def of_store(store: Store) -> tuple[int, int]:
 
 
 class Numbers(Generic[Part]):
-    """Values and their numbers: each value once, in the order in which they came; under `facts` what follows of each.
+    """Values and their numbers: each value once, in order of arrival; `facts` holds the consequences of each.
 
     Facts are the epochs that it names, as bits, and the session that it writes under (0: none).
     """

@@ -1,4 +1,4 @@
-"""Step: what any world says of what may happen next, and what the explorer asks of a world."""
+"""Step: the next steps that any world reports, and the calls that the explorer makes on a world."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -7,7 +7,7 @@ State = TypeVar("State", bound=Hashable)
 
 
 class Step(NamedTuple, Generic[State]):
-    """What happened to whom, the state after it, whether it was a fault, and which promise it broke (none: empty)."""
+    """The event and its process, the state after it, whether it was a fault, and the broken promise (none: empty)."""
 
     kind: str
     slot: int

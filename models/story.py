@@ -1,4 +1,4 @@
-"""Story: a trace as lines that can be read aloud: who did what, and how things stand after it."""
+"""Story: a trace as lines that can be read aloud: each act with its actor, and the state after it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,12 +21,12 @@ def story(world: World, trace: Sequence[Step[State]]) -> Iterator[str]:
 
 
 def name(slot: int) -> str:
-    """Return what a process is called: by its id, or that it has a successor."""
+    """Return the name of a process: its id, or that it has a successor."""
     return IDS[slot] if slot < len(IDS) else f"old {slot + 1 - len(IDS)}"
 
 
 def _stands(world: World, state: State, before: State) -> str:
-    """Say what is otherwise than before."""
+    """Describe the differences from the state before."""
     store, old = world.stores.of[state[0]], world.stores.of[before[0]]
     said = [] if store == old else [_store(store)]
     for slot, number in enumerate(state[FIRST:]):

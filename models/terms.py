@@ -1,7 +1,7 @@
-"""Terms: who is the controller, under which number, while leases end and revocations land late; by the `Ledger`.
+"""Terms: the controller and its number, while leases end and revocations land late; by the `Ledger`.
 
-A session is the same thing, a member record in the place of the controller's: its number is the revision of that
-record, and it goes with a lease which nobody but its owner gives back. So what holds here holds of both.
+A session is the same thing, with a member record instead of the controller's. Its number is the revision of that
+record, and it goes with a lease that only its owner gives back. A result here therefore holds for both.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,12 +24,12 @@ class Life(NamedTuple):
 
     @property
     def mark(self) -> bytes:
-        """What it writes, that nobody else does."""
+        """The keys that only this process writes."""
         return f"{self.name}{self.number}".encode()
 
 
 class State(NamedTuple):
-    """What a ledger holds but for its history, the processes, revocations on their way, and terms that were won."""
+    """The content of a ledger except its history, the processes, revocations on their way, and the terms won."""
 
     records: tuple[tuple[bytes, Record], ...]
     revision: int
@@ -118,7 +118,7 @@ def _resigns(state: State, slot: int, life: Life) -> Step[State]:
 
 
 def _revoked(state: State, mark: bytes, lease: int) -> Step[State]:
-    """A revocation lands; it may end nothing but what belongs to who sent it."""
+    """A revocation lands; it may end only the lease of its sender."""
     ledger = state.ledger()
     seat = ledger.records.get(_SEAT)
     ledger.end(lease)

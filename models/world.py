@@ -1,11 +1,11 @@
-"""World: all that may happen next, in one state: what members do, and what a hostile environment does to them.
+"""World: all that may happen next, in one state: the acts of members and of a hostile environment.
 
-Hostile is who writes the target (it flips at will), the network (commits land late or never, replies are lost), the
-store's leases (they end unknown to the member) and time (news comes late, what was begun ends late, a process goes on
-beside the one that has taken its place). All of that is bounded by `Bounds` alone.
+The environment is hostile in four ways. The writer of the target flips it at will. The network lands commits late or
+never, and loses replies. The store ends leases unknown to the member. Time delays news and the end of work, and a
+process may go on beside its successor. `Bounds` alone bounds all of this.
 
-A state is a tuple of small numbers: store, faults left, guard, epochs that were served, late commits, then one number a
-process. What cannot matter any more is left out of it, so that equal futures are equal states.
+A state is a tuple of small numbers: store, faults left, guard, served epochs, late commits, then one number per
+process. A state leaves out everything that cannot matter any more, so that equal futures are equal states.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from models.step import Step
 
 State = tuple[int, ...]
 FIRST = 5  # where the numbers of the processes begin in a state
-TARGET, NETWORK = -1, -2  # who does something, where it is no process
+TARGET, NETWORK = -1, -2  # the actor, where it is no process
 _NONE: frozenset[int] = frozenset()
 
 
@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What one process did, alone or with the store: their numbers after it."""
+    """The act of one process, alone or with the store: their numbers after it."""
 
     kind: str
     process: int
@@ -47,9 +47,9 @@ class Move(NamedTuple):
 
 
 class World:
-    """One partition, two ids. With `deaths` nobody knows how long an owner served, nor whether its process lives on.
+    """One partition, two ids. With `deaths`, the time an owner served is unknown, and so is the life of its process.
 
-    With `guarded` what is written to refuses older tokens, as guards do.
+    With `guarded`, the written resource refuses older tokens, as guards do.
     """
 
     def __init__(self, bounds: Bounds, *, deaths: bool = False, guarded: bool = True) -> None:
@@ -151,7 +151,7 @@ class World:
                 yield "ends what it had begun", did, False
 
     def _landed(self, waiting: int, store_number: int) -> tuple[int, str]:
-        """Return the store after a commit, and what that breaks; store 0 when the commit is refused."""
+        """Return the store after a commit, and the promise it breaks; store 0 when the commit is refused."""
         key = (waiting, store_number)
         if key not in self._lands:
             store = self.stores.of[store_number]
@@ -223,7 +223,7 @@ class World:
         return self._step(move.kind, slot, (move.store, left, fence, used, late, *numbers), move.is_fault, broken)
 
     def _step(self, kind: str, slot: int, state: State, is_fault: bool = False, broken: str = "") -> Step[State]:
-        """Make a step of what came out of it, without what cannot matter any more."""
+        """Make a step of its outcome, without the parts that cannot matter any more."""
         store, left, fence, used, late, *numbers = state
         epochs, _ = self.stores.facts[store]
         live, facts = 0, self.processes.facts

@@ -32,7 +32,7 @@ DEADLINE_SECONDS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A store as it is set up, and what befalls it. `promised`: the store says that nothing is lost."""
+    """A store as it is set up, and the faults upon it. `promised`: the store promises to lose nothing."""
 
     store: str
     mode: str
@@ -44,7 +44,7 @@ class Case:
 
 @dataclass(slots=True)
 class Tally:
-    """What several rounds of one case came to."""
+    """The result of several rounds of one case."""
 
     acknowledged: int = 0
     lost: int = 0
@@ -114,7 +114,7 @@ async def _round(case: Case, rig: Rig, namespace: str, seconds: float, tally: Ta
 
 @contextmanager
 def _writer(url: str) -> "Iterator[tuple[subprocess.Popen[str], list[str]]]":
-    """Start a writer; yield it and what it says is acknowledged; kill it at the end and read the rest."""
+    """Start a writer; yield it and the keys it reports as acknowledged; kill it at the end and read the rest."""
     command = [sys.executable, "-m", "tests.durability_writer", str(BATCH)]
     acknowledged: list[str] = []
     with ExitStack() as stack:

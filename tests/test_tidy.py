@@ -44,7 +44,7 @@ def uncollected() -> Iterator[None]:
 
 
 def violations(path: Path, text: str) -> Iterator[str]:
-    """Yield what is untidy in one file."""
+    """Yield the faults of one file."""
     tree = ast.parse(text)
     lines = text.count("\n")
     if lines > MOST_LINES_IN_A_FILE:

@@ -50,7 +50,7 @@ def rows() -> list[Row]:
 
 
 def _check(before: Table, after: Table, change: Plan) -> None:
-    """Raise `NotSane` unless the difference is what it must be: some ranges, all of them to the new node."""
+    """Raise `NotSane` unless the difference is right: some ranges, all of them to the new node."""
     changes = before.diff(after)
     if changes != change.changes or not changes or {change.after for change in changes} != {("node-9999",)}:
         raise NotSane("the difference of one node more is not what that node gains")

@@ -53,7 +53,7 @@ def _information(name: str, value: Fraction, note: str) -> Row:
 
 
 def _floor(random: Random) -> float:
-    """Return the mean, over some trials, of what a perfectly fair draw of as many keys shows."""
+    """Return the mean result of a perfectly fair draw of as many keys, over some trials."""
     draws = (Counter(random.choices(range(NODES), k=KEYS)) for _ in range(TRIALS))
     return fmean(float(_max_over_mean([draw[node] for node in range(NODES)])) for draw in draws)
 

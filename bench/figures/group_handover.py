@@ -24,7 +24,7 @@ COMMITS, REST_SECONDS, OVER_COMMIT = 200, 0.01, at_most(2, "x such a commit")
 
 
 def rows() -> list[Row]:
-    """Let a second member join a first one, which gives half of what it has."""
+    """Let a second member join a first one, which gives up half of its partitions."""
     return engines.rows_of(_measure, *engines.NAMES, what="planned hand-over")
 
 
@@ -51,7 +51,7 @@ async def _measure(rig: Rig) -> list[Row]:
 
 
 async def _commits(rig: Rig, namespace: str, rest_seconds: float) -> list[float]:
-    """Return what commits of one caller take, in sorted milliseconds."""
+    """Return the times of one caller's commits, in sorted milliseconds."""
     store = await rig.connect(namespace)
     times: list[float] = []
     try:

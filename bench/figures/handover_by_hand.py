@@ -44,7 +44,7 @@ async def _measure(rig: Rig) -> list[Row]:
 
 
 def _given(url: str, rest_seconds: float) -> tuple[float, float]:
-    """Return milliseconds in the median: what a commit takes, and until it is heard."""
+    """Return milliseconds in the median: of a commit, and of the time until it is heard."""
     ours, theirs = get_context("spawn").Pipe()
     listener = get_context("spawn").Process(target=_listen, args=(url, theirs), daemon=True)
     listener.start()

@@ -64,7 +64,7 @@ def _mixed(count: int) -> Iterator[tuple[str, bytes, bool]]:
 
 
 class _Desk:
-    """A group of three processes, somebody who damages its records, and an operator who repairs them."""
+    """A group of three processes, a program that damages its records, and an operator who repairs them."""
 
     def __init__(self, url: str, store: CoordinationStore) -> None:
         self._url, self._store, self._clock = url, store, SystemClock()
@@ -105,7 +105,7 @@ class _Desk:
         return took
 
     async def _write(self, key: str, value: bytes, *, keeps_lease: bool) -> None:
-        """Write over whatever is there, as somebody who is no member."""
+        """Write over the present record, as a foreign program."""
         outcome = None
         while not isinstance(outcome, Committed):
             item = next((each for each in (await self._store.scan(key)).items if each.key == key), None)

@@ -38,7 +38,7 @@ def rows() -> list[Row]:
 
 
 def table_bytes() -> float:
-    """Return the bytes that one ring takes, by what a fresh process grows with several."""
+    """Return the bytes of one ring, from the growth of a fresh process with several."""
     process = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return float(process.stdout) / RINGS
 

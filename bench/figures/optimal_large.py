@@ -58,7 +58,7 @@ def _large_row(what: str, value: float, goal: Goal) -> Row:
 
 
 def measured_large() -> str:
-    """Return what the million takes in this process, as JSON."""
+    """Return the cost of the million in this process, as JSON."""
     nodes, partitions = LARGE
     topology = _topology(nodes)
     start = perf_counter()

@@ -54,7 +54,7 @@ class _Start:
 
     @property
     def is_final(self) -> bool:
-        """Whether the target is the last for those who have come."""
+        """Whether the target is the last one for the members so far."""
         target = self._view.target
         return target is not None and bool(target.digest) and {*target.owners} == {*self._sessions}
 
@@ -64,7 +64,7 @@ class _Start:
         self._sessions[name] = self._revision
 
     def look(self, now: float) -> None:
-        """Let the controller do what it wants, and the members what it says."""
+        """Let the controller act, and the members follow its targets."""
         while (write := self._controller.look(now)) is not None:
             self._write([write.put], now)
             self._controller.answered(True, now)

@@ -13,7 +13,7 @@ Owned = Mapping[str, Sequence[tuple[str, int]]]
 
 
 class StickyGroup:
-    """A group whose members want all topics, and what each of them owned."""
+    """A group with members that want all topics, and the partitions that each of them owned."""
 
     def __init__(self, topics: Mapping[str, int], owned: Owned) -> None:
         from kafka.coordinator.assignors.sticky.sticky_assignor import (  # noqa: PLC0415 - perhaps not installed

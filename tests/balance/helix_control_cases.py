@@ -1,6 +1,6 @@
-"""Random partitions, outages and rebalances under Helix, as one JSON object each: what its own controller is asked.
+"""Random partitions, outages and rebalances under Helix, as one JSON object each, for Helix's own controller.
 
-Each kind has a function that draws a case and one that says what our modules answer to it.
+Each kind has a function that draws a case, and one that gives the answer of our modules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ SCOPES = {"cluster": "CLUSTER", "resource": "RESOURCE", "node": "INSTANCE"}
 
 
 def random_states(random: Random) -> Case:
-    """Return one partition: what is listed, live, switched off, there, and on its way."""
+    """Return one partition: its nodes that are listed, live, switched off, present and on their way."""
     nodes = random.sample(NAMES, random.randint(1, 9))
     live = _some(random, nodes, [0, 0.5, 0.8, 1, 1])
     model = random.choice(MODELS)
@@ -62,7 +62,7 @@ def random_states(random: Random) -> Case:
 
 
 def our_states(case: Case) -> dict[str, str]:
-    """Return what we say of a case of `random_states`."""
+    """Return our answer to a case of `random_states`."""
     return states(
         case["list"],
         live=case["live"],
@@ -75,12 +75,12 @@ def our_states(case: Case) -> dict[str, str]:
 
 
 def has_one_order(case: Case) -> bool:
-    """Whether Helix orders what is to go by itself: where several of that are on their way, a hash table does."""
+    """Whether Helix itself orders the leaving nodes: with several of them on their way, a hash table decides."""
     return sum(node not in case["list"] and node not in case["current"] for node in case["coming"]) <= 1
 
 
 def random_delay(random: Random) -> Case:
-    """Return a resource on a cluster some of whose nodes are down or switched off, since some time or nobody knows."""
+    """Return a resource on a cluster where some nodes are down or switched off, since a known time or not."""
     nodes = random.sample(NAMES, random.randint(1, 9))
     live = _some(random, nodes, [0, 0.5, 0.8, 0.8, 1])
     now, is_zoned = 1000 * MINUTE_MS, random.random() < 0.7
@@ -112,7 +112,7 @@ def random_delay(random: Random) -> Case:
 
 
 def our_delay(case: Case) -> Case:
-    """Return what we say of a case of `random_delay`: who is active, when that changes, and the lists."""
+    """Return our answer to a case of `random_delay`: the active nodes, the times of change, and the lists."""
     down: dict[str, float] = {}
     up = [node for node in case["live"] if node not in case["disabled"]]
     for node in case["nodes"]:
@@ -146,7 +146,7 @@ def _lists(case: Case, up: Sequence[str], active: frozenset[str]) -> dict[str, l
 
 
 def random_kept(random: Random) -> Case:
-    """Return two lists for each of a few partitions, of any nodes: also what no strategy would list."""
+    """Return two lists for each of a few partitions, of any nodes, also lists that no strategy would make."""
     partitions = [str(number) for number in range(random.randint(0, 4))]
     on_live, on_active = (
         {partition: random.sample(NAMES, random.randint(0, 5)) for partition in partitions} for _ in range(2)
@@ -157,16 +157,16 @@ def random_kept(random: Random) -> Case:
 
 
 def our_kept(case: Case) -> dict[str, list[str]]:
-    """Return what we say of a case of `random_kept`."""
+    """Return our answer to a case of `random_kept`."""
     found = delayed(**{name: given for name, given in case.items() if name != "ask"})
     return {partition: list(listed) for partition, listed in found.items()}
 
 
 def random_throttle(random: Random) -> Case:
-    """Return resources that change, with limits; what is under way is of the first where limits are shared by all.
+    """Return resources that change, with limits. With shared limits, only the first resource has changes under way.
 
-    Helix charges what is under way as it comes to each resource, and would let the first have what a later one has
-    taken: the one thing in which we differ.
+    Helix charges changes under way as it comes to each resource, and would let the first take a later one's share. We
+    differ from Helix only in that.
     """
     nodes = random.sample(NAMES, random.randint(1, 8))
     live = _some(random, nodes, [0, 0.8, 0.8, 1, 1])
@@ -233,7 +233,7 @@ def _changed(random: Random, target: Mapping[str, str], model: str) -> dict[str,
 
 
 def our_changes(case: Case) -> list[list[str]]:
-    """Return what we admit of a case of `random_throttle`."""
+    """Return the changes that we admit in a case of `random_throttle`."""
     wanted = [
         Wanted(
             **{name: given for name, given in each.items() if name not in ("replicas", "under_way")},

@@ -1,7 +1,8 @@
-"""Random groups of Kafka consumers, as one JSON object each: what a driver of Kafka's own assignors reads.
+"""Random groups of Kafka consumers, as one JSON object each, for a driver of Kafka's own assignors.
 
-`topics` are their numbers of partitions; `racks` those of each partition's replicas, by topic; of a member `static` is
-its group.instance.id. Partitions that a member says to own may be gone, or be claimed by another member as well.
+`topics` are their numbers of partitions. `racks` are those of each partition's replicas, by topic. The `static` of a
+member is its group.instance.id. The partitions that a member claims may be gone, or another member may claim them as
+well.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ RACKS = ("east", "north", "west")
 
 
 def histories(random: Random, assign: Callable[[Case], Case], count: int) -> Iterator[tuple[Case, Case]]:
-    """Yield so many groups with what `assign` says; half of them go on from where the group before was left."""
+    """Yield so many groups with the answer of `assign`; half of them continue from the group before."""
     made = 0
     while made < count:
         case = random_group(random)
@@ -60,7 +61,7 @@ def random_group(random: Random) -> Case:
 
 
 def moved_on(random: Random, case: Case, said: Case) -> Case:
-    """Return the group after a member has left, joined, or both, or a topic grew; each says what it was given."""
+    """Return the group after a member has left, joined, or both, or a topic grew; each claims its last partitions."""
     generation = 1 + max((member["generation"] for member in case["members"]), default=0)
     members = [
         member | {"owned": said["answer"]["members"][member["id"]], "generation": generation}
@@ -111,7 +112,7 @@ def _give_past(random: Random, case: Case) -> None:
 
 
 def ours(case: Case) -> Case:
-    """Return what we say to a case, in the form of a driver's answer; what is withheld as well."""
+    """Return our answer to a case, in the form of a driver's answer; withheld partitions as well."""
     members = [
         Subscription(
             member["id"],
@@ -130,7 +131,7 @@ def ours(case: Case) -> Case:
 
 
 def by_member(said: Case) -> dict[str, list[tuple[str, int]]]:
-    """Return who got what, sorted, of an answer of the driver."""
+    """Return the partitions of each member, sorted, from an answer of the driver."""
     return {
         member: sorted((topic, number) for topic, number in owned)
         for member, owned in said["answer"]["members"].items()
@@ -138,9 +139,9 @@ def by_member(said: Case) -> dict[str, list[tuple[str, int]]]:
 
 
 def is_usable(case: Case, said: Case) -> bool:
-    """Return whether Java answers at all, gives nothing twice, and gives nobody what it does not want.
+    """Return whether Java answers at all, gives no partition twice, and gives no member an unwanted one.
 
-    It fails at that, rarely, where subscriptions differ and an older owner no longer wants a topic.
+    Java fails at that, rarely, where subscriptions differ and an older owner no longer wants a topic.
     """
     if "error" in said:
         return False

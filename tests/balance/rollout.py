@@ -1,4 +1,4 @@
-"""A cluster that does what a schedule says, one step at a time, and watches itself after each.
+"""A cluster that carries out a schedule, one step at a time, and watches itself after each.
 
 It knows nothing of how schedules are made. It refuses a step that a real cluster could not do.
 """
@@ -11,7 +11,7 @@ from apportion.model import Copy, Drop, Lead
 
 @dataclass
 class Cluster:
-    """Who holds each partition live and whole, and who leads it; `start` and `goal` are the live lists."""
+    """The nodes that hold each partition live and whole, and its leader; `start` and `goal` are the live lists."""
 
     up: set
     holders: dict
@@ -117,7 +117,7 @@ def roll_out(schedule, before, after, random):
 
 
 def is_like(cluster, after, lost):
-    """Whether live nodes hold and lead what `after` says, but for the lost partitions."""
+    """Whether live nodes hold and lead as in `after`, but for the lost partitions."""
     for partition, nodes in cluster.holders.items():
         owners = () if partition in lost else after.preference_lists.get(partition, ())
         if nodes != set(owners) or (owners and cluster.leaders[partition] != owners[0]):
@@ -126,7 +126,7 @@ def is_like(cluster, after, lost):
 
 
 def used(wave, after, throttle):
-    """Yield the limits that a wave exceeds, each with what it uses."""
+    """Yield the limits that a wave exceeds, each with its use."""
     level = None if after.rule is None else after.rule.spread_level
     nodes, sizes, zones = Counter(), Counter(), Counter()
     for copy in wave.copies:

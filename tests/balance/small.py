@@ -1,6 +1,6 @@
-"""Cases for the balancer, from a seed: a topology, what was before, who is up, and what is asked for.
+"""Cases for the balancer, from a seed: a topology, an assignment before, the nodes that are up, and the request.
 
-They lean towards what is hard: lists that share zones, lists too long or too short, owners that are gone, nodes that
+They lean towards hard cases: lists that share zones, lists too long or too short, owners that are gone, nodes that
 drain, partitions that are new, weights far apart.
 """
 
@@ -15,7 +15,7 @@ WEIGHTS = (0, 0.001, 1, 1, 1, 1, 1, 2, 3, 1e9)
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What to ask of the balancer."""
+    """The question for the balancer."""
 
     partitions: "int | list[str]"
     replicas: int
@@ -90,7 +90,7 @@ def _previous(random: Random, topology: Topology, most_partitions: int, replicas
 
 
 def check(seed: int) -> None:
-    """Hold the answer to a case of ten nodes or so to what every answer promises; print the seed if one is broken."""
+    """Check the answer to a case of ten nodes or so against every promise; print the seed if one is broken."""
     asked = case(Random(seed), most_nodes=12, most_partitions=40, most_replicas=4)
     try:
         answer = asked.solved()

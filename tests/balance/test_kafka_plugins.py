@@ -1,4 +1,4 @@
-"""The plug-ins for Python's Kafka clients, without a broker: what they say, and what they make of what they hear."""
+"""The plug-ins for Python's Kafka clients, without a broker: their messages, and their reading of messages."""
 
 import importlib
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Group:
             self.assignors[name] = getattr(self.client, self.kind)()
 
     def rebalance(self, leader, ids=None):
-        """Let all join again, one lead, and all hear; return who has what now."""
+        """Let all join again, one lead, and all hear; return the partitions of each."""
         self.generation += 1
         ids = ids or {name: name for name in self.assignors}
         said = {ids[name]: read_subscription(each.metadata(self.topics)) for name, each in self.assignors.items()}

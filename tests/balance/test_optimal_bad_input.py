@@ -50,7 +50,7 @@ BEFORE = Assignment(topology=ABC, rows=((0,), (1,)))
         ({"spread_level": -1}, r"spread_level is -1, expected an int in 0 \.\. 7"),
         ({"spread_level": 8, "previous": BEFORE}, "spread_level is 8, expected"),
         ({"spread": "stric"}, "spread is 'stric', expected one of best-effort, strict.*\n.*'strict'"),
-        ({"sizes": [1]}, r"sizes is '1 of them', expected 2, one a partition"),
+        ({"sizes": [1]}, r"sizes is '1 of them', expected 2, one per partition"),
         ({"sizes": [1, 2, 3]}, "sizes is '3 of them', expected 2"),
         ({"sizes": 7}, "sizes is 7, expected a mapping of ids to bytes, or a list"),
         ({"sizes": "12"}, "sizes is '12', expected a mapping"),

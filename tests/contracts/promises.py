@@ -1,4 +1,4 @@
-"""What each field of a `PlacementSpec` promises: one check a field, which raises AssertionError when it is broken.
+"""The promises of each field of a `PlacementSpec`: one check per field, which raises AssertionError when it is broken.
 
 `test_placements.py` holds every entry of the catalog to them, `test_planted.py` shows that each check can fail.
 """
@@ -27,7 +27,7 @@ def name_is_the_catalogs(spec):
 
 
 def build_makes_a_placement(spec):
-    """What is built on a topology answers as the protocol says, every way of asking alike."""
+    """A placement on a topology answers as the protocol says, in the same way for every call."""
     built, keys = start(spec, NODES), keys_of(spec)
     routed = [built.route(key) for key in keys]
     assert NODES == built.topology
@@ -79,9 +79,10 @@ def _weighing(topology, unit):
 
 
 def weighted_shares_follow_weights(spec):
-    """Where promised, shares are in proportion to weight; elsewhere unequal weights are refused. None owns at 0.
+    """Where promised, shares are in proportion to weight; elsewhere unequal weights are refused. No node owns at 0.
 
-    What takes explicit data may take any weights, for whoever writes the data decides; but at 0 nobody owns there too.
+    A placement of explicit data may take any weights, for the author of the data decides; but at 0 no node owns there
+    too.
     """
     weights = (Node("a", weight=0.5), Node("b"), Node("c", weight=3), Node("d", weight=0), Node("e"))
     uneven = _weighing(weights[:4] if spec.weighted else weights, unit_of(spec))
@@ -107,7 +108,7 @@ def _is_taken(spec, topology):
 def ranked_lists_have_any_length(spec):
     """Where promised, preference lists go on to the last node: distinct, zones apart, each the beginning of the next.
 
-    Elsewhere a second node is refused, or is what an assignment holds.
+    Elsewhere a second node is refused, or comes from an assignment.
     """
     built = start(spec, NODES)
     if not spec.ranked:
@@ -165,7 +166,7 @@ def removes_as_promised(spec):
 
 
 def takes_what_it_says(spec):
-    """What `build` takes is what the spec says: the other is refused, and without explicit data so are both."""
+    """`build` takes the argument that the spec names. The other kind is refused; without explicit data both are."""
     assignment = assignment_of(spec, NODES)
     if spec.takes == "assignment":
         assert spec(assignment).topology == NODES

@@ -68,7 +68,7 @@ def _of_assignment(spec, topology):
 
 
 def _owners(topology):
-    """Return a ring that says who is listed as an owner of what; it changes with cause only, and knows no weights."""
+    """Return a ring that names the listed owners; it changes with cause only, and knows no weights."""
     return Ring([node.id for node in topology if node.weight > 0], vnodes=TOKENS_OF_A_NODE)
 
 

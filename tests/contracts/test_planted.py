@@ -18,7 +18,7 @@ ENVOY, ENVOY_MAGLEV, KAFKA, KETAMA, NGINX, REDIS_SLOTS = map(
 
 
 class ForgetfulRing(Ring):
-    """Throws its tokens away with each change, as rings do whose token labels hold a position in the list."""
+    """Throws its tokens away with each change, like rings with a list position in their token labels."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class UnweightedRing(Ring):
 
 
 class CarelessModulo(Modulo):
-    """Takes unequal weights without a word."""
+    """Takes unequal weights, and lets drained nodes keep their share."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class TablelessRing(Ring):
 
 
 class OffByOneRing(Ring):
-    """Shows a table whose rows are one stretch late."""
+    """Shows a table with rows one stretch late."""
 
     __slots__ = ()
 
@@ -186,7 +186,7 @@ class LastTokensMoveRing(placement.get("nginx").build):
 
 
 class NeverDraining(placement.get("lists").build):
-    """Gives values to whoever is in the topology, drained or not."""
+    """Gives values to every node of the topology, drained or not."""
 
     __slots__ = ()
 
@@ -213,7 +213,7 @@ class SwappingSlots(placement.get("redis_slots").build):
 
 
 class RepeatingDirectory(placement.get("directory").build):
-    """Names the node of an exception, and then again what the base says."""
+    """Names the node of an exception, and then again the node of the base."""
 
     __slots__ = ()
 

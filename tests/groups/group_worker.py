@@ -88,7 +88,7 @@ class Log:
 
 
 class Worker:
-    """Works on what is ours. `beat_seconds` 0: writes no effects."""
+    """Works on our partitions. `beat_seconds` 0: writes no effects."""
 
     def __init__(self, group, log, *, beat_seconds=0.0):
         self._group, self._log, self._beat = group, log, beat_seconds
@@ -160,7 +160,7 @@ class Worker:
 
 
 def told():
-    """Return what the first line says, its times as `open_group` takes them."""
+    """Return the options of the first line, its times as `open_group` takes them."""
     said = json.loads(sys.stdin.readline())
     return said | {name: timedelta(seconds=said[name]) for name in SECONDS if name in said}
 

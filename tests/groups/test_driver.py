@@ -1,4 +1,4 @@
-"""The driver: what a member sees, and what it is told from then on, are of one life of the store."""
+"""The driver: a member's view, and all later news, belong to one life of the store."""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +21,7 @@ OPTIONS = Options(group="g", record=GroupRecord(partitions=2), member_id="a", me
 
 
 class RestoredAfter:
-    """A handle whose store is set back to a copy once it has scanned a prefix, and whose watches begin late."""
+    """A handle with a store that is set back to a copy after it scanned a prefix, and with watches that begin late."""
 
     def __init__(self, shared, prefix, copy):
         self._inner, self._shared, self._prefix, self._copy = handle(shared), shared, prefix, copy

@@ -1,4 +1,4 @@
-"""A crew: the members of one group, each a process, what is done to them, and what they and their store say."""
+"""A crew: the members of one group, each a process, the acts upon them, and their reports and the store's."""
 
 import json
 import os
@@ -105,32 +105,32 @@ class Crew:
         return {name: json.loads(self.hear(name))["partition"] for name in names}
 
     def go_on(self, *names):
-        """Let members go on; return what came of the write of each."""
+        """Let members go on; return the outcome of the write of each."""
         self.send(signal.SIGCONT, *names)
         for name in names:
             self.say(name, "go on")
         return {name: json.loads(self.hear(name)) for name in names}
 
     def look(self):
-        """Take what the store and the log show."""
+        """Take the news of the store and the log."""
         with suppress(StoreUnavailable):
             self.view.load(self._store.scan(self.view.keys.live), CLOCK.elapsed())
         self.read()
 
     def listen(self, seconds):
-        """Take what the log shows, for so long; the store is asked nothing."""
+        """Take the news of the log, for so long; the store is asked nothing."""
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             time.sleep(LOOK_SECONDS)
             self.read()
 
     def read(self):
-        """Take what the log shows."""
+        """Take the news of the log."""
         new, self._last = self._log.lines(after=self._last)
         self.lines += new
 
     def until(self, what, is_so, *given):
-        """Wait until something is so of what is given."""
+        """Wait until a condition holds for the given value."""
         ends = time.monotonic() + PATIENCE_SECONDS
         self.look()
         while not is_so(*given):
@@ -143,11 +143,11 @@ class Crew:
         self.until("a settled group", lambda: self.is_settled(set(names or self.processes)))
 
     def is_settled(self, names):
-        """Whether these members are there, and every partition belongs to whom it should."""
+        """Whether these members are there, and every partition belongs to its intended owner."""
         return set(self.view.members) == names and is_at_rest(self.view)
 
     def owners(self):
-        """Return who owns each partition, in which session, since which epoch: as the records say."""
+        """Return the owner of each partition, its session and its epoch, as the records show them."""
         owned = {partition: each.ownership for partition, each in sorted(self.view.own.items())}
         return {partition: (each.owner, each.session, each.epoch) for partition, each in owned.items()}
 

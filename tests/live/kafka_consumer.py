@@ -27,12 +27,12 @@ def listed(partitions):
 
 
 def numbers(records):
-    """Return what messages say."""
+    """Return the content of messages."""
     return [int(record.value) for found in records.values() for record in found]
 
 
 def options(asked):
-    """Return what both clients take."""
+    """Return the options that both clients take."""
     assignor = getattr(import_module(f"{PLUGINS}.{asked['client']}"), asked["assignor"])
     return {
         "bootstrap_servers": asked["address"],
@@ -43,7 +43,7 @@ def options(asked):
         "session_timeout_ms": SESSION_MS,
         "heartbeat_interval_ms": HEARTBEAT_MS,
         "metadata_max_age_ms": 1000,
-        # aiokafka takes what it is given, kafka-python makes one of a class.
+        # aiokafka takes an object, kafka-python makes one of a class.
         "partition_assignment_strategy": [assignor() if asked["client"] == "aiokafka" else assignor],
     }
 

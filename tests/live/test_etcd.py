@@ -1,4 +1,4 @@
-"""etcd beyond what every store is held to: a cluster that loses servers, TLS, passwords, tokens, quotas, compaction."""
+"""etcd beyond the promises of every store: a cluster that loses servers, TLS, passwords, tokens, quotas, compaction."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ async def connected(url):
 
 
 class Tape:
-    """Writes down what a watch yields, and how it ended."""
+    """Records the changes of a watch, and its end."""
 
     def __init__(self, store, prefix, *, after):
         self.changes, self.error = [], None
@@ -374,7 +374,7 @@ def test_a_watch_is_told_when_an_operator_begins_another_life(monkeypatch):
 
 
 def with_password(rig, *, ttl_seconds=None):
-    """Make the user `me`, who may what `grants` says, and switch authentication on; return the URL of that user."""
+    """Make the user `me` with the rights of `grants`, and switch authentication on; return the URL of that user."""
     url = rig.url("crawl")
     address = url.partition("://")[2]
     for path, body in (
@@ -390,7 +390,7 @@ def with_password(rig, *, ttl_seconds=None):
 
 
 def granted(commands):
-    """Yield what etcdctl asks of the gateway for the commands of `grants`."""
+    """Yield the requests of etcdctl to the gateway for the commands of `grants`."""
     import shlex
 
     from tests.stores.rigs.etcd import text

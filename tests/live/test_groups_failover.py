@@ -1,4 +1,4 @@
-"""A group whose members die, and whose store dies: who takes over, how soon, and what stays as it was."""
+"""A group while members and its store die: the successors, the time they take, and the parts that stay."""
 
 import asyncio
 import signal
@@ -32,7 +32,7 @@ def rig(request):
 
 @pytest.fixture
 def open_crew(rig, tmp_path):
-    """Return what opens a crew on a group of its own; its log is a file, whatever the store is."""
+    """Return the function that opens a crew on a group of its own; its log is a file, on every store."""
     made = []
 
     def open_one(partitions, **options):

@@ -41,7 +41,7 @@ def rig(request):
 
 @pytest.fixture
 def open_crew(rig, tmp_path):
-    """Return what opens a crew on a group of its own."""
+    """Return the function that opens a crew on a group of its own."""
     made = []
 
     def open_one(partitions, **options):
@@ -82,7 +82,7 @@ def test_a_join_and_a_graceful_leave_disturb_nothing_that_stays(open_crew):
 
 
 def told(crew):
-    """Return who serves each partition, as the members say."""
+    """Return the member that serves each partition, as the members report."""
     serving = {}
     for line in crew.lines:
         for each in line.get("partitions", ()):

@@ -51,7 +51,7 @@ def rig(request):
 
 @pytest.fixture
 def open_crew(rig, tmp_path):
-    """Return what opens a crew on a group of its own; its log is a file, whatever the store is."""
+    """Return the function that opens a crew on a group of its own; its log is a file, on every store."""
     made = []
 
     def open_one(partitions, **options):
@@ -68,20 +68,20 @@ def open_crew(rig, tmp_path):
 
 
 def until_served(crew):
-    """Wait until those who run share the partitions, and have written each under the token of today."""
+    """Wait until the running members share the partitions, and have written each under the token of today."""
     start = len(crew.lines)
     crew.until_settled()
     crew.until("effects", is_served, crew, start)
 
 
 def is_served(crew, start):
-    """Whether each partition was written by who owns it, since a line."""
+    """Whether each partition was written by its owner, since a line."""
     written = {(line["partition"], line["member"], line["epoch"][1]) for line in crew.effects(start=start)}
     return all((each, owner, epoch) in written for each, (owner, _, epoch) in crew.owners().items())
 
 
 def wait(crew, seconds):
-    """Let time go by, and look on: what is waited for is that nothing happens."""
+    """Let time pass and watch: the test waits for nothing to happen."""
     began = CLOCK.elapsed()
     crew.until("time", lambda: CLOCK.elapsed() > began + seconds)
 
@@ -150,7 +150,7 @@ def test_a_rolling_deploy_of_a_release_that_says_more_and_plans_otherwise_conver
 
 
 def leader(crew):
-    """Return who leads."""
+    """Return the leader."""
     return None if crew.view.leading is None else crew.view.leading.holder.split(" ")[0]
 
 
@@ -168,7 +168,7 @@ def test_a_group_of_a_format_that_this_release_does_not_know_is_refused(open_cre
 
 
 class Deafener:
-    """A proxy that passes all that clients say, and can keep from them what the server says."""
+    """A proxy that passes all words of clients, and can hold back those of the server."""
 
     def __init__(self, target):
         self._target, self._is_deaf = target, False

@@ -1,7 +1,7 @@
 """The plug-ins against a real Kafka broker: three consumers share a topic, one is killed with -9, one joins.
 
-Every consumer is a process; messages are sent all the while, and each must be read by somebody. In a group of the
-cooperative kind who keeps a partition is not disturbed: it reads each message of it once, and is told of no revocation.
+Every consumer is a process. Messages are sent all the while, and each must be read by some consumer. In a cooperative
+group, a consumer that keeps a partition is not disturbed: it reads each message once, and hears of no revocation.
 """
 
 import os
@@ -25,7 +25,7 @@ def absent(why):
 
 
 def needs(*packages):
-    """Skip by the name of what is not installed."""
+    """Skip by the name of the missing program."""
     for package in packages:
         if find_spec(package) is None:
             absent(f"no {package}: pip install {package}")
@@ -74,7 +74,7 @@ class Play:
         self._producer.flush()
 
     def settled(self, *names):
-        """Wait until these own all partitions, as evenly as can be; send meanwhile. Return who owns what."""
+        """Wait until these own all partitions, as evenly as can be; send meanwhile. Return the owners."""
 
         def is_settled():
             self.send()
@@ -92,7 +92,7 @@ class Play:
 
 
 def played(play):
-    """Let three start, one be killed, one join; return who owned what after each."""
+    """Let three start, one be killed, one join; return the owners after each."""
     for name in FIRST:
         play.group.start(name)
     three = play.settled(*FIRST)
@@ -167,7 +167,7 @@ def test_cooperative_consumers_that_lost_their_sessions_are_waited_for_by_nobody
         play.group.send(SIGSTOP, "a", "b")
         play.group.start("c")
         play.settled("c")
-        # All who may still hold something are gone, and two that hold nothing any more claim everything.
+        # All members that may still hold a partition are gone. Two that hold none claim all of them.
         play.group.kill("c")
         play.group.start("d")
         play.group.send(SIGCONT, "a", "b")

@@ -24,9 +24,9 @@ HABITS = Habits(most_seconds=0.05, listens=False, is_deaf=False)
 
 
 class Scene:
-    """Workers by the name of their process, and what the store and their guarded sink show of them.
+    """Workers by the name of their process, with the content of the store and of their guarded sink.
 
-    All invariants of groups are held, and those of `held`; or those of `alone`, if that is None.
+    All invariants of groups are checked, and those of `held`; or only those of `alone`, if that is not None.
     """
 
     def __init__(self, seed, *, partitions=4, held=(), alone=(), **options):
@@ -111,7 +111,7 @@ class Scene:
         return self.world.now - began
 
     def until_settled(self, *members, **limits):
-        """Wait until these members share the partitions, and each of those was written under what is owned now."""
+        """Wait until these members share the partitions, and each was written under its present ownership."""
         return self.until(lambda: self.is_settled(*members), **limits)
 
     def is_settled(self, *members):
@@ -135,14 +135,14 @@ class Scene:
 
     @property
     def view(self):
-        """What the store holds now."""
+        """The present content of the store."""
         history, now = self.world.checker.history, self.world.now
         live = tuple(item for key, item in history.items.items() if key.startswith(KEYS.live))
         self._view.load(Scan(items=live, revision=history.revision, incarnation=history.incarnation), now)
         return self._view
 
     def owners(self):
-        """Return who owns each partition, in which session, since which epoch."""
+        """Return the owner of each partition, its session and its epoch."""
         owned = {each: owned.ownership for each, owned in sorted(self.view.own.items())}
         return {each: (own.owner, own.session, own.epoch) for each, own in owned.items()}
 
@@ -156,7 +156,7 @@ class Scene:
         return {each for each, (owner, _, _) in self.owners().items() if owner == member_id}
 
     def held(self, process):
-        """Return what a process may work on, as it sees it itself."""
+        """Return the partitions that a process may work on, as it sees them itself."""
         found = []
 
         async def look():

@@ -1,4 +1,4 @@
-"""Each invariant of groups says what breaks it, from facts alone, and is silent about what is right."""
+"""Each invariant of groups names the breach, from facts alone, and is silent about right facts."""
 
 import json
 
@@ -20,7 +20,7 @@ def key(kind, name=""):
 
 
 def changed(revision, where, value, *, lease=None, at=1.0, process=None, when=(), call=None):
-    """Return what a process asked for, if one did, and what became of it."""
+    """Return the request of a process, if it made one, and its outcome."""
     puts = () if value is None else (Put(key=where, value=value, lease=lease),)
     asked = Asked(
         at=at - 0.1,

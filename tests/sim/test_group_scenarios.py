@@ -1,8 +1,8 @@
-"""The twelve nastiest scenarios of groups, each told in the seeded world, and what each must come to.
+"""The twelve nastiest scenarios of groups in the seeded world, with the outcome that each must have.
 
-Every transition is held against all invariants of groups: a test adds only what its own scenario promises. Where a
-process can show the same, `tests/live/test_groups_*.py` lets real ones do it. Real only: a thread that holds the
-interpreter's lock (11), and a pooler of connections (9), for which the world has no threads and no wire.
+Every transition is checked against all invariants of groups; a test adds only the promise of its own scenario.
+`tests/live/test_groups_*.py` repeats the scenarios that real processes can show. Two are real only: a thread that holds
+the interpreter's lock (11), and a pooler of connections (9). The world has no threads and no wire for them.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SEEDS = [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytes
 
 @pytest.fixture(params=SEEDS)
 def open_scene(request):
-    """Return what opens a scene."""
+    """Return the function that opens a scene."""
     made = []
 
     def open_one(**options):
@@ -127,7 +127,7 @@ def test_03_a_claim_whose_reply_is_lost_while_the_target_moves_away_leaves_no_or
 
 
 def targets(scene):
-    """Return whom the target names for each partition."""
+    """Return the intended owner of each partition."""
     return decoded_target(scene.world.checker.history.items[KEYS.target].value).owners
 
 
@@ -281,7 +281,7 @@ def plan_as_another_release(monkeypatch, *releases):
 
 
 def leader(scene):
-    """Return who leads now."""
+    """Return the present leader."""
     leading = scene.view.leading
     return None if leading is None else leading.holder.split(" ")[0]
 
@@ -365,7 +365,7 @@ def test_09_nobody_serves_a_store_that_went_back_and_says_so_to_nobody_until_an_
 
 
 async def written_past(store, revision):
-    """Write what is of no group, until the store is past a revision."""
+    """Write keys of no group, until the store is past a revision."""
     for number in count():
         key = f"of/another/{number}"
         outcome = await store.commit(when=[Absent(key=key)], puts=[Put(key=key, value=b"")])
@@ -475,9 +475,9 @@ def test_11_work_whose_renewals_starve_is_cancelled_before_others_begin(open_sce
 
 
 class NoMoreThanThrottled(GroupInvariant):
-    """No more planned moves are under way than the throttle lets: what somebody who is there is to give away.
+    """The planned moves under way stay within the throttle: partitions that a present member is to give away.
 
-    What was claimed a moment ago does not count: the controller may not know of it yet.
+    A claim of a moment ago does not count: the controller may not know of it yet.
     """
 
     throttle = 3
@@ -488,7 +488,7 @@ class NoMoreThanThrottled(GroupInvariant):
         self._claimed = {}
 
     def look(self, fact):
-        """Look at what a new target asks for."""
+        """Look at the moves that a new target asks for."""
         for key, item in fact.items:
             kind, name = GroupKeys.parsed(key)[1:]
             if item is not None and kind == "own":

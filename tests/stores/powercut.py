@@ -1,11 +1,11 @@
 """Power cuts of the SQLite store: every write and sync of its files is recorded, and the disk rebuilt at every point.
 
-What runs is the shipped store, with its statements and pragmas in their order; only its connection is another one: that
-of `apsw`, whose SQLite is newer than the standard library's, since only there a file system can be written in Python.
-A rebuilt disk is then read through the standard library.
+The test runs the shipped store, with its statements and pragmas in their order. Only its connection is another one:
+`apsw` has a newer SQLite than the standard library, and a file system can be written in Python only there. The standard
+library then reads a rebuilt disk.
 
-The disk that is assumed: what was synced is there. Of what was written since, each piece of 512 bytes is there or not,
-at random, in any order; a file that was cut to size, made or deleted since may still be as it was.
+The assumed disk holds all synced data. Of the data written since, each piece of 512 bytes is there or not, at random,
+in any order. A file that was cut to size, made or deleted since may still be as it was.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from apportion.stores.sqlite.store import SqliteStore, in_file
 
 SECTOR = 512
 PAGES_PER_CHECKPOINT = 24  # instead of 1,000, so that small workloads meet many checkpoints
-Operation = tuple[str, str, int, bytes]  # what, file, offset or size, data
+Operation = tuple[str, str, int, bytes]  # act, file, offset or size, data
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Recording:
 
 
 class RecordingVfs(apsw.VFS):
-    """The file system as it is, with what is written and synced recorded."""
+    """The real file system, with each write and sync recorded."""
 
     def __init__(self, name: str, recording: Recording) -> None:
         super().__init__(name, "")
@@ -102,7 +102,7 @@ class ApswConnection:
 
 @dataclass
 class Bench:
-    """A store whose files are recorded, and what was asked of it so far."""
+    """A store with recorded files, and the requests to it so far."""
 
     recording: Recording
     stores: list[SqliteStore]
@@ -222,7 +222,7 @@ def record(name: str, folder: Path, seed: int, *, instead: dict[str, str] | None
 
 
 class Disk:
-    """What is surely on the disk, and what was written since."""
+    """The data that are surely on the disk, and the data written since."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -278,7 +278,7 @@ def cuts(
 
 
 def verdict(recording: Recording, point: int, files: dict[str, bytes], folder: Path) -> str:
-    """Say what is wrong with a disk that was left by a cut, empty when nothing is."""
+    """Describe the fault of a disk after a cut, empty when there is none."""
     for path in folder.iterdir():
         path.unlink()
     for name, data in files.items():
@@ -288,7 +288,7 @@ def verdict(recording: Recording, point: int, files: dict[str, bytes], folder: P
         return ""  # nothing was acknowledged yet, not even the connection
     connection = sqlite3.connect(folder / "store.db", isolation_level=None)
     try:
-        connection.execute("PRAGMA synchronous=OFF")  # what is read here need not survive
+        connection.execute("PRAGMA synchronous=OFF")  # data read here need not survive
         return _difference(connection, recording, point, revision)
     except sqlite3.DatabaseError as error:
         return f"not readable: {error}"
@@ -315,7 +315,7 @@ def _difference(connection: sqlite3.Connection, recording: Recording, point: int
 def survey(
     seed: int, folder: Path, *, each: int, every: int = 1, instead: dict[str, str] | None = None
 ) -> dict[str, list[str]]:
-    """Cut the power of every workload; return what was wrong at each cut, empty for a good one, by workload."""
+    """Cut the power of every workload; return the fault at each cut, empty for a good one, by workload."""
     found: dict[str, list[str]] = {}
     rng = random.Random(seed)
     for name in WORKLOADS:

@@ -1,4 +1,4 @@
-"""What an etcd handle does when a server answers oddly, late, in part, or not at all; no etcd is needed."""
+"""An etcd handle with a server that answers oddly, late, in part, or not at all; no etcd is needed."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ def text(data):
 
 
 def header(revision=5, cluster=CLUSTER):
-    """Return who answers, and at which revision."""
+    """Return the member that answers, and its revision."""
     return {"cluster_id": cluster, "revision": str(revision)}
 
 
@@ -109,7 +109,7 @@ async def connected(**answers):
 
 
 def stream(*results, status="200 OK"):
-    """Return the lines of a watch whose connection is then lost."""
+    """Return the lines of a watch on a connection that is then lost."""
     lines = b"".join(json.dumps({"result": {"header": header(9), **each}}).encode() + b"\n" for each in results)
     return b"HTTP/1.1 %s\r\nConnection: close\r\n\r\n%s" % (status.encode(), lines)
 

@@ -1,4 +1,4 @@
-"""One handle of a PostgreSQL store over links that are scripted: what it sends, and what it makes of each answer."""
+"""One handle of a PostgreSQL store over scripted links: its requests, and its view of each answer."""
 
 import asyncio
 from dataclasses import replace
@@ -20,7 +20,7 @@ BOTH = {"when": [Unchanged(key="a", revision=3), Absent(key="b")], "puts": [Put(
 
 
 class Link:
-    """Answers in turn with what `given` holds; notes what it was asked, and whether it was allowed."""
+    """Answers in turn from `given`; notes each request, and whether it was allowed."""
 
     def __init__(self):
         self.given, self.asked, self.round_trip_seconds = [], [], 0.01
@@ -39,7 +39,7 @@ class Link:
 
 
 class Lookout(Watchers):
-    """Notes what was written."""
+    """Notes each write."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The SQLite store: where it may stand, locks, forks, copies put in its place, and what becomes of a failed COMMIT."""
+"""The SQLite store: its places, locks, forks, copies put in its place, and the outcome of a failed COMMIT."""
 
 import asyncio
 import gc
@@ -317,7 +317,7 @@ def test_a_caller_that_never_pauses_leaves_others_their_turn(url):
 
 
 class Faulty:
-    """A connection whose next COMMIT fails with a code, before or after it took effect."""
+    """A connection with a next COMMIT that fails with a code, before or after it took effect."""
 
     def __init__(self, path, plan):
         self._connection = open_sqlite(path)
@@ -446,7 +446,7 @@ def test_commits_grants_and_revokes_are_full_and_renewals_normal(path):
 
 
 def in_a_child(story):
-    """Run a story in a forked child of this process; return what it returned, as text."""
+    """Run a story in a forked child of this process; return its result, as text."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""Damaged published tables: what to write over the records of one, and a desk of publishers and followers under it."""
+"""Damaged published tables: the damages to write over records, and a desk of publishers and followers under them."""
 
 import asyncio
 import json
@@ -101,7 +101,7 @@ HEADS = {
 
 
 def damages(items):
-    """Yield what to write, each damage by its name: of every record, bytes, kinds and numbers."""
+    """Yield each damage by its name: of every record, bytes, kinds and numbers."""
     for key in items:
         for number, value in enumerate(BYTES):
             yield f"{key} bytes {number}", {key: value}
@@ -115,9 +115,9 @@ def damages(items):
 
 
 class Desk:
-    """Two publishers, six followers, each with a handle of its own; and what was published under each version.
+    """Two publishers, six followers, each with a handle of its own; and the value published under each version.
 
-    `wrong` has a line for each broken promise: a follower ended, went back, or shows what nobody published.
+    `wrong` has a line for each broken promise: a follower ended, went back, or shows an unpublished value.
     """
 
     def __init__(self, stack, connect):
@@ -132,7 +132,7 @@ class Desk:
         return store
 
     async def publish(self, by):
-        """Publish as one of the two; who was not first asks again, as programs do."""
+        """Publish as one of the two; the publisher that was not first tries again, as programs do."""
         value = next(self.values)
         try:
             done = await self.publishers[by].publish(value)
@@ -158,7 +158,7 @@ class Desk:
         self.shown = [follower.routes for follower in self.followers]
 
     def check(self):
-        """Nobody has ended, nothing went back, and what is shown was published as it is."""
+        """No follower has ended or gone back, and each shows a value as it was published."""
         for place, follower in enumerate(self.followers):
             shown = follower.routes
             if follower._work.done():

@@ -87,7 +87,7 @@ class Play:
             await asyncio.sleep(0.05)
 
     def note(self, version, epoch):
-        """Hold that a version is one value, whoever saw it."""
+        """Check that a version is one value for every reader."""
         assert self.shown.setdefault(version, epoch) == epoch, version
 
     async def run(self):
@@ -115,7 +115,7 @@ class Play:
 
 
 def played(seed):
-    """Play a seed; return how much of what went on in it."""
+    """Play a seed; return the counts of its events."""
     play = Play(seed)
     with play.world:
         play.world.run(play.run())

@@ -38,7 +38,7 @@ def apply(
     assignment
         Assignment to change, where the plan was made from one.
     output
-        Write the result here, and leave the table or assignment as it is.
+        Write the result here, and leave the table or assignment unchanged.
     """
     if assignment is None:
         changed = table or Path("table.json")

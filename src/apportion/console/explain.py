@@ -14,7 +14,7 @@ def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json:
     Parameters
     ----------
     key
-        The key, the bytes of its text.
+        The key; the bytes of the text are the key.
     """
     data = os.fsencode(key)
     # The same key as its bytes, but printed as text if it is text.

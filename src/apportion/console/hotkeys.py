@@ -56,7 +56,7 @@ def hotkeys(*, keys: KeysFile = None, column: str | None = None, top: int = 10, 
     column
         Take the keys from this column of a CSV file with a header.
     top
-        How many keys to list.
+        Number of keys to list.
     """
     if not 0 < top <= MOST_LISTED:
         raise InvalidInput("--top", top, f"an int in 1 .. {MOST_LISTED}", "The hottest few decide.")

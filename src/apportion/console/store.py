@@ -14,7 +14,7 @@ def upgrade_store(url: Url, /, *, sql: bool = False, json: Json = False) -> None
     Parameters
     ----------
     sql
-        Only print the statements, for somebody else to run.
+        Only print the statements, so that an administrator can run them.
     """
     store = administration(url)
     if sql:

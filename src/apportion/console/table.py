@@ -40,7 +40,7 @@ def export_table(
     replicas
         Owners of each range: the preference list of this length (default: 1).
     csv
-        Write start, end (hexadecimal, half-open) and owners as CSV in place of a table that apportion reads.
+        Write start, end (hexadecimal, half-open) and owners as CSV instead of a table that apportion reads.
     """
     table = _exported(source, replicas)
     if csv:

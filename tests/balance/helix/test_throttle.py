@@ -177,7 +177,7 @@ def test_no_second_leader_is_admitted():
     swap = one(current=current, target=target, lists={"0": ("a", "b")})
     assert ["0 b MASTER->SLAVE"] == shown(admitted([swap], limits=[], live=NODES))
     assert ["0 a SLAVE->MASTER"] == shown(admitted([swap], limits=[], live=["a"]))
-    with pytest.raises(InvalidInput, match="one MASTER a partition"):
+    with pytest.raises(InvalidInput, match="one MASTER per partition"):
         admitted([one(target={"0": {"a": "MASTER", "b": "MASTER"}})], limits=[], live=NODES)
 
 

@@ -1,7 +1,7 @@
-"""Groups for the assignors, from a seed, and what must hold of every answer, in the words of Kafka's own test suite.
+"""Groups for the assignors, from a seed, and the promises of every answer, in the words of Kafka's own test suite.
 
-They lean towards what is hard: claims that contradict each other or are out of date, topics nobody knows, members that
-want nothing, fewer partitions than members, racks that fit badly.
+They lean towards hard cases: claims that contradict each other or are out of date, unknown topics, members that want
+nothing, fewer partitions than members, racks that fit badly.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ RACKS = ("r1", "r2", "r3", "")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What to ask of an assignor."""
+    """The question for an assignor."""
 
     topics: dict
     members: list
@@ -26,7 +26,7 @@ class Case:
         return balance.get(name)(self.topics, self.members, racks=self.racks)
 
     def after(self, assigned, *, generation=2, gone=(), new=()):
-        """Return the group in its next generation: some gone, some new, the others owning what they were given."""
+        """Return the group in its next generation: some gone, some new, the others owning their last partitions."""
         stay = [
             changed(member, owned=assigned.by_member[member.member_id], generation=generation)
             for member in self.members
@@ -43,7 +43,7 @@ def changed(member, **fields):
 
 
 def case(random: Random, *, equal=None, claims="any", racks=None) -> Case:
-    """Return a random group: of one subscription or several, whose claims are consistent or whatever comes."""
+    """Return a random group, of one subscription or several, with consistent or arbitrary claims."""
     topics = {name: random.choice([0, 1, 2, 3, 5, 9, 14]) for name in "tuvwx"[: random.randint(1, 5)]}
     ids = [f"{random.choice(['c', 'worker-', 'é'])}{number}" for number in range(random.randint(1, 9))]
     equal = random.random() < 0.5 if equal is None else equal
@@ -79,7 +79,7 @@ def _claims(random, topics, ids, claims):
 
 
 def check_valid(case, assigned):
-    """Every partition that somebody wants goes once, to one who wants it, or waits for its owner to let go."""
+    """Every wanted partition goes once, to a member that wants it, or waits for its owner to let go."""
     wants = {member.member_id: set(member.topics) for member in case.members}
     wanted = set().union(*wants.values())
     expected = {(topic, number) for topic in wanted for number in range(case.topics.get(topic, 0))}
@@ -97,7 +97,7 @@ def check_valid(case, assigned):
 
 
 def check_balanced(case, assigned):
-    """Nobody holds two more than another who wants something of it."""
+    """No member holds two more than another that wants one of them."""
     for member in case.members:
         heavy = assigned.by_member[member.member_id]
         for other in case.members:

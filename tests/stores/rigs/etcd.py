@@ -64,7 +64,7 @@ class Server:
 
 
 class EtcdRig(Rig):
-    """A cluster, and what an operator may do to it."""
+    """A cluster, and the acts of an operator on it."""
 
     name = "etcd"
 
@@ -119,7 +119,7 @@ class EtcdRig(Rig):
         self._run_all()
 
     async def deny(self):
-        """Ask from now on who is there; the URL has no user."""
+        """Require a user from now on; the URL has none."""
         self.ask("/v3/auth/user/add", {"name": "root", "password": "root"}, accepted=(200, 400, 412))
         self.ask("/v3/auth/role/add", {"name": "root"}, accepted=(200, 400, 412))
         self.ask("/v3/auth/user/grant", {"user": "root", "role": "root"})
@@ -132,7 +132,7 @@ class EtcdRig(Rig):
         del self.client.headers["Authorization"]
 
     async def fill(self):
-        """Do what a server does once its quota is used up; that it does is tested in `test_etcd.py`."""
+        """Behave like a server with its quota used up; `test_etcd.py` tests that real ones do."""
         self._alarm("ACTIVATE")
 
     async def relieve(self):
@@ -148,7 +148,7 @@ class EtcdRig(Rig):
         shutil.rmtree(self.folder)
 
     def ask(self, path, body, *, server=None, accepted=(200,)):
-        """Return what a server answers."""
+        """Return the answer of a server."""
         reply = self.client.post(f"{self.scheme}://127.0.0.1:{(server or self.servers[0]).port}{path}", json=body)
         assert reply.status_code in accepted, reply.text
         return reply.json()
@@ -238,7 +238,7 @@ def text(data):
 
 
 def wait_until(is_done, what, *, ended=lambda: False):
-    """Wait for a condition; False when what it is asked of has ended first."""
+    """Wait for a condition; False when its subject has ended first."""
     deadline = time.monotonic() + START_SECONDS
     while not is_done():
         assert time.monotonic() < deadline, f"{what} did not come"

@@ -44,7 +44,7 @@ def doctor(*, store: str | None = None, json: Json = False) -> int:
     Parameters
     ----------
     store
-        URL of a store: is it reachable and well set up, what does it promise, how quick is it?
+        URL of a store to check instead: reach, setup, promises and speed.
     """
     if store is not None:
         return doctor_store(store, json=json)
