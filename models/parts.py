@@ -4,7 +4,8 @@ from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 from apportion.groups.handover import Act, HandOver, OwnSession
-from apportion.groups.view.records import GroupKeys, OwnershipRecord
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import OwnershipRecord
 
 IDS = ("a", "b")
 KEYS = GroupKeys(group="g")
