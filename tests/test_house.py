@@ -8,11 +8,13 @@ import re
 from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "apportion"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
+RUST = sorted((ROOT / "native" / "src").rglob("*.rs"))
 MOST_METHODS = 20
 MOST_FILES_IN_A_FOLDER = 24
 NOUNS_IN_ING = {"opening", "parsing", "ring", "standing"}
@@ -31,10 +33,11 @@ def trees() -> dict[Path, ast.Module]:
 
 
 def docstrings() -> list[str]:
-    """Return every docstring of the package."""
+    """Return every docstring of the package, and every comment of the native twin on lines of its own."""
     kinds = (ast.Module, ast.ClassDef, *DEFINITIONS)
     found = (ast.get_docstring(node) for tree in trees().values() for node in ast.walk(tree) if isinstance(node, kinds))
-    return [each for each in found if each]
+    comments = (re.findall(r"(?:^ *//[/!]?(?: .*)?\n)+", path.read_text(), re.M) for path in RUST)
+    return [*filter(None, found), *(re.sub(r"(?m)^ *//[/!]? ?", "", each) for each in chain(*comments))]
 
 
 def per_thousand(words: str) -> float:
@@ -66,7 +69,7 @@ def test_a_folder_has_few_files():
 
 
 def test_a_file_is_named_by_a_noun():
-    assert set() == {path.stem for path in SOURCES if path.stem.endswith("ing")} - NOUNS_IN_ING
+    assert set() == {path.stem for path in (*SOURCES, *RUST) if path.stem.endswith("ing")} - NOUNS_IN_ING
 
 
 def test_no_file_reaches_three_steps_into_another():
@@ -102,15 +105,15 @@ def test_sentences_are_short():
 
 
 def test_files_of_the_native_twin_are_short():
-    lines = {path: path.read_text().count("\n") for path in (ROOT / "native" / "src").rglob("*.rs")}
+    lines = {path: path.read_text().count("\n") for path in RUST}
     assert {} == {path.name: count for path, count in lines.items() if count > MOST_LINES_OF_RUST}
 
 
 def modules_of_the_twin() -> dict[tuple[str, ...], set[tuple[str, ...]]]:
     """Return each Rust module of the native twin, the root as `()`, with the other modules that its paths name."""
-    folder, texts = ROOT / "native" / "src", {}
-    for path in folder.rglob("*.rs"):
-        module = path.relative_to(folder).with_suffix("").parts
+    texts = {}
+    for path in RUST:
+        module = path.relative_to(ROOT / "native" / "src").with_suffix("").parts
         text = re.sub(r"//.*", "", path.read_text())
         in_full = re.sub(r"((?:\w+::)+){([^{}]*)}", lambda group: re.sub(r"\b(?=\w)", group[1], group[2]), text)
         texts[() if module == ("lib",) else module] = in_full

@@ -1,4 +1,4 @@
-//! From keys to owners, one or many: what all placements of this crate answer alike.
+//! Answers: from keys to owners, one or many. All placements of this crate answer alike.
 
 use pyo3::Borrowed;
 use pyo3::buffer::{Element, PyBuffer};
@@ -11,18 +11,18 @@ use crate::calls::count;
 use crate::cuts::NARROW_NODES;
 use crate::locator::Locator;
 
-/// Positions to owners, and owners to ids.
+/// The owners of positions, and the ids of owners.
 pub trait Answers: Sync {
-    /// What makes positions of keys.
+    /// The type that turns keys into positions.
     type Locator: Locator;
 
     fn ids(&self) -> &[Py<PyString>];
     fn locator(&self) -> &Self::Locator;
 
-    /// The index of the node that owns a position.
+    /// Return the index of the node that owns a position.
     fn owner(&self, position: u64) -> u32;
 
-    /// Put the owners of a block of positions into its room.
+    /// Put the owners of a block of positions into the room.
     fn owners(&self, positions: &[u64], room: &mut [u32; BLOCK]) {
         for (&position, owner) in positions.iter().zip(room) {
             *owner = self.owner(position);
@@ -36,7 +36,7 @@ pub fn route(placement: &impl Answers, key: &Bound<'_, PyAny>) -> PyResult<Py<Py
     Ok(placement.ids()[owner as usize].clone_ref(key.py()))
 }
 
-/// The position of one key, which is counted.
+/// Return the position of one key, and count the key.
 #[inline]
 pub fn position(locator: &impl Locator, key: &Bound<'_, PyAny>) -> PyResult<u64> {
     let position = locator.position_of(key)?;
@@ -68,7 +68,7 @@ pub fn route_indexes<'py>(
     }
 }
 
-/// What is found for the position of every key.
+/// Return the number that belongs to the position of each key.
 pub fn each(
     placement: &impl Answers,
     number: impl Fn(u64) -> u32 + Sync,
@@ -86,7 +86,7 @@ pub fn each(
     Ok(found)
 }
 
-/// Find the owner of every key.
+/// Put the owner of every key into the room.
 fn fill<T: Copy + Send>(
     py: Python<'_>,
     placement: &impl Answers,
@@ -107,7 +107,7 @@ fn fill<T: Copy + Send>(
     Ok(())
 }
 
-/// An array of Python's with so many numbers, which are filled in where they lie.
+/// Return a Python array of this many numbers. `fill` writes them in place.
 pub fn array<'py, T: Element>(
     py: Python<'py>,
     kind: &str,
@@ -117,13 +117,13 @@ pub fn array<'py, T: Element>(
     let array = py.import("array")?.getattr("array")?.call1((kind, (0,)))?.mul(count)?;
     if count > 0 {
         let buffer = PyBuffer::<T>::get(&array)?;
-        // SAFETY: the array is new, so nobody else has it, and its buffer holds `count` numbers of this type.
+        // SAFETY: the array is new, so no other code has it. Its buffer holds `count` numbers of this type.
         fill(unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast::<T>(), count) })?;
     }
     Ok(array)
 }
 
-/// Room for so many values; Python's error where there is none, and no end of the process.
+/// Return room for this many values. Without memory this is an error of Python, not the end of the process.
 pub fn room<T: Clone + Default>(count: usize) -> PyResult<Vec<T>> {
     let mut room = Vec::new();
     room.try_reserve_exact(count).map_err(|_| PyMemoryError::new_err(()))?;
@@ -131,7 +131,7 @@ pub fn room<T: Clone + Default>(count: usize) -> PyResult<Vec<T>> {
     Ok(room)
 }
 
-/// How many threads a caller allows.
+/// The number of threads that a caller allows.
 #[derive(Clone, Copy)]
 pub struct Threads(usize);
 
@@ -148,7 +148,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Threads {
         }
         let reference = given.py().import("apportion.placement.keys.key_bytes")?;
         reference.getattr("check_threads")?.call1((given,))?;
-        Ok(Threads(usize::MAX)) // more than can be counted here
+        Ok(Threads(usize::MAX)) // a number too large for this type
     }
 }
 

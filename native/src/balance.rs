@@ -1,17 +1,18 @@
-//! Who gets which partition: the twins of `solve` and `choose_leaders` in `balance/`.
+//! Balance: nodes and leaders for partitions. The twins of `solve` and `choose_leaders` in `balance/`.
 //!
-//! Promises: the rows, the leaders and the prices of the reference, found in plain memory while other threads of Python
-//! run. Refuses: numbers and indexes that do not fit each other, by an error before anything is computed.
+//! Promises: the rows, the leaders and the prices of the reference, found in plain memory while other Python threads
+//! run.
+//! Refuses: numbers and indexes that do not fit together, with an error before any computation.
 
 mod augment;
 mod demand;
-mod evening;
-mod filling;
 mod flow;
 mod leaders;
 mod open;
 mod push;
 mod rows;
+mod start;
+mod tie_breaks;
 
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyValueError};
@@ -24,10 +25,11 @@ use augment::{Bounds, Broken};
 use demand::Demand;
 use rows::Rows;
 
-/// So many nodes, pools or partitions are counted in 32 bits with ease, and topologies and assignments have no more.
+/// The largest number of nodes, pools or partitions. Topologies and assignments have no more, and 32 bits count it
+/// easily.
 const MOST: usize = 1 << 24;
 
-/// What is asked of the flow; see `Network`.
+/// The input of the flow; see `FlowNetwork`.
 #[derive(FromPyObject)]
 pub struct Network<'py> {
     demand: AskedDemand,
@@ -59,7 +61,7 @@ pub struct AskedRows<'py> {
     width: usize,
 }
 
-/// Return the nodes of each partition, all rows of one width, as 4 bytes each, and the price of a place on each node.
+/// Return the nodes of each partition and the price of a place on each node. All rows have one width, 4 bytes per node.
 #[pyfunction]
 pub fn solve_flow<'py>(py: Python<'py>, network: Network<'py>) -> PyResult<(Bound<'py, PyBytes>, Vec<u32>)> {
     let Network { demand, bounds, before, elsewhere } = network;
@@ -68,7 +70,7 @@ pub fn solve_flow<'py>(py: Python<'py>, network: Network<'py>) -> PyResult<(Boun
     let bounds = bounds.checked(demand.weights.len())?;
     check_lengths(demand.weights.len(), &[("elsewhere", elsewhere.as_ref().map(Vec::len))])?;
     if demand.replicas > demand.weights.len() && before.len() > 0 {
-        return Err(raised(py, filling::missing()));
+        return Err(raised(py, start::missing()));
     }
     let rows = room(before.len().checked_mul(demand.replicas).ok_or_else(too_many)?)?;
     let solved = py.detach(|| flow::solve(&demand, bounds, &before, rows, elsewhere.as_deref()));
@@ -77,7 +79,7 @@ pub fn solve_flow<'py>(py: Python<'py>, network: Network<'py>) -> PyResult<(Boun
     Ok((bytes_of(py, &rows)?, prices))
 }
 
-/// Return who leads each partition, as 4 signed bytes, -1 for nobody, and the price of leading on each node.
+/// Return the leader of each partition as 4 signed bytes, -1 for none, and the price of leading on each node.
 #[pyfunction]
 #[pyo3(signature = (rows, led_before, nodes, elsewhere=None))]
 pub fn choose_leaders<'py>(
@@ -106,10 +108,10 @@ pub fn choose_leaders<'py>(
 }
 
 impl AskedRows<'_> {
-    /// The rows, whose nodes are of so many.
+    /// Return the rows, after a check of their indexes against the number of nodes.
     fn read(&self, nodes: usize) -> PyResult<Rows> {
         let rows = Rows::of(numbers(&self.buffer)?, self.width)
-            .ok_or_else(|| PyValueError::new_err("rows that are not of a width"))?;
+            .ok_or_else(|| PyValueError::new_err("the buffer must end with a whole row"))?;
         if rows.len() > MOST || nodes > MOST {
             return Err(too_many());
         }
@@ -118,7 +120,7 @@ impl AskedRows<'_> {
             for &node in row {
                 let last = last_row.get_mut(node as usize).ok_or_else(|| beyond("rows", "node"))?;
                 if *last == place {
-                    return Err(PyValueError::new_err("a row that has a node twice"));
+                    return Err(PyValueError::new_err("a row has a node twice"));
                 }
                 *last = place;
             }
@@ -135,7 +137,7 @@ impl AskedDemand {
         check_indexes("zones", &zones, zone_most.len(), "zone")?;
         let demand = Demand { replicas: replicas as usize, weights, zones, zone_least, zone_most };
         if demand.replicas == 0 || demand.owed() > demand.replicas {
-            return Err(PyValueError::new_err("replicas are fewer than one, or than zones have to hold"));
+            return Err(PyValueError::new_err("there must be at least one replica, and as many as the zones require"));
         }
         Ok(demand)
     }
@@ -151,20 +153,20 @@ impl AskedBounds {
             return Err(too_many());
         }
         if least.iter().zip(&most).any(|(least, most)| least > most) {
-            return Err(PyValueError::new_err("a node that holds more at least than at most"));
+            return Err(PyValueError::new_err("the least load of a node is above its most"));
         }
         Ok(Bounds { least, most, pools, totals })
     }
 }
 
 fn numbers<T: Element>(given: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
-    // The buffer of an empty array is nowhere, and refused as not aligned.
+    // The buffer of an empty array has no address, and PyO3 refuses it as not aligned.
     if given.len()? == 0 { Ok(Vec::new()) } else { PyBuffer::get(given)?.to_vec(given.py()) }
 }
 
 fn check_lengths(wanted: usize, given: &[(&str, Option<usize>)]) -> PyResult<()> {
     match given.iter().find(|(_, length)| length.is_some_and(|length| length != wanted)) {
-        Some((name, _)) => Err(PyValueError::new_err(format!("{name} are not {wanted}"))),
+        Some((name, _)) => Err(PyValueError::new_err(format!("{name} must have {wanted} values"))),
         None => Ok(()),
     }
 }
@@ -174,14 +176,14 @@ fn check_indexes(name: &str, indexes: &[u32], count: usize, of: &str) -> PyResul
 }
 
 fn beyond(name: &str, of: &str) -> PyErr {
-    PyIndexError::new_err(format!("an index in {name} beyond the last {of}"))
+    PyIndexError::new_err(format!("an index in {name} is beyond the last {of}"))
 }
 
 fn too_many() -> PyErr {
-    PyOverflowError::new_err(format!("more than {MOST} nodes or partitions"))
+    PyOverflowError::new_err(format!("there are more than {MOST} nodes or partitions"))
 }
 
-/// The error of the reference.
+/// Return the error of the reference.
 fn raised(py: Python<'_>, Broken(facts): Broken) -> PyErr {
     let error = py.import("apportion.errors").and_then(|errors| errors.getattr("InvariantBroken")?.call1((facts,)));
     error.map_or_else(|failure| failure, PyErr::from_value)

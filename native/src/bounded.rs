@@ -1,7 +1,7 @@
-//! Loads within their caps: the twin of `filled` in `placement/bounded.py`, whose docstring says what it returns.
+//! Loads within their caps: the twin of `filled` in `placement/bounded.py`. Its docstring explains the result.
 //!
-//! Promises: the owners of the reference, by one order of the keys. Refuses: to rank nodes; where a key's own has no
-//! room, the caller is asked who comes next.
+//! Promises: the owners of the reference, by the same order of the keys. Refuses: to rank nodes. If the node of a key
+//! has no room, the caller names the next ones.
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -17,10 +17,11 @@ use crate::refusal::refusal;
 
 const REFERENCE: &str = "apportion.placement.bounded";
 
-/// Places of keys, with the node that takes each.
+/// Places of keys, and the node that takes each key.
 type Displaced = Vec<(usize, usize)>;
 
-/// Return the places of the keys whose node has no room, with the node that takes each; and what each node holds.
+/// Return the places of the keys that their nodes have no room for, with the node that takes each, and the load of each
+/// node.
 #[pyfunction]
 pub fn filled(
     keys: &Bound<'_, PyTuple>,
@@ -32,7 +33,7 @@ pub fn filled(
     let preferred = indexes_in(preferred, caps.len())?;
     let order = ordered(keys, &Hasher::of(hasher)?)?;
     if order.len() != preferred.len() {
-        return Err(PyValueError::new_err("as many keys are wanted as there are preferred nodes"));
+        return Err(PyValueError::new_err("each key needs one preferred node"));
     }
     let (mut counts, mut displaced) = (room::<u64>(caps.len())?, Vec::new());
     for Placed { place, .. } in order {
@@ -54,7 +55,7 @@ struct Placed {
     place: usize,
 }
 
-/// The keys, by their hash and then by their bytes.
+/// Return the keys in order of their hashes, then of their bytes.
 fn ordered(keys: &Bound<'_, PyTuple>, hasher: &Hasher) -> PyResult<Vec<Placed>> {
     let bulk = BulkKeys::of(keys)?;
     let mut order = room(bulk.len())?;
@@ -73,7 +74,7 @@ fn ordered(keys: &Bound<'_, PyTuple>, hasher: &Hasher) -> PyResult<Vec<Placed>> 
     Ok(order)
 }
 
-/// Sort keys of one hash, no two of which may be of the same bytes.
+/// Sort keys of one hash by their bytes. Two keys with the same bytes are refused.
 fn sort_by_bytes(same: &mut [Placed], keys: &Bound<'_, PyTuple>) -> PyResult<()> {
     let mut read = Vec::with_capacity(same.len());
     for placed in same.iter() {
@@ -93,7 +94,7 @@ fn first_with_room(candidates: &Bound<'_, PyAny>, counts: &[u64], caps: &[u64]) 
     for index in candidates.try_iter()? {
         let index: usize = index?.extract()?;
         let node = counts.get(index).zip(caps.get(index));
-        let (load, cap) = node.ok_or_else(|| PyIndexError::new_err("an index beyond the last node"))?;
+        let (load, cap) = node.ok_or_else(|| PyIndexError::new_err("an index is beyond the last node"))?;
         if load < cap {
             return Ok(index);
         }

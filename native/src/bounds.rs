@@ -1,10 +1,10 @@
-//! Boundaries in order, and the search for the range that a key lies in: how many of them are at or before the key.
+//! Boundaries in order, and the search for the range of a key: the number of boundaries at or before the key.
 //!
-//! A key is compared as a word: an integer as it is; bytes by the first eight of them after what all boundaries begin
-//! with, and only where words are equal by the others. The keys of a block take each step of the search together, so that
-//! none waits for another's memory.
+//! A key is compared as a word. An integer is its own word. The word of bytes is the first eight of them after the
+//! prefix that all boundaries share. The other bytes count only where words are equal. The keys of a block take each
+//! step of the search together, so no key waits for the memory of another.
 //!
-//! Promises: the numbers, and the errors, of the reference in `placement/shapes/range_router.py`.
+//! Promises: the numbers and the errors of the reference in `placement/shapes/range_router.py`.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -21,10 +21,10 @@ use crate::refusal::refusal;
 const REFERENCE: &str = "apportion.placement.shapes.range_router";
 const POSITION: &str = "ordered_position";
 
-/// What an int is moved by, so that positions are from 0 up: 2**63, which is its sign.
+/// The sign bit, 2**63. Adding it to an int makes positions start at 0.
 const SIGN: u64 = 1 << 63;
 
-/// Boundaries, ascending, each of them once.
+/// Boundaries in ascending order, each of them once.
 pub enum Bounds {
     /// The positions of ints.
     Ints(Vec<u64>),
@@ -33,11 +33,11 @@ pub enum Bounds {
 
 /// Boundaries of bytes.
 pub struct Texts {
-    /// What all of them begin with.
+    /// The prefix that all of them share.
     shared: Vec<u8>,
-    /// The first eight bytes of the rest of each, as one number, with NULs where there are no more.
+    /// The first eight bytes after the prefix of each, as one number. NULs stand for missing bytes.
     words: Vec<u64>,
-    /// The rests, one after the other, and where each ends.
+    /// The bytes after each prefix, one after the other, and the end of each.
     rests: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -54,7 +54,7 @@ impl Bounds {
             let datas: Vec<&[u8]> = held.iter().map(|bound| bound.as_bytes()).collect();
             (Bounds::Texts(Texts::of(&datas)), datas.is_sorted_by(|left, right| left < right))
         };
-        if ascend { Ok(bounds) } else { Err(PyValueError::new_err("boundaries ascend, each of them once")) }
+        if ascend { Ok(bounds) } else { Err(PyValueError::new_err("boundaries must ascend, each of them once")) }
     }
 
     pub fn len(&self) -> usize {
@@ -64,7 +64,7 @@ impl Bounds {
         }
     }
 
-    /// How many bytes the boundaries take.
+    /// Return how many bytes the boundaries take.
     pub fn bytes(&self) -> usize {
         match self {
             Bounds::Ints(positions) => size_of_val(&positions[..]),
@@ -74,7 +74,7 @@ impl Bounds {
         }
     }
 
-    /// How many boundaries are at or before the bytes of a key.
+    /// Return how many boundaries are at or before the bytes of a key.
     fn find(&self, data: &[u8]) -> u64 {
         let found = match self {
             Bounds::Ints(positions) => {
@@ -86,7 +86,7 @@ impl Bounds {
         found as u64
     }
 
-    /// The position of what is no plain key, as the reference has it.
+    /// Ask the reference for the position of a key that is not plain, and return its range.
     #[cold]
     fn asked(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         let are_ints = self.takes_numbers();
@@ -150,7 +150,7 @@ impl Locator for Bounds {
 impl Texts {
     fn of(bounds: &[&[u8]]) -> Texts {
         let (first, last) = (bounds.first().copied().unwrap_or_default(), bounds.last().copied().unwrap_or_default());
-        // They ascend: what the first and the last have in common, all have.
+        // Boundaries ascend: a prefix of the first and the last is a prefix of all.
         let shared = first.iter().zip(last).take_while(|(left, right)| left == right).count();
         let mut texts = Texts { shared: first[..shared].to_vec(), words: vec![], rests: vec![], ends: vec![] };
         for rest in bounds.iter().map(|bound| bound.get(shared..).unwrap_or_default()) {
@@ -192,13 +192,13 @@ impl Texts {
         }
     }
 
-    /// Whether a key comes before all that begins with what the boundaries share, or after it, or begins with it too.
+    /// Compare a key with the shared prefix: before it, after it, or equal if the key begins with it.
     #[inline]
     fn side(&self, key: &[u8]) -> Ordering {
         if key.starts_with(&self.shared) { Ordering::Equal } else { key.cmp(&self.shared) }
     }
 
-    /// How many boundaries are at or before a key, where so many have a smaller word.
+    /// Return how many boundaries are at or before a key, of which `smaller` have a smaller word.
     #[inline]
     fn among_equals(&self, smaller: usize, word: u64, rest: &[u8]) -> usize {
         if self.words.get(smaller) == Some(&word) { self.compared(smaller, word, rest) } else { smaller }
@@ -219,19 +219,19 @@ impl Texts {
     }
 }
 
-/// The position of an int, which is the key of its 8 bytes.
+/// Return the position of an int, given the 8 bytes of its key.
 #[inline(always)]
 fn position_of_int(data: &[u8]) -> u64 {
     data.first_chunk().map_or(0, |&bytes| u64::from_le_bytes(bytes) ^ SIGN)
 }
 
-/// The first eight bytes as a number that sorts as they do, with NULs where there are no more.
+/// Return the first eight bytes as a number in the same order. NULs stand for missing bytes.
 #[inline(always)]
 fn word_of(data: &[u8]) -> u64 {
     if let Some(&bytes) = data.first_chunk() {
         return u64::from_be_bytes(bytes);
     }
-    // Two halves that overlap: the bytes in both are the same.
+    // The two halves overlap: the bytes in both are the same.
     let missing = 8 * (8 - data.len()) as u32;
     if let (Some(&first), Some(&last)) = (data.first_chunk(), data.last_chunk()) {
         return u64::from(u32::from_be_bytes(first)) << 32 | u64::from(u32::from_be_bytes(last)) << missing;
@@ -240,7 +240,7 @@ fn word_of(data: &[u8]) -> u64 {
     if data.is_empty() { 0 } else { letters << missing }
 }
 
-/// Put into the room how many of the sorted words are before each that is wanted. Every step is taken for all of them.
+/// Put into the room how many of the sorted words are before each wanted one. All of them take each step together.
 #[inline(always)]
 fn count_before(words: &[u64], wanted: &[u64; BLOCK], room: &mut [u64], is_before: impl Fn(u64, u64) -> bool) {
     room.fill(0);

@@ -1,19 +1,21 @@
-//! Buckets: from the top bits of a position to where among sorted cuts the search begins.
+//! Buckets: from the top bits of a position to the place among sorted cuts where the search begins.
 //!
-//! There is a bucket a cut, or a little fewer. A bucket has one byte, how many cuts lie before it in its block; a block of
-//! them has the count before all of it. So they are small enough to stay at hand when the cuts are not, and a search
-//! waits for memory once. A byte that would be more is 255, and the search looks further from there.
+//! There is one bucket per cut, or slightly fewer. The one byte of a bucket counts the cuts before it in its block. A
+//! block of buckets has the count of all cuts before the block. Buckets are therefore small enough for the cache when
+//! the cuts are not, and a search waits for memory once. A count too large for a byte becomes 255, and the search looks
+//! further from there.
 //!
-//! Promises: no cut before a start ends at or after the position; at most 17/16 bytes a cut, and one block.
+//! Promises: no cut before a start ends at or after the position. At most 17/16 bytes per cut, and one block.
 
 use crate::cuts::Cuts;
 
 const BLOCK: usize = 64;
 
 pub struct Buckets {
-    /// How many cuts lie before each block, and all of them at the end.
+    /// The number of cuts before each block, and the number of all cuts at the end.
     bases: Vec<u32>,
-    /// How many more lie before each bucket of it; one bucket more, which begins the block after the last.
+    /// The number of cuts between the start of the block and each bucket. The last entry begins the block after the
+    /// last.
     offsets: Vec<u8>,
     shift: u32,
 }
@@ -28,8 +30,8 @@ impl Buckets {
         buckets
     }
 
-    /// Those of changed cuts, of which there are as many buckets: `changes` are, in order, the bounds that came or went, and
-    /// how many more that makes, wrapping. It costs what a copy does, and a count of the blocks that changed.
+    /// Return the buckets of changed cuts, of which there are as many. `changes` are, in order, the bounds that came or
+    /// went, each with the wrapping difference in cuts. The cost is a copy, and a count of the changed blocks.
     pub fn changed(&self, cuts: &Cuts, changes: impl Iterator<Item = (u64, u32)>) -> Buckets {
         debug_assert!(shift_for(cuts.len()) == self.shift);
         let mut touched: Vec<usize> = Vec::new();
@@ -49,7 +51,7 @@ impl Buckets {
         next
     }
 
-    /// Count the cuts in a block, from where it begins.
+    /// Count the cuts of a block. The count before the block is known.
     fn count(&mut self, block: usize, cuts: &Cuts) {
         let mut counts = [0u32; BLOCK];
         let start = self.bases[block] as usize;
@@ -63,24 +65,24 @@ impl Buckets {
         self.bases[block + 1] = self.bases[block] + before;
     }
 
-    /// Where to begin looking for the first cut that does not end before a position.
+    /// Return the place where the search begins for the first cut that does not end before a position.
     #[inline(always)]
     pub fn start(&self, position: u64) -> u32 {
         self.before(self.bucket(position))
     }
 
-    /// Up to which place it is enough to look.
+    /// Return the place where that search may end.
     pub fn end(&self, position: u64) -> u32 {
         let next = self.bucket(position) + 1;
         if self.offsets[next] == u8::MAX { self.bases[next / BLOCK + 1] } else { self.before(next) }
     }
 
-    /// Whether so many cuts have buckets of this size.
+    /// Return whether this many cuts have buckets of this size.
     pub fn fit(&self, cuts: usize) -> bool {
         shift_for(cuts) == self.shift
     }
 
-    /// How many bytes they take.
+    /// Return how many bytes the buckets take.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.bases[..]) + size_of_val(&self.offsets[..])
     }
@@ -96,7 +98,7 @@ impl Buckets {
     }
 }
 
-/// With a bucket a cut, or a little fewer.
+/// Return the shift to one bucket per cut, or slightly fewer.
 pub fn shift_for(cuts: usize) -> u32 {
     64 - cuts.max(2).ilog2()
 }

@@ -1,4 +1,4 @@
-//! The functions of the module: positions of keys, and how much was handled here.
+//! The functions of the module: positions of keys, and the count of answers.
 
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,18 +11,18 @@ use crate::bulk::{BulkKeys, Places};
 use crate::hash::Hasher;
 use crate::key::KeyBytes;
 
-/// Written by whoever holds the interpreter's lock, so that a load and a store need not be one step.
+/// Only the holder of the interpreter's lock writes it, so a load and a store need not be one step.
 static KEYS_HANDLED: AtomicU64 = AtomicU64::new(0);
 
-/// Count keys, positions, partitions, or pieces of a table whose answer was found here. What the reference asks for
-/// on its way to an answer of its own is not counted: tests tell the two apart by it.
+/// Count keys, positions, partitions, or pieces of a table that the twin has answered. Questions of the reference on
+/// the way to its own answer do not count. Tests tell the two apart by this number.
 #[inline]
 pub fn count(answers: usize) {
     KEYS_HANDLED.store(KEYS_HANDLED.load(Relaxed).wrapping_add(answers as u64), Relaxed);
 }
 
-/// Return how many keys, positions, partitions, or pieces of a table this process has answered here: a test that
-/// compares with the reference sees it grow.
+/// Return how many keys, positions, partitions, or pieces of a table the twin has answered in this process. A test that
+/// compares with the reference sees the number grow.
 #[pyfunction]
 pub fn keys_handled() -> u64 {
     KEYS_HANDLED.load(Relaxed)
@@ -51,7 +51,7 @@ pub fn positions<'py>(
     let hasher = hasher_of(py, hasher, secret)?;
     let keys = BulkKeys::of(keys)?;
     let found = PyBytes::new_with(py, keys.len().saturating_mul(8), |room| {
-        // SAFETY: it is all of the room, which has 8 bytes for each key.
+        // SAFETY: the slice is all of the room, which has 8 bytes for each key.
         let room = unsafe { slice::from_raw_parts_mut(room.as_mut_ptr().cast::<[u8; 8]>(), keys.len()) };
         let places = Places::of(room);
         keys.each_block(py, &hasher, threads, |start, positions| {
@@ -63,7 +63,8 @@ pub fn positions<'py>(
     Ok(found)
 }
 
-/// Return the exclusive or of the positions of keys: what hashing takes, with no room for answers. O(total length).
+/// Return the exclusive or of the positions of keys. The time is that of hashing, without room for answers. O(total
+/// length).
 #[pyfunction]
 pub fn folded(hasher: &str, keys: &Bound<'_, PyAny>) -> PyResult<u64> {
     let py = keys.py();
@@ -77,7 +78,7 @@ pub fn folded(hasher: &str, keys: &Bound<'_, PyAny>) -> PyResult<u64> {
     Ok(all.into_inner())
 }
 
-/// The hasher of a name; where there is none the reference says why.
+/// Return the hasher of a name. The reference explains a name that has none.
 fn hasher_of(py: Python<'_>, name: &str, secret: Option<&[u8]>) -> PyResult<Hasher> {
     if let Some(hasher) = Hasher::named(name, secret) {
         return Ok(hasher);

@@ -1,20 +1,20 @@
-//! The tree of merges by which choose-k draws a key's ranking; `placement/choose_k.py` says what it draws.
+//! The tree of merges that draws a key's ranking for choose-k; `placement/choose_k.py` explains the draws.
 
 use std::collections::HashMap;
 
 use crate::hash::Hasher;
 
-/// The places of the tree are numbered from its root, 1; the halves of place i are 2i and 2i + 1.
+/// The places of the tree are numbered from its root, 1. The halves of place i are 2i and 2i + 1.
 pub struct Tree {
     levels: u32,
-    /// The owner that each number stands for, if it lives.
+    /// The owner of each number, none if the number is dead.
     owners: Vec<Option<u32>>,
-    /// Under which places a live number stands.
+    /// Whether a live number is at or below each place.
     is_live: Vec<bool>,
 }
 
 impl Tree {
-    /// Take what each number stands for; none if no number lives.
+    /// Take the owner of each number; none if no number lives.
     pub fn new(mut owners: Vec<Option<u32>>) -> Option<Tree> {
         let leaves = owners.len().next_power_of_two();
         owners.resize(leaves, None);
@@ -26,7 +26,7 @@ impl Tree {
         is_live[1].then_some(Tree { levels: leaves.ilog2(), owners, is_live })
     }
 
-    /// The first live number that is drawn.
+    /// Return the owner of the first live number drawn.
     pub fn owner(&self, hasher: &Hasher, hash: u64) -> u32 {
         let mut label = *b"choose-k/1....................";
         label[18..26].copy_from_slice(&hash.to_le_bytes());
@@ -38,7 +38,7 @@ impl Tree {
         }
     }
 
-    /// Draw once; `rest` is how many numbers the halves of each place have yet to give.
+    /// Draw once. `rest` counts the numbers that the halves of each place have left.
     fn draw(&self, hasher: &Hasher, label: &mut [u8; 30], rest: &mut HashMap<usize, [u32; 2]>) -> Option<u32> {
         let mut place = 1;
         for level in (1..=self.levels).rev() {

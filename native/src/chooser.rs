@@ -1,8 +1,8 @@
 //! Placements that compute the owner from a key's hash: the twin of `jump`, `modulo`, `kafka`, `maglev`, `rendezvous`,
-//! `multiprobe` and `choose_k`, each of whose docstrings says what it computes.
+//! `multiprobe` and `choose_k`. Their docstrings explain the computation.
 //!
-//! Promises: the owners of the reference, to the bit. Refuses: hash functions written in Python; they leave nothing to
-//! gain here.
+//! Promises: the owners of the reference, to the bit. Refuses: hash functions written in Python, for which a twin gains
+//! nothing.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use crate::choose_k::Tree;
 use crate::hash::Hasher;
 use crate::stretches::are_nodes;
 
-/// How an owner is found: the index of a node, by its place in a list of those that own.
+/// The rule that finds an owner: the index of a node, by its place in a list of owners.
 enum Rule {
     Modulo,
     Kafka,
@@ -24,7 +24,7 @@ enum Rule {
     ChooseK(Tree),
 }
 
-/// The nodes of one weight, by the labels that are hashed with a key.
+/// The nodes of one weight, and their labels, which are hashed with a key.
 struct Class {
     millionths: u128,
     owners: Vec<u32>,
@@ -58,13 +58,13 @@ answering!(Chooser, {
         Chooser::of(ids, hasher, owners, Rule::Jump)
     }
 
-    /// Look into a table of entries, whose number the leading bits of the hash are.
+    /// Look into a table of entries. The leading bits of the hash are the number of the entry.
     #[staticmethod]
     fn entries(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<u32>) -> PyResult<Chooser> {
         Chooser::of(ids, hasher, owners, Rule::Entries)
     }
 
-    /// Take the best score; a class is a weight in millionths, its nodes, and their labels.
+    /// Take the best score. A class is a weight in millionths, its nodes, and their labels.
     #[staticmethod]
     fn rendezvous(
         ids: Vec<Py<PyString>>,
@@ -76,7 +76,7 @@ answering!(Chooser, {
         Chooser::of(ids, hasher, Vec::new(), Rule::Rendezvous(classes.collect()))
     }
 
-    /// Take the probe that is nearest before a token; tokens are sorted.
+    /// Take the probe that is nearest before a token. Tokens are sorted.
     #[staticmethod]
     fn multiprobe(
         ids: Vec<Py<PyString>>,
@@ -88,7 +88,7 @@ answering!(Chooser, {
         Chooser::of(ids, hasher, owners, Rule::MultiProbe { tokens, probes })
     }
 
-    /// Draw numbers until one has an owner; there is at least one.
+    /// Draw numbers until one has an owner. At least one number has an owner.
     #[staticmethod]
     fn choose_k(ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, owners: Vec<Option<u32>>) -> PyResult<Chooser> {
         let nodes: Vec<u32> = owners.iter().flatten().copied().collect();
@@ -115,11 +115,11 @@ impl Chooser {
 }
 
 fn unsound() -> PyErr {
-    PyValueError::new_err("owners are indexes of nodes, at least one, each with what the rule asks of it")
+    PyValueError::new_err("owners are indexes of nodes, at least one, and each has the values that the rule needs")
 }
 
 impl Rule {
-    /// Whether every key has an owner, by these owners, of so many nodes.
+    /// Return whether every key has an owner, given these owners and the number of nodes.
     fn is_sound(&self, owners: &[u32], nodes: usize) -> bool {
         are_nodes(owners, nodes)
             && match self {
@@ -185,7 +185,7 @@ impl Class {
         self.millionths > 0 && is_labelled && are_nodes(&self.owners, nodes)
     }
 
-    /// The largest hash of any node with the key's, and the first node that has it.
+    /// Return the largest hash of any node with the key, and the first node with that hash.
     fn best(&self, hasher: &Hasher, hash: u64) -> (u64, u32) {
         let mut data = Vec::with_capacity(300);
         let hashes = self.labels.iter().map(|label| {
@@ -200,17 +200,22 @@ impl Class {
     }
 }
 
-/// -log2((u + 1) / 2**64) / weight, in units that leave 64 bits below the smallest logarithm.
+/// Return -log2((u + 1) / 2**64) / weight, in units that leave 64 bits below the smallest logarithm.
 pub fn score(u: u64, millionths: u128) -> u128 {
     (((64 << FRACTION_BITS) - logarithm(u128::from(u) + 1)) << 64) / millionths
 }
 
 const FRACTION_BITS: u32 = 48;
 
-/// Return log2(value) in units of 2**-48, rounded down, for 1 <= value <= 2**64; the twin of `placement/shapes/log2.py`.
+/// Return log2(value) in units of 2**-48, rounded down, for 1 <= value <= 2**64. The twin of
+/// `placement/shapes/log2.py`.
 #[pyfunction]
 pub fn log2_fixed(value: u128) -> PyResult<u128> {
-    if (1..=1 << 64).contains(&value) { Ok(logarithm(value)) } else { Err(PyValueError::new_err("1 .. 2**64")) }
+    if (1..=1 << 64).contains(&value) {
+        Ok(logarithm(value))
+    } else {
+        Err(PyValueError::new_err("the value must be in 1 .. 2**64"))
+    }
 }
 
 fn logarithm(value: u128) -> u128 {
@@ -225,7 +230,7 @@ fn logarithm(value: u128) -> u128 {
     logarithm
 }
 
-/// The place of the token that some probe of the key is nearest before.
+/// Return the place of the token that a probe of the key is nearest before.
 fn nearest(tokens: &[u64], probes: u32, hasher: &Hasher, hash: u64) -> usize {
     let mut label = *b"multiprobe/1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     label[16..24].copy_from_slice(&hash.to_le_bytes());

@@ -1,12 +1,13 @@
-//! Circles of tokens: a position belongs to the first token at or after it, and what lies after the last to the first.
+//! Circles of tokens: a position belongs to the first token at or after it. Positions after the last token belong to
+//! the first.
 //!
-//! A token that two nodes have stands twice, the smaller index first: whoever looks for the first at or after a position
-//! finds that one, and the other is still there when the first one's node leaves.
+//! A token of two nodes is there twice, the smaller index first. A search for the first token at or after a position
+//! finds that one. The other remains when the node of the first one leaves.
 
 use crate::buckets::shift_for;
 use crate::cuts::{Cuts, PADDING};
 
-/// Tokens of several nodes, not sorted: node after node, with the index of each and how many tokens it has.
+/// Tokens of several nodes, not sorted: node after node, with the index and the number of tokens of each.
 #[derive(Default)]
 pub struct Unsorted {
     pub tokens: Vec<u64>,
@@ -19,16 +20,16 @@ impl Unsorted {
         self.tokens.iter().copied().zip(owners)
     }
 
-    /// The tokens with their owners, sorted; for the few that a change brings.
+    /// Return the tokens with their owners, sorted. Meant for the few tokens of a change.
     pub fn sorted(&self) -> Vec<(u64, u32)> {
         let mut tokens: Vec<_> = self.owned().collect();
         tokens.sort_unstable();
         tokens
     }
 
-    /// The tokens sorted, and the owners of the stretches that they end.
+    /// Return the tokens sorted, and the owners of the stretches that they end.
     ///
-    /// Hashes are spread evenly: a token that stands in the bucket of its top bits is nearly in place.
+    /// Hashes are spread evenly: a token in the bucket of its top bits is nearly in place.
     pub fn laid(self) -> (Vec<u64>, Vec<u32>) {
         let shift = shift_for(self.tokens.len());
         let mut starts = vec![0u32; (1 << (64 - shift)) + 1];
@@ -56,15 +57,15 @@ impl Unsorted {
     }
 }
 
-/// What a change brings: the places in the circle before which a new token comes, or whose token goes.
+/// An event of a change at a place in the circle: the token there goes, or a new token comes before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     Gone,
     Come(u64, u32),
 }
 
-/// The events of a change to the first `count` cuts, in order. Owners without an index are gone, and with them their
-/// tokens, at these places; `place_of` is how many tokens lie before a position.
+/// Return the events of a change to the first `count` cuts, in order. Owners without a new index are gone, and so are
+/// their tokens, at the places `gone`. `place_of` returns how many tokens lie before a position.
 pub fn events(
     cuts: &Cuts,
     count: usize,
@@ -76,7 +77,7 @@ pub fn events(
     let mut found: Vec<_> = more
         .iter()
         .map(|&(token, owner)| {
-            // Of equal tokens the smaller index comes first.
+            // Among equal tokens the smaller index comes first.
             let near = place_of(token);
             let equal = (near..count).take_while(|&place| cuts.bound(place) == token);
             let index_of = |place: &usize| index[cuts.owner(*place) as usize];
@@ -86,12 +87,12 @@ pub fn events(
         .collect();
     if !gone.is_empty() {
         found.extend(gone.iter().map(|&place| (place, Event::Gone)));
-        found.sort_by_key(|&(place, event)| (place, event == Event::Gone)); // stable: what comes keeps its order
+        found.sort_by_key(|&(place, event)| (place, event == Event::Gone)); // stable: new tokens keep their order
     }
     found
 }
 
-/// The circle of the first `count` cuts after a change: what lies between its events is copied as it is.
+/// Return the circle of the first `count` cuts after a change. Cuts between two events are copied as they are.
 pub fn changed(cuts: &Cuts, count: usize, index: &[Option<u32>], events: &[(usize, Event)], nodes: usize) -> Cuts {
     let all_stay = (0..).zip(index).all(|(place, index)| index.is_none_or(|index| index == place));
     let now: Option<Vec<u32>> = (!all_stay).then(|| index.iter().map(|index| index.unwrap_or(0)).collect());
@@ -109,10 +110,10 @@ pub fn changed(cuts: &Cuts, count: usize, index: &[Option<u32>], events: &[(usiz
     found
 }
 
-/// Up to so many neighbours are sorted by insertion.
+/// The most neighbours that are sorted by insertion.
 const FEW: usize = 32;
 
-/// Sort the tokens of a bucket, of which there are few unless the hash crowds them.
+/// Sort the tokens of a bucket. They are few unless the hash crowds them.
 fn sort_pairs(bounds: &mut [u64], owners: &mut [u32], from: usize, to: usize) {
     if to - from > FEW {
         let mut pairs: Vec<_> = bounds[from..to].iter().copied().zip(owners[from..to].iter().copied()).collect();

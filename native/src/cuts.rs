@@ -1,10 +1,10 @@
-//! Cuts: where stretches end and who owns them, packed so that a search finds the owner in the line that it compared.
+//! Cuts: the ends of stretches and their owners, packed so that a search finds the owner in the line that it compared.
 //!
-//! A cut is one word: the first 48 bits of its bound, and below them the last 16 of its owner's index. The rest of the
-//! bound stands apart, and is read only where the first 48 do not decide; the rest of the owner where there are more than
-//! 65 536 nodes.
+//! A cut is one word: the first 48 bits of its bound, then the last 16 bits of its owner's index. The rest of the bound
+//! is apart, and is read only where the first 48 bits do not decide. The rest of the owner is apart too, if there are
+//! more than 65 536 nodes.
 //!
-//! Promises: bounds and owners as they were put in; 10 bytes a cut, or 12.
+//! Promises: bounds and owners as they were put in. 10 bytes per cut, or 12.
 
 use std::ops::Range;
 
@@ -13,13 +13,13 @@ use crate::fetch::fetch;
 const LOW_BITS: u32 = 16;
 const LOW: u64 = (1 << LOW_BITS) - 1;
 
-/// So many cuts are compared at once, and may stand after the last one, that there are always as many.
+/// The number of cuts that are compared at once. As many may stand after the last one, so that all can always be read.
 pub const PADDING: usize = 4;
 
-/// So many cuts take 256 KiB, half of what a core of most servers has for itself.
+/// The number of cuts in 256 KiB. This is half of the cache that a core has for itself on most servers.
 const AT_HAND: usize = 1 << 15;
 
-/// Owners of so many nodes fit into a word.
+/// The most nodes for which owners fit into a word.
 pub const NARROW_NODES: usize = 1 << LOW_BITS;
 
 pub struct Cuts {
@@ -30,13 +30,13 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// None yet, and room for so many.
+    /// Return no cuts yet, with room for this many.
     pub fn with_room(count: usize, nodes: usize) -> Cuts {
         let high_owners = (nodes > NARROW_NODES).then(|| Vec::with_capacity(count));
         Cuts { words: Vec::with_capacity(count), low_bounds: Vec::with_capacity(count), high_owners }
     }
 
-    /// All bounds, with the owners of the stretches that they end. The bounds become the words where they are.
+    /// Take all bounds, with the owners of the stretches that they end. The bounds become the words in place.
     pub fn of(bounds: Vec<u64>, owners: &[u32], nodes: usize) -> Cuts {
         let low_bounds = with_padding(bounds.iter().map(|&bound| bound as u16));
         let high_owners =
@@ -70,7 +70,7 @@ impl Cuts {
         }
     }
 
-    /// Append some of another's cuts; `now` are the new indexes of its owners, unless all keep theirs.
+    /// Append some cuts of another value. `now` has the new indexes of its owners, or is none if all keep theirs.
     pub fn extend(&mut self, other: &Cuts, places: Range<usize>, now: Option<&[u32]>) {
         if self.high_owners.is_some() || other.high_owners.is_some() {
             for place in places {
@@ -89,8 +89,8 @@ impl Cuts {
         }
     }
 
-    /// The first cut from a place on that does not end before a position, if it is near and the words tell: its place, and
-    /// the last bits of its owner.
+    /// Return the first cut from a place on that does not end before a position, as its place and the last bits of its
+    /// owner. None if the cut is not near or the words do not decide.
     #[inline(always)]
     pub fn near(&self, place: usize, position: u64) -> Option<(usize, u16)> {
         let near: &[u64; PADDING] = self.words[place..place + PADDING].try_into().expect("there is a padding");
@@ -100,13 +100,13 @@ impl Cuts {
         (word ^ position > LOW).then_some((place + before, word as u16))
     }
 
-    /// Whether the words have all bits of the owners.
+    /// Return whether the words have all bits of the owners.
     #[inline]
     pub fn are_narrow(&self) -> bool {
         self.high_owners.is_none()
     }
 
-    /// Have the cuts at a place fetched, if there are too many for a processor to have at hand.
+    /// Fetch the cuts at a place, if there are too many for the cache.
     #[inline(always)]
     pub fn fetch(&self, place: usize) {
         if self.words.len() > AT_HAND {
@@ -114,14 +114,15 @@ impl Cuts {
         }
     }
 
-    /// The first bits of the bounds from a place on: those that `shift` leaves.
+    /// Return the first bits of the bounds from a place on: the bits that `shift` leaves.
     #[inline]
     pub fn tops(&self, place: usize, shift: u32) -> impl Iterator<Item = usize> + '_ {
         debug_assert!(shift >= LOW_BITS);
         self.words[place..].iter().map(move |word| (word >> shift) as usize)
     }
 
-    /// The places of the cuts of nodes that have no new index. Where these are a few, blocks without them are passed over.
+    /// Return the places of the cuts of nodes that have no new index. If these nodes are few, blocks without them are
+    /// skipped.
     pub fn gone(&self, index_of_old: &[Option<u32>]) -> Vec<usize> {
         let nodes: Vec<u32> =
             (0..).zip(index_of_old).filter(|(_, index)| index.is_none()).map(|(node, _)| node).collect();
@@ -136,7 +137,7 @@ impl Cuts {
         found
     }
 
-    /// How many bytes they take.
+    /// Return how many bytes the cuts take.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.words[..])
             + size_of_val(&self.low_bounds[..])
@@ -149,13 +150,13 @@ fn packed(bound: u64, owner: u32) -> u64 {
     bound & !LOW | u64::from(owner) & LOW
 }
 
-/// Numbers, with room for those that close a table.
+/// Return numbers, with room for those that close a table.
 fn with_padding(numbers: impl ExactSizeIterator<Item = u16>) -> Vec<u16> {
     let mut found = Vec::with_capacity(numbers.len() + PADDING);
     found.extend(numbers);
     found
 }
 
-/// Cuts that are looked at together, and up to how many nodes are looked for one by one.
+/// The cuts that are compared together, and the most nodes that are searched one by one.
 const BLOCK: usize = 64;
 const FEW_NODES: usize = 4;

@@ -1,7 +1,7 @@
-//! What a plan asks of two tables: their ranges, their shares, and their exact difference.
+//! Difference: the ranges, the shares and the exact difference of two tables, for a plan.
 //!
-//! Promises: what `Table` finds: a difference lays the cuts of both over each other and compares every piece between two,
-//! so that none is divided without need.
+//! Promises: the findings of `Table`. A difference lays the cuts of both tables over each other and compares every
+//! piece between two cuts. No piece is divided without need.
 
 use std::collections::HashMap;
 use std::iter::once;
@@ -21,11 +21,11 @@ const END: u128 = 1 << 64;
 /// Start, end, and the index of the owner before and after.
 type Change = (u64, u128, u32, u32);
 
-/// Start, end, and the place of the range that it lies in before and after.
+/// Start, end, and the place of the range that contains the piece before and after.
 type Piece = (u64, u128, usize, usize);
 type NamedPiece<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, usize, usize);
 
-/// Return where each range of a placement's table starts and who owns it, both as 8 bytes little-endian. O(stretches).
+/// Return the start and the owner of each range of a placement's table, both as 8 bytes little-endian. O(stretches).
 #[pyfunction]
 pub fn ranges<'py>(placement: &Bound<'py, Router>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
     let py = placement.py();
@@ -65,7 +65,7 @@ pub fn changes(old: &Bound<'_, Router>, new: &Bound<'_, Router>) -> PyResult<Vec
     Ok(pieces.into_iter().map(|(start, end, left, right)| (start, end, old.1[left], new.1[right])).collect())
 }
 
-/// The ranges of a placement's table, which are counted each time that they are read.
+/// Return the ranges of a placement's table, and count them, each time.
 fn ranges_of(laid: &Laid) -> (Vec<u64>, Vec<u32>) {
     let ranges = laid.stretches.ranges();
     count(ranges.0.len());
@@ -75,13 +75,13 @@ fn ranges_of(laid: &Laid) -> (Vec<u64>, Vec<u32>) {
 /// The columns of a table that no placement has laid.
 struct Columns {
     starts: Vec<u64>,
-    /// All owners, range by range, and where those of each end.
+    /// All owners, range by range, and the end of each range among them.
     owners: Vec<u32>,
     ends: Vec<usize>,
 }
 
 impl Columns {
-    /// Read where ranges start, and the indexes of the owners of each, which are below `nodes`.
+    /// Read the starts of ranges, and the indexes of the owners of each. Indexes are below `nodes`.
     fn of((starts, rows): &(Bound<'_, PyTuple>, Bound<'_, PyTuple>), nodes: usize) -> PyResult<Columns> {
         let starts: Vec<u64> = starts.iter_borrowed().map(number).collect::<PyResult<_>>()?;
         let (mut owners, mut ends) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
@@ -104,20 +104,21 @@ impl Columns {
     }
 }
 
-/// An `int` of 64 bits, read without a look at what else could be one.
+/// Return an `int` of 64 bits. Other types that might convert are not looked at.
 #[inline]
 fn number(value: Borrowed<'_, '_, PyAny>) -> PyResult<u64> {
     let value = value.cast_exact::<PyInt>()?;
-    // SAFETY: it is an exact `int`; of one, this runs no code of Python's, and says by an exception if it does not fit.
+    // SAFETY: the value is an exact `int`. The call runs no Python code, and raises an exception if the value does not
+    // fit.
     match unsafe { ffi::PyLong_AsUnsignedLongLong(value.as_ptr()) } {
         u64::MAX => PyErr::take(value.py()).map_or(Ok(u64::MAX), Err),
         number => Ok(number),
     }
 }
 
-/// Return the ranges whose owners differ from one table to another, each with the place of its row in both. Tables are
-/// where ranges start, and rows of indexes; `now_of` is the index that each old node has now, if it has one, and `nodes`
-/// how many there are now. O(stretches of both).
+/// Return the ranges with other owners in the new table, each with the place of its row in both. A table is the starts
+/// of ranges, and rows of indexes. `now_of` is the present index of each old node, if it has one, and `nodes` the
+/// present number of nodes. O(stretches of both).
 #[pyfunction]
 pub fn table_changes<'py>(
     py: Python<'py>,
@@ -132,7 +133,7 @@ pub fn table_changes<'py>(
         was.len() != now.len() || was.iter().zip(now).any(|(&was, &now)| now_of[was as usize] != Some(now))
     });
     let end_of_all = END.into_pyobject(py)?.into_any();
-    // A piece begins and ends where a range of one of the tables does, whose number is there already.
+    // A piece begins and ends where a range of one table begins or ends, so its number exists already.
     let at = |place: u128, left: usize, right: usize| {
         let is_here = |starts: &[u64], row: usize| starts.get(row).is_some_and(|&start| u128::from(start) == place);
         match (is_here(&before.starts, left), is_here(&after.starts, right)) {
@@ -147,7 +148,7 @@ pub fn table_changes<'py>(
     pieces.into_iter().map(named).collect()
 }
 
-/// Compare every piece between two starts of either table, and return those that differ.
+/// Return the pieces between two starts of either table that differ.
 fn overlaid(old: &[u64], new: &[u64], differ: impl Fn(usize, usize) -> bool) -> Vec<Piece> {
     let mut found = Vec::new();
     let (mut left, mut right, mut start) = (0, 0, 0);

@@ -1,10 +1,10 @@
-//! Hints to the processor: what will be read soon may be fetched now.
+//! Hints to the processor: fetch memory that will be read soon.
 
-/// Have a line of memory fetched, if there is one there; any address will do.
+/// Fetch the line of memory at an address, if there is one. Any address will do.
 #[inline(always)]
 pub fn fetch<T>(start: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every such processor has this, and it reads nothing: it is a hint about any address.
+    // SAFETY: every processor of this kind has the instruction, and it reads nothing: it is a hint about any address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(start.cast());

@@ -1,4 +1,4 @@
-//! Places by owner: what fetching many keys from their nodes begins with.
+//! Places by owner: the first step of fetching many keys from their nodes.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyIndexError;
@@ -9,7 +9,7 @@ use crate::answers::room;
 use crate::calls::count;
 
 /// Return where the places of each of `nodes` nodes end, and the places by node, in order, both as 8 bytes each.
-/// `indexes` is what `route_indexes` returned. O(indexes + nodes).
+/// `indexes` is a result of `route_indexes`. O(indexes + nodes).
 #[pyfunction]
 pub fn grouped<'py>(indexes: &Bound<'py, PyAny>, nodes: usize) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
     let py = indexes.py();
@@ -32,7 +32,7 @@ pub fn grouped<'py>(indexes: &Bound<'py, PyAny>, nodes: usize) -> PyResult<(Boun
     Ok((bytes_of(py, &ends), bytes_of(py, &places)))
 }
 
-/// The indexes of so many nodes: what `route_indexes` returned, by whatever placement.
+/// Return the indexes from the `route_indexes` of any placement. An index beyond the last node is an error.
 pub fn indexes_in(indexes: &Bound<'_, PyAny>, nodes: usize) -> PyResult<Vec<u32>> {
     let py = indexes.py();
     let found: Vec<u32> = if let Ok(narrow) = PyBuffer::<u16>::get(indexes) {
@@ -43,7 +43,7 @@ pub fn indexes_in(indexes: &Bound<'_, PyAny>, nodes: usize) -> PyResult<Vec<u32>
         indexes.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?
     };
     if found.iter().any(|&index| index as usize >= nodes) {
-        return Err(PyIndexError::new_err("an index beyond the last node"));
+        return Err(PyIndexError::new_err("an index is beyond the last node"));
     }
     Ok(found)
 }

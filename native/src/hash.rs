@@ -1,7 +1,7 @@
 //! Hash functions by name, as in `placement/hashers.py`: bytes to an unsigned integer.
 //!
 //! Promises: the numbers of the reference for every input, by stored vectors and by comparison.
-//! Source: the crates xxhash-rust, siphasher, md-5 and sha2; MurmurHash3 and CRC16 are here.
+//! Source: the crates xxhash-rust, siphasher, md-5 and sha2. MurmurHash3 and CRC16 are written here.
 
 use md5::Digest;
 use pyo3::exceptions::PyRuntimeError;
@@ -14,14 +14,14 @@ use crate::murmur3;
 
 pub const SECRET_BYTES: usize = 16;
 
-/// A hash function, with its secret where it takes one.
+/// A hash function, with its secret if it takes one.
 pub enum Hasher {
     CassandraMurmur3,
     Crc32,
     KafkaMurmur2,
     Md5FirstWord,
     RedisSlot,
-    /// A function from bytes to an integer of so many bits, written in Python.
+    /// A function from bytes to an integer of this many bits, written in Python.
     Python(Py<PyAny>, u32),
     Crc16,
     Md5,
@@ -33,7 +33,7 @@ pub enum Hasher {
 }
 
 impl Hasher {
-    /// The twin of a hasher, by the name that the reference gives it; one of Python's as it is.
+    /// Return the twin of a hasher, by its name in the reference. A hasher without a twin is called in Python.
     pub fn of(hasher: &Bound<'_, PyAny>) -> PyResult<Hasher> {
         let native = hasher.py().import("apportion.placement.hashers")?.getattr("native_name")?.call1((hasher,))?;
         let (name, key): (Option<String>, Option<Vec<u8>>) = native.extract()?;
@@ -43,7 +43,8 @@ impl Hasher {
         Ok(Hasher::Python(hasher.getattr("digest")?.unbind(), hasher.getattr("bits")?.extract()?))
     }
 
-    /// The hasher of this name; none if there is no such name, or if the secret is missing, too much or ill-sized.
+    /// Return the hasher of this name. None if the name is unknown, or if the secret is missing, unexpected or of a
+    /// wrong size.
     pub fn named(name: &str, secret: Option<&[u8]>) -> Option<Hasher> {
         match (name, secret) {
             ("cassandra-murmur3", None) => Some(Hasher::CassandraMurmur3),
@@ -65,7 +66,7 @@ impl Hasher {
         }
     }
 
-    /// How many bits the hash has.
+    /// Return how many bits the hash has.
     pub fn bits(&self) -> u32 {
         match self {
             Hasher::RedisSlot => layouts::REDIS_SLOT_BITS,
@@ -76,7 +77,7 @@ impl Hasher {
         }
     }
 
-    /// The hash of `data`, below `2**bits`.
+    /// Return the hash of `data`, below `2**bits`.
     #[inline]
     pub fn digest(&self, data: &[u8]) -> u64 {
         match self {
@@ -96,13 +97,13 @@ impl Hasher {
         }
     }
 
-    /// The position on the circle: the hash, as the leading bits of 64.
+    /// Return the position on the circle: the hash, as the leading bits of 64.
     #[inline]
     pub fn position(&self, data: &[u8]) -> u64 {
         self.digest(data) << (64 - self.bits())
     }
 
-    /// The positions of keys, as many as there is room for.
+    /// Put the positions of keys into the room, as many as there is room for.
     #[inline]
     pub fn positions(&self, keys: impl Iterator<Item: AsRef<[u8]>>, room: &mut [u64]) {
         match self {
@@ -112,12 +113,12 @@ impl Hasher {
         }
     }
 
-    /// Whether it works without the interpreter, in any thread.
+    /// Return whether the hasher works without the interpreter, in any thread.
     pub fn is_native(&self) -> bool {
         !matches!(self, Hasher::Python(..))
     }
 
-    /// The position by a hash function that may be Python's, and may fail.
+    /// Return the position by a hash function that may be Python's, and may fail.
     #[inline]
     pub fn position_with(&self, py: Python<'_>, data: &[u8]) -> PyResult<u64> {
         match self {
@@ -134,12 +135,12 @@ fn asked(py: Python<'_>, digest: &Py<PyAny>, bits: u32, data: &[u8]) -> PyResult
         Ok(Ok(known)) if known >> (bits - 1) <= 1 => Ok(known << (64 - bits)),
         _ => {
             py.import("apportion.placement.hashers")?.getattr("check_hash")?.call1((hash, bits))?;
-            Err(PyRuntimeError::new_err("the reference takes a hash that the twin refuses"))
+            Err(PyRuntimeError::new_err("the reference accepts a hash that the twin refuses"))
         }
     }
 }
 
-/// The loop, made anew for each hash function, so that it can be a part of the loop.
+/// Each hash function has its own copy of this loop, so that the compiler can inline the function.
 #[inline(always)]
 fn fill(keys: impl Iterator<Item: AsRef<[u8]>>, room: &mut [u64], position: impl Fn(&[u8]) -> u64) {
     for (key, room) in keys.zip(room) {

@@ -1,8 +1,8 @@
 //! CRUSH of Apache Helix, and the circle of its CrushED: the twins of `reference_lists`, `reference_draw`,
 //! `reference_tokens` and `reference_hash` in balance/helix/.
 //!
-//! Promises: the lists and the tokens of the reference. The lengths of straws come from it, so that no float is computed
-//! here. Refuses: children whose words, straws and places do not fit each other, by an error.
+//! Promises: the lists and the tokens of the reference. The lengths of straws come from the reference, so the twin
+//! computes no float. Refuses: words, straws and places of children that do not fit together, with an error.
 
 mod jenkins;
 mod straws;
@@ -17,7 +17,7 @@ use straws::Straws;
 
 const MOST_TRIES: usize = 10;
 
-/// What is asked of one parent; see `Straws`.
+/// The input for one parent; see `Straws`.
 #[derive(FromPyObject)]
 pub struct AskedStraws {
     words: Vec<u32>,
@@ -31,7 +31,7 @@ struct Tree {
     zones: Vec<Straws>,
 }
 
-/// Return the list of nodes of each partition, by the straws of the zones and those in each of them.
+/// Return the list of nodes of each partition, given the straws of the zones and the straws in each zone.
 #[pyfunction]
 pub fn crush_lists<'py>(
     py: Python<'py>,
@@ -61,7 +61,7 @@ pub fn java_hash(text: &Bound<'_, PyString>) -> PyResult<i32> {
     Ok(string_hash(text)?.cast_signed())
 }
 
-/// Return which children are drawn for a partition's data, as places among those given.
+/// Return the children drawn for a partition's data, as places among the given children.
 #[pyfunction]
 pub fn draw_straws(straws: AskedStraws, data: u32, count: usize, taken: Vec<u32>) -> PyResult<Vec<u32>> {
     let children = straws.words.len();
@@ -71,7 +71,7 @@ pub fn draw_straws(straws: AskedStraws, data: u32, count: usize, taken: Vec<u32>
 }
 
 /// Return the tokens of a circle, sorted, and the index of the node of each, both as 4 bytes. `words` are the hashes of
-/// nodes' names; of a token that two of them have, the later one's.
+/// the node names. A token of two nodes belongs to the later one.
 #[pyfunction]
 pub fn circle_tokens<'py>(
     py: Python<'py>,
@@ -98,7 +98,7 @@ pub fn circle_tokens<'py>(
 }
 
 impl Tree {
-    /// The zone and the node in it of each replica.
+    /// Return the zone of each replica, and the node in the zone.
     fn placed(&self, word: u32, replicas: usize) -> Vec<(usize, usize)> {
         let mut data = word;
         let mut found = Vec::with_capacity(replicas.min(self.zones.len()));
@@ -121,11 +121,11 @@ impl Tree {
 impl AskedStraws {
     fn checked(self, children: usize) -> PyResult<Straws> {
         let straws = Straws::of(&self.words, &self.lengths, self.order, children);
-        straws.ok_or_else(|| PyValueError::new_err("straws that do not fit each other"))
+        straws.ok_or_else(|| PyValueError::new_err("words, lengths and order do not fit together"))
     }
 }
 
-/// Java's hash of a string, as the 32 bits that it has.
+/// Return Java's hash of a string, as 32 bits.
 fn string_hash(text: &Bound<'_, PyString>) -> PyResult<u32> {
     let text = text.to_str()?;
     Ok(text.encode_utf16().fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit))))

@@ -1,7 +1,7 @@
-//! Keys as bytes: the twin of `placement/keys/key_bytes.py`, whose docstring is the rule.
+//! Keys as bytes: the twin of `placement/keys/key_bytes.py`. Its docstring is the rule.
 //!
-//! Promises: plain `str`, `bytes` and `int` are read without a call into Python, ASCII and bytes without a copy; all
-//! else, and whatever is to be refused, is asked of the reference, so that its errors are the errors.
+//! Promises: plain `str`, `bytes` and `int` are read without a call into Python, ASCII and bytes without a copy. The
+//! reference reads or refuses all other keys, so its errors are the errors.
 
 use std::ops::Deref;
 
@@ -13,7 +13,7 @@ use crate::text;
 
 pub const MAX_KEY_BYTES: usize = 65_536;
 
-/// The bytes of one key, borrowed from it where it has them.
+/// The bytes of one key, borrowed from the key if it stores them.
 pub enum KeyBytes<'a, 'py> {
     Borrowed(&'a [u8]),
     Number([u8; 8]),
@@ -21,7 +21,7 @@ pub enum KeyBytes<'a, 'py> {
 }
 
 impl<'a, 'py> KeyBytes<'a, 'py> {
-    /// Read a key; the error is the reference's.
+    /// Read a key. Errors are those of the reference.
     #[inline]
     pub fn of(key: &'a Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(text) = key.cast_exact::<PyString>() {
@@ -74,7 +74,7 @@ fn of_number<'a, 'py>(number: &'a Bound<'py, PyInt>) -> PyResult<KeyBytes<'a, 'p
     }
 }
 
-/// Ask the reference: what is rare need not be fast.
+/// Ask the reference: a rare key need not be fast.
 #[cold]
 fn asked<'a, 'py>(key: &'a Bound<'py, PyAny>) -> PyResult<KeyBytes<'a, 'py>> {
     static KEY_BYTES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

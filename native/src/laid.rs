@@ -1,4 +1,4 @@
-//! A placement that is laid once and then answers: the half that both routers share.
+//! Laid placements: a placement is laid once and then answers. Both routers share this half.
 //!
 //! Promises: the lists and the errors of the reference. A laid placement never changes.
 //! Refuses: questions before the placement is laid.
@@ -18,7 +18,7 @@ use crate::walk::Zones;
 /// Lists of up to this many nodes need no allocation.
 const FEW: usize = 8;
 
-/// The content of a placement. Its class sets the content once.
+/// The content of a placement. The placement sets it once.
 pub struct Once<L>(pub OnceLock<L>);
 
 impl<L> Once<L> {
@@ -35,21 +35,22 @@ impl<L> Once<L> {
     }
 }
 
-/// The preference lists of a placement's content. A place is the number of a stretch or of a range.
+/// The preference lists of a laid placement. A place is the number of a stretch or of a range.
 pub trait Lists: Answers {
-    /// The attribute of the placement with the topology whose zones limit the lists. None there: the reference answers.
+    /// The attribute of the placement for the topology that limits the lists by its zones. If it is None, the reference
+    /// answers.
     const TOPOLOGY: &'static str;
 
-    /// The zones of that topology, after the first question.
+    /// The zones of that topology, known after the first question.
     fn zones(&self) -> &OnceLock<Option<Zones>>;
 
-    /// The place that contains a position.
+    /// Return the place that contains a position.
     fn place(&self, position: u64) -> usize;
 
-    /// The first nodes of a place, as many as the room holds if the place has as many.
+    /// Return the first nodes of a place: as many as the room holds, or all of them if the place has fewer.
     fn list<'a>(&'a self, zones: &Zones, place: usize, room: &'a mut [u32]) -> &'a [u32];
 
-    /// Every place has this many nodes if the zones suffice.
+    /// Return the number of nodes that every place has, if the zones suffice.
     fn shortest(&self) -> usize;
 }
 
@@ -64,7 +65,7 @@ fn known<'a, L: Lists>(
     Ok(zones.filter(|zones| zones.suffice(count, reuses_zones)).map(|zones| (zones, count)))
 }
 
-/// Return the preference list of a key. The reference answers if the twin cannot, and raises its errors.
+/// Return the preference list of a key. If the twin cannot find the list, the reference returns it or raises its error.
 pub fn preference<'py>(
     laid: &impl Lists,
     placement: &Bound<'py, PyAny>,

@@ -4,7 +4,8 @@ use crate::murmur3;
 
 pub const REDIS_SLOT_BITS: u32 = 14;
 
-/// Where Murmur3Partitioner puts a key: the token, and 2**63. See `placement/layouts/cassandra/tokens.py`.
+/// Return the position of a key under Murmur3Partitioner: the token plus 2**63. See
+/// `placement/layouts/cassandra/tokens.py`.
 pub fn cassandra_position(data: &[u8]) -> u64 {
     if data.is_empty() {
         return 0; // the least token, which no other key has
@@ -15,12 +16,12 @@ pub fn cassandra_position(data: &[u8]) -> u64 {
     }
 }
 
-/// The first four bytes of an MD5, as a little-endian number.
+/// Return the first four bytes of an MD5, as a little-endian number.
 pub fn first_word(digest: &[u8]) -> u64 {
     digest[..4].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// The part of a key that Redis hashes: what stands in its first braces, if there is something.
+/// Return the part of a key that Redis hashes: the content of its first braces, unless that is empty.
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
     let rest = &key[open + 1..];
@@ -30,7 +31,7 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
-/// MurmurHash2 of 32 bits, with the seed of Kafka's clients; see `placement/layouts/kafka.py`.
+/// Return MurmurHash2 of 32 bits, with the seed of Kafka's clients; see `placement/layouts/kafka.py`.
 pub fn kafka_murmur2(data: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const MULTIPLIER: u32 = 0x5bd1_e995;
@@ -47,7 +48,7 @@ pub fn kafka_murmur2(data: &[u8]) -> u32 {
     state ^ state >> 15
 }
 
-/// The CRC-32 of zlib: polynomial 0x04c11db7, reflected.
+/// Return the CRC-32 of zlib: polynomial 0x04c11db7, reflected.
 pub fn crc32(data: &[u8]) -> u32 {
     !data.iter().fold(u32::MAX, |crc, &byte| crc >> 8 ^ CRC32[usize::from(crc as u8 ^ byte)])
 }

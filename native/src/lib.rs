@@ -1,7 +1,7 @@
-//! `apportion._native`: the native twin of the calls that are made by the million.
+//! `apportion._native`: the native twin of the calls that programs make by the million.
 //!
-//! Promises: the answers of the reference in Python, bit for bit, and its errors. Refuses: state that Python cannot
-//! rebuild, and anything that the reference does not do. `apportion.native` is the one place that loads it.
+//! Promises: the answers of the Python reference, bit for bit, and its errors. Refuses: state that Python cannot
+//! rebuild, and anything beyond the reference. `apportion.native` is the one place that loads it.
 
 mod answers;
 mod balance;
@@ -25,8 +25,8 @@ mod layouts;
 mod locator;
 mod murmur3;
 mod range_router;
-mod ranking;
 mod refusal;
+mod rendezvous;
 mod ring;
 mod router;
 mod saved;
@@ -37,7 +37,7 @@ mod walk;
 
 use pyo3::prelude::*;
 
-// Lists and strings are read while the interpreter's lock keeps others from them.
+// The interpreter's lock protects lists and strings from other threads while they are read.
 #[pymodule(gil_used = true)]
 mod _native {
     use pyo3::prelude::*;
@@ -67,16 +67,16 @@ mod _native {
     use crate::range_router::RangeRouter;
 
     #[pymodule_export]
-    use crate::ranking::rendezvous_lists;
+    use crate::rendezvous::rendezvous_lists;
 
     #[pymodule_export]
     use crate::router::{Ranking, Router, lay_columns};
 
-    /// How it was compiled: `release`, or `debug`, which is many times slower.
+    /// How the twin was compiled: `release`, or `debug`, which is many times slower.
     #[pymodule_export]
     const PROFILE: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 
-    /// The version of the package that it was compiled for.
+    /// The version of the package that the twin was compiled for.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 

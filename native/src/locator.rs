@@ -1,4 +1,4 @@
-//! Where a key stands: what a hash function and boundaries in order have in common.
+//! Locators: the common interface of hash functions and of boundaries in order.
 
 use pyo3::prelude::*;
 
@@ -6,27 +6,27 @@ use crate::hash::Hasher;
 use crate::key::KeyBytes;
 use crate::refusal::refusal;
 
-/// Keys to positions: of a circle, or among boundaries.
+/// Turns keys into positions, of a circle or among boundaries.
 pub trait Locator: Sync {
-    /// Whether text and bytes are keys here.
+    /// Return whether text and bytes are keys here.
     fn takes_bytes(&self) -> bool;
 
-    /// Whether integers are, which come as the 8 bytes of a key.
+    /// Return whether integers are keys here. They come as the 8 bytes of a key.
     fn takes_numbers(&self) -> bool;
 
-    /// Whether it works without the interpreter, in any thread.
+    /// Return whether the locator works without the interpreter, in any thread.
     fn is_native(&self) -> bool;
 
-    /// Put the positions of keys, of the kind that is taken, into as much room.
+    /// Put the positions of keys into the room, one each. The keys are of a kind that the locator takes.
     fn locate(&self, keys: impl Iterator<Item: AsRef<[u8]>> + Clone, room: &mut [u64]);
 
-    /// The position of the bytes of a key.
+    /// Return the position of the bytes of a key.
     fn position_with(&self, py: Python<'_>, data: &[u8]) -> PyResult<u64>;
 
-    /// The position of any key; the error is the reference's.
+    /// Return the position of any key. Errors are those of the reference.
     fn position_of(&self, key: &Bound<'_, PyAny>) -> PyResult<u64>;
 
-    /// The reference's error for what is no key here.
+    /// Return the reference's error for an object that is no key here.
     fn refusal<'py>(&self, py: Python<'py>, key: Bound<'py, PyAny>) -> PyErr;
 }
 

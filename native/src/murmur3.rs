@@ -5,10 +5,10 @@
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 
-/// The first 64 bits of the hash of `data`.
+/// Return the first 64 bits of the hash of `data`.
 #[inline]
 pub fn first_half(data: &[u8]) -> u64 {
-    // Zeros scramble to zero: a padded tail is mixed as the original mixes a short one.
+    // Zeros scramble to zero, so a padded tail is mixed as the original mixes a short one.
     mixed(data, |tail| {
         let mut padded = [0; 16];
         padded[..tail.len()].copy_from_slice(tail);
@@ -16,7 +16,7 @@ pub fn first_half(data: &[u8]) -> u64 {
     })
 }
 
-/// The same as Apache Cassandra has it: the bytes after the last block are widened with their signs.
+/// Return the same in the variant of Apache Cassandra: the bytes after the last block are sign-extended.
 #[inline]
 pub fn first_half_of_signed(data: &[u8]) -> u64 {
     mixed(data, |tail| {

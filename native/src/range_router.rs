@@ -1,6 +1,8 @@
-//! Range router: search the range that a key lies in, name its owners. The twin of `placement/shapes/range_router.py`.
+//! Range router: search the range that contains a key, and name its owners. The twin of
+//! `placement/shapes/range_router.py`.
 //!
-//! Promises: the answers and the errors of the reference. Immutable once laid. Refuses: to be asked before.
+//! Promises: the answers and the errors of the reference. A laid router never changes. Refuses: questions before it is
+//! laid.
 
 use std::sync::OnceLock;
 
@@ -21,17 +23,17 @@ pub struct RangeRouter {
     laid: Once<Laid>,
 }
 
-/// Ranges, of which there is one more than boundaries, and the owners of each.
+/// Ranges, one more than boundaries, and the owners of each.
 struct Laid {
     bounds: Bounds,
     /// The first owner of each range.
     leaders: Vec<u32>,
-    /// All owners, range by range, and where those of each end.
+    /// All owners, range by range, and the end of each range among them.
     owners: Vec<u32>,
     ends: Vec<usize>,
     fewest_owners: usize,
     ids: Vec<Py<PyString>>,
-    /// Once they are asked for: preference lists are refused where the zones do not suffice.
+    /// The zones, after the first question. Preference lists are refused where the zones do not suffice.
     zones: OnceLock<Option<Zones>>,
 }
 
@@ -90,7 +92,7 @@ impl Laid {
     }
 }
 
-/// The sum so far, with one more.
+/// Return the sum after one more addition.
 fn added(sum: &mut usize, more: usize) -> Option<usize> {
     *sum += more;
     Some(*sum)
@@ -103,7 +105,7 @@ impl RangeRouter {
 }
 
 router!(RangeRouter, "Return the first `count` owners of the key's range. The caller chose their zones.", {
-    /// Take the boundaries, which are positions of ints or else bytes, and the owners of each range, the leader first.
+    /// Take the boundaries, positions of ints or else bytes, and the owners of each range, the leader first.
     fn _lay(
         &self,
         ids: Vec<Py<PyString>>,
@@ -114,12 +116,12 @@ router!(RangeRouter, "Return the first `count` owners of the key's range. The ca
         self.laid.set(Laid::of(ids, Bounds::of(bounds, are_ints)?, rows)?)
     }
 
-    /// Return the number of the range that a key lies in.
+    /// Return the number of the range that contains a key.
     fn _range(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.laid()?.bounds.position_of(key)
     }
 
-    /// How many bytes the ranges take.
+    /// Return how many bytes the ranges take.
     fn _bytes(&self) -> PyResult<usize> {
         let laid = self.laid()?;
         let owners = size_of_val(&laid.leaders[..]) + size_of_val(&laid.owners[..]) + size_of_val(&laid.ends[..]);

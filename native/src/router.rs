@@ -1,8 +1,10 @@
 //! Router: hash a key, search its stretch, name the owner. The twin of `placement/shapes/router.py`.
 //!
-//! Placements inherit from it, so that `ring.route` is the method below, with no Python frame between it and the caller.
+//! Placements inherit from it. `ring.route` is therefore the method below, without a Python frame between it and the
+//! caller.
 //!
-//! Promises: the answers and the errors of the reference. Immutable once laid. Refuses: to be asked before.
+//! Promises: the answers and the errors of the reference. A laid router never changes. Refuses: questions before it is
+//! laid.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -35,7 +37,7 @@ pub struct Laid {
     pub stretches: Stretches,
     hasher: Hasher,
     pub ids: Vec<Py<PyString>>,
-    /// Once they are asked for: the zones, where a preference list is a walk around the circle.
+    /// The zones, after the first question. None if a preference list is not a walk around the circle.
     zones: OnceLock<Option<Zones>>,
 }
 
@@ -44,7 +46,7 @@ impl Router {
         self.laid.get()
     }
 
-    /// Take what is laid, once; return how many stretches it has.
+    /// Set the content, once. Return the number of its stretches.
     fn lay(&self, laid: Laid) -> PyResult<usize> {
         let stretches = laid.stretches.len();
         self.laid.set(laid)?;
@@ -94,7 +96,7 @@ impl Lists for Laid {
 }
 
 router!(Router, "Return `count` distinct nodes for a key, its owner first; see `Placement`.", {
-    /// Show the collector what was written in Python, and may lead back here.
+    /// Show the collector the hash function of Python, which may refer back to this router.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.laid.0.get().map(|laid| &laid.hasher) {
             Some(Hasher::Python(digest, _)) => visit.call(digest),
@@ -114,18 +116,20 @@ router!(Router, "Return `count` distinct nodes for a key, its owner first; see `
         }
     }
 
-    /// Take sorted bounds (8 bytes each) and the owner of each stretch (4 bytes each), one more than there are bounds.
+    /// Take sorted bounds (8 bytes each) and the owner of each stretch (4 bytes each). There is one stretch more than
+    /// bounds.
     fn _lay(&self, ids: Vec<Py<PyString>>, hasher: &Bound<'_, PyAny>, bounds: &[u8], owners: &[u8]) -> PyResult<()> {
         let words = bounds.as_chunks().0;
         let mut bounds = Vec::with_capacity(words.len() + PADDING);
         bounds.extend(words.iter().map(|&bytes| u64::from_ne_bytes(bytes)));
         let owners = owners.as_chunks().0.iter().map(|&bytes| u32::from_ne_bytes(bytes)).collect();
         let stretches = Stretches::new(bounds, owners, ids.len())?;
-        self.lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: OnceLock::new() }).map(drop) // found by the reference
+        // The reference has found these stretches, so they are not counted here.
+        self.lay(Laid { stretches, hasher: Hasher::of(hasher)?, ids, zones: OnceLock::new() }).map(drop)
     }
 
-    /// Lay the tokens of a ring: of each node as many as `count_of` says, less what `before`, a ring of the same tokens
-    /// a node, has already. `check` is told how many there will be before any is made.
+    /// Lay the tokens of a ring, `count_of` tokens per node. Tokens that `before` has are taken over; it is a ring with
+    /// the same tokens per node. `check` receives the number of all tokens before any is made.
     #[pyo3(signature = (topology, hasher, count_of, check, before=None))]
     fn _lay_tokens<'py>(
         &self,
@@ -144,7 +148,7 @@ router!(Router, "Return `count` distinct nodes for a key, its owner first; see `
             None => PyTuple::empty(py),
         };
         let kept = ring::shared(&old_nodes, &nodes)?;
-        // As many as there are weights, which are few: the reference is asked once for each.
+        // There are as many entries as weights, which are few. The reference counts once for each weight.
         let mut count_of_weight: HashMap<u64, u64> = HashMap::new();
         let mut counts = Vec::with_capacity(kept.made.len());
         for &index in &kept.made {
@@ -178,13 +182,13 @@ router!(Router, "Return `count` distinct nodes for a key, its owner first; see `
         Ok(())
     }
 
-    /// Return the number of the stretch that a key lies in.
+    /// Return the number of the stretch that contains a key.
     fn _stretch(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
         let laid = self.laid()?;
         Ok(laid.place(laid.hasher.position_of(key)?))
     }
 
-    /// Return every owner once, in the order in which their stretches come from this one on.
+    /// Return every owner once, in the order of their stretches, starting at this one.
     fn _ranking(slf: &Bound<'_, Self>, stretch: usize) -> PyResult<Ranking> {
         Ranking::new(slf, stretch)
     }
@@ -197,13 +201,13 @@ router!(Router, "Return `count` distinct nodes for a key, its owner first; see `
         Ok((PyBytes::new(py, &bounds), PyBytes::new(py, &owners)))
     }
 
-    /// How many bytes the stretches take.
+    /// Return how many bytes the stretches take.
     fn _bytes(&self) -> PyResult<usize> {
         Ok(self.laid()?.stretches.bytes())
     }
 });
 
-/// Every owner once, in the order in which their stretches come; found as they are asked for.
+/// Every owner once, in the order of their stretches. Each is found when it is wanted.
 #[pyclass(module = "apportion._native")]
 pub struct Ranking {
     placement: Py<Router>,
@@ -245,18 +249,19 @@ impl Ranking {
     }
 }
 
-/// The error of the reference for what is no position.
+/// Return the reference's error for an object that is no position.
 #[cold]
 fn refused(position: &Bound<'_, PyAny>) -> PyErr {
     let raised = position
         .py()
         .import("apportion.placement.shapes.router")
         .and_then(|reference| reference.getattr("check_token")?.call1((position,)));
-    raised.err().unwrap_or_else(|| PyRuntimeError::new_err("the reference takes what the twin refuses"))
+    raised.err().unwrap_or_else(|| PyRuntimeError::new_err("the reference accepts a position that the twin refuses"))
 }
 
-/// Lay a saved table, whose starts and owners are hexadecimal digits in `data` from here to there, in the shape of so
-/// many owners a row and so many slots, or 0. Return whether they are a table's; nothing is laid if they are not.
+/// Lay a saved table. `spans` are the places of its starts and its owners in `data`, in hexadecimal digits. `shape` is
+/// the number of owners per row and the number of slots, or 0. Return whether the digits are a table. If they are not,
+/// nothing is laid.
 #[pyfunction]
 pub fn lay_columns(
     placement: &Bound<'_, Router>,

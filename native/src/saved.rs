@@ -1,16 +1,16 @@
-//! The columns of a saved table: the twin of what `model/codec/columns.py` and `Table` check of them.
+//! The columns of a saved table: the twin of the checks in `model/codec/columns.py` and `Table`.
 //!
-//! Promises: the leaders of a table that these accept; nothing for any other, which they then refuse with a reason.
+//! Promises: the leaders of a table that these accept, and nothing for any other. They then refuse it with a reason.
 
 use crate::cuts::PADDING;
 
-/// Stands where a row of owners is shorter than the longest.
+/// Fills a row of owners that is shorter than the longest.
 const NOBODY: u32 = u32::MAX;
 const OWNER_DIGITS: usize = 8;
 const START_DIGITS: usize = 16;
 
-/// From hexadecimal digits: the last positions of all ranges but the last, and the first owner of each; none if it is
-/// not a table.
+/// Return the last positions of all ranges but the last, and the first owner of each, from hexadecimal digits. None if
+/// the digits are not a table.
 pub fn read(starts: &[u8], owners: &[u8], shape: (i64, i64), nodes: usize) -> Option<(Vec<u64>, Vec<u32>)> {
     if !are_digits(starts) || !are_digits(owners) {
         return None;
@@ -25,7 +25,7 @@ pub fn read(starts: &[u8], owners: &[u8], shape: (i64, i64), nodes: usize) -> Op
     Some((bounds_of(starts, slots)?, leaders_of(owners, replicas, nodes)?))
 }
 
-/// Whether all are hexadecimal digits, lower-case. Looked at together, many at once, before any of them is read.
+/// Return whether all are lower-case hexadecimal digits. Many are checked at once, before any of them is read.
 fn are_digits(text: &[u8]) -> bool {
     text.iter().fold(true, |are, digit| are & matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -36,7 +36,7 @@ fn bounds_of(starts: &[[u8; START_DIGITS]], slots: u64) -> Option<Vec<u64>> {
         (u64::from(packed(halves[0])) | u64::from(packed(halves[1])) << 32).swap_bytes()
     };
     let mut before = read(&starts[0]);
-    let mut in_order = before == 0; // gathered: a branch at every start would cost more than reading it
+    let mut in_order = before == 0; // without a branch per start, which would cost more than reading it
     let later = starts[1..].iter().map(|digits| {
         let start = read(digits);
         in_order &= start > before;
@@ -58,7 +58,7 @@ fn leaders_of(digits: &[[u8; OWNER_DIGITS]], replicas: usize, nodes: usize) -> O
     rows.map(|row| is_row(row, nodes).then(|| row[0])).collect()
 }
 
-/// Whether these are distinct nodes, at least one, after which there may be nobody.
+/// Return whether a row is distinct nodes, at least one, followed by `NOBODY` or by nothing.
 fn is_row(row: &[u32], nodes: usize) -> bool {
     let length = row.iter().position(|&owner| owner == NOBODY).unwrap_or(row.len());
     let (owners, rest) = row.split_at(length);
@@ -67,13 +67,13 @@ fn is_row(row: &[u32], nodes: usize) -> bool {
     length > 0 && are_nodes && are_distinct && rest.iter().all(|&owner| owner == NOBODY)
 }
 
-/// Whether a position is the first of one of so many slots.
+/// Return whether a position is the first of a slot, given the number of slots.
 fn begins_slot(start: u64, slots: u64) -> bool {
     let slot = (u128::from(start) * u128::from(slots)) >> 64;
     (slot << 64).div_ceil(u128::from(slots)) == u128::from(start)
 }
 
-/// The bytes that eight hexadecimal digits write, the first one lowest; all eight at once in one register.
+/// Return the bytes that eight hexadecimal digits write, the first one lowest. One register holds all eight at once.
 #[inline(always)]
 fn packed(digits: [u8; 8]) -> u32 {
     const EACH: u64 = 0x0101_0101_0101_0101;

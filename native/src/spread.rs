@@ -1,4 +1,5 @@
-//! How a caller wants preference lists: how many nodes, and how spread. What the twin does not know the reference answers.
+//! Options of preference lists: the number of nodes, and their spread. The reference handles all options that the twin
+//! does not know.
 
 use pyo3::Borrowed;
 use pyo3::prelude::*;
@@ -6,14 +7,14 @@ use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
 const BEST_EFFORT: &str = "best-effort";
 
-/// A list that is wanted, as the caller said it.
+/// A wanted list, in the words of the caller.
 pub struct Wanted<'a, 'py> {
     pub count: &'a Bound<'py, PyAny>,
     pub level: Option<Bound<'py, PyAny>>,
     pub spread: Spread<'py>,
 }
 
-/// How a list is spread: by one of the names, or by what the reference refuses.
+/// The spread of a list: one of the names, or an object that the reference refuses.
 pub enum Spread<'py> {
     Known(&'static str),
     Other(Bound<'py, PyAny>),
@@ -30,7 +31,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Spread<'py> {
 }
 
 impl<'py> Wanted<'_, 'py> {
-    /// How many nodes, and whether zones may be used again, where that is for the twin to answer.
+    /// Return the number of nodes, and whether zones may be used again. None if the reference must answer.
     pub fn known(&self) -> Option<(usize, bool)> {
         let count = self.count.cast_exact::<PyInt>().ok().and_then(|count| count.extract::<i64>().ok());
         match (&self.level, &self.spread, count.and_then(|count| usize::try_from(count).ok())) {
@@ -39,7 +40,7 @@ impl<'py> Wanted<'_, 'py> {
         }
     }
 
-    /// The reference's list of a key.
+    /// Return the reference's list of a key.
     pub fn asked(&self, placement: &Bound<'py, PyAny>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
         let options = PyDict::new(placement.py());
         options.set_item("spread_level", &self.level)?;
@@ -51,7 +52,7 @@ impl<'py> Wanted<'_, 'py> {
     }
 }
 
-/// The keys of any container, one by one, as the reference reads them.
+/// Return the keys of any container, one by one, as the reference reads them.
 pub fn listed<'py>(keys: &Bound<'py, PyAny>) -> PyResult<impl Iterator<Item = PyResult<Bound<'py, PyAny>>>> {
     keys.py().import("apportion.placement.keys.key_bytes")?.getattr("listed")?.call1((keys,))?.try_iter()
 }

@@ -1,10 +1,10 @@
-//! The circle cut into stretches, and the search for the one that a position lies in.
+//! The circle cut into stretches, and the search for the stretch that contains a position.
 //!
-//! Stretch i ends with the bound of cut i; the last one goes to the end of the circle. The top bits of a position say
-//! between which cuts to look: there is one on average, where halving 150 000 of them takes 17 steps.
+//! Stretch i ends with the bound of cut i. The last one goes to the end of the circle. The top bits of a position say
+//! between which cuts to look. There is one cut on average, where a binary search among 150 000 takes 17 steps.
 //!
-//! Promises: the answers of a binary search, at most 12 bytes a bound of up to 65 536 nodes. Immutable: a change makes the
-//! next one.
+//! Promises: the answers of a binary search, with at most 12 bytes per bound for up to 65 536 nodes. Stretches never
+//! change: a change makes new ones.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,13 +14,13 @@ use crate::circle::{self, Event, Unsorted};
 use crate::cuts::{Cuts, PADDING};
 
 pub struct Stretches {
-    /// In order; the last one stands `PADDING` times, so that as many can always be read.
+    /// In order. The last cut is repeated `PADDING` times, so that as many can always be read.
     cuts: Cuts,
     buckets: Buckets,
 }
 
 impl Stretches {
-    /// Take sorted bounds, and the owners of the stretches, one more than there are bounds.
+    /// Take sorted bounds, and the owners of the stretches. There is one stretch more than bounds.
     pub fn new(bounds: Vec<u64>, owners: Vec<u32>, nodes: usize) -> PyResult<Stretches> {
         match owners.split_last() {
             Some((&last, others)) if others.len() == bounds.len() && are_nodes(&owners, nodes) => {
@@ -51,8 +51,8 @@ impl Stretches {
         Stretches { cuts, buckets }
     }
 
-    /// The circle with more tokens, and without those of nodes that have no new index, whose places are known. It costs
-    /// what a copy does.
+    /// Return the circle with more tokens, and without the tokens of nodes that have no new index, at known places. The
+    /// cost is that of a copy.
     pub fn changed(&self, index_of_old: &[Option<u32>], gone: &[usize], more: Unsorted, nodes: usize) -> Stretches {
         let (more, count) = (more.sorted(), self.bound_count());
         let events = circle::events(&self.cuts, count, index_of_old, gone, &more, |token| self.stretch(token));
@@ -68,8 +68,8 @@ impl Stretches {
         Stretches::with_buckets(cuts, first, buckets)
     }
 
-    /// Where each range of one owner starts, and the owner: neighbours alike are joined, and stretches without a position
-    /// are left out.
+    /// Return the start and the owner of each range of one owner. Neighbours with one owner are joined, and stretches
+    /// without a position are left out.
     pub fn ranges(&self) -> (Vec<u64>, Vec<u32>) {
         let (mut starts, mut owners) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
         let begins = std::iter::once(Some(0)).chain(self.bounds().map(|bound| bound.checked_add(1)));
@@ -84,12 +84,12 @@ impl Stretches {
         (starts, owners)
     }
 
-    /// How many bytes the stretches take.
+    /// Return how many bytes the stretches take.
     pub fn bytes(&self) -> usize {
         self.cuts.bytes() + self.buckets.bytes()
     }
 
-    /// The places of the tokens of nodes that have no new index.
+    /// Return the places of the tokens of nodes that have no new index.
     pub fn gone(&self, index_of_old: &[Option<u32>]) -> Vec<usize> {
         if index_of_old.iter().all(Option::is_some) {
             return Vec::new();
@@ -116,14 +116,14 @@ impl Stretches {
         self.cuts.owner(stretch)
     }
 
-    /// The number of the stretch that a position lies in: how many bounds are before it.
+    /// Return the number of the stretch that contains a position: the number of bounds before the position.
     #[inline]
     pub fn stretch(&self, position: u64) -> usize {
         let low = self.buckets.start(position) as usize;
         self.cuts.near(low, position).map_or_else(|| self.crowded(low, position), |(place, _)| place)
     }
 
-    /// The owner of the stretch that a position lies in.
+    /// Return the owner of the stretch that contains a position.
     #[inline]
     pub fn owner_of(&self, position: u64) -> u32 {
         if self.cuts.are_narrow() {
@@ -133,7 +133,8 @@ impl Stretches {
         }
     }
 
-    /// Put the owners of positions into as much room. In steps for all of them, so that none waits for another's memory.
+    /// Put the owners of positions into the room, one each. All of them take each step together, so none waits for the
+    /// memory of another.
     pub fn owners<const N: usize>(&self, positions: &[u64], room: &mut [u32; N]) {
         for (&position, place) in positions.iter().zip(room.iter_mut()) {
             *place = self.buckets.start(position);
@@ -147,7 +148,7 @@ impl Stretches {
         }
     }
 
-    /// The owner of a position whose search begins at this place, where owners are narrow.
+    /// Return the owner of a position, given the place where its search begins. Owners are narrow.
     #[inline(always)]
     fn narrow_owner(&self, low: u32, position: u64) -> u32 {
         match self.cuts.near(low as usize, position) {
@@ -156,7 +157,7 @@ impl Stretches {
         }
     }
 
-    /// As `stretch`, where bounds lie so close together that more than words must be looked at.
+    /// Return the stretch, as `stretch` does, where bounds are so close together that words do not suffice.
     #[cold]
     fn crowded(&self, mut low: usize, position: u64) -> usize {
         let mut high = self.buckets.end(position) as usize;
@@ -168,12 +169,12 @@ impl Stretches {
     }
 }
 
-/// Whether all are indexes of so many nodes.
+/// Return whether all are indexes of this many nodes.
 pub fn are_nodes(owners: &[u32], nodes: usize) -> bool {
     owners.iter().all(|&owner| (owner as usize) < nodes)
 }
 
-/// Whose the stretch after the last token of a circle is.
+/// Return the owner of the stretch after the last token of a circle.
 fn first_owner(cuts: &Cuts) -> u32 {
     if cuts.len() == 0 { 0 } else { cuts.owner(0) }
 }

@@ -1,9 +1,9 @@
-//! The UTF-8 bytes of a `str`, without a copy where it has them already.
+//! The UTF-8 bytes of a `str`, without a copy if the object has them already.
 //!
-//! `PyUnicode_AsUTF8AndSize` costs nothing for ASCII, but for other text it leaves a copy on the object for life, which
-//! a million keys would feel. The stable ABI has no way to ask whether a `str` is ASCII, so the flag is read from the
-//! object's header, at the place that it has in this version of CPython, and only after the flag was seen to tell known
-//! strings apart. Where the place is not known, every `str` is encoded into new bytes: slower, and as right.
+//! `PyUnicode_AsUTF8AndSize` costs nothing for ASCII. For other text it leaves a copy on the object for life, which a
+//! million keys would feel. The stable ABI cannot say whether a `str` is ASCII. The flag is therefore read from the
+//! object's header, at its place in this version of CPython. A test on known strings confirms the place first. If the
+//! place is not known, every `str` is encoded into new bytes: slower, and as right.
 
 use std::ffi::c_char;
 use std::slice;
@@ -13,7 +13,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-/// `PyASCIIObject`: the object's head, a length and a hash stand before the flags.
+/// In `PyASCIIObject` the object's head, a length and a hash stand before the flags.
 const FLAGS_OFFSET: usize = size_of::<ffi::PyObject>() + 2 * size_of::<ffi::Py_ssize_t>();
 const LAST_KNOWN_MINOR: u8 = 14;
 
@@ -22,52 +22,52 @@ const FLAGS: u32 = 0b11 << 5;
 
 /// All bits set: no header has that.
 const UNKNOWN: u32 = u32::MAX;
-/// The bits that say "compact and ASCII", once they are known.
+/// The bits that mean "compact and ASCII", once they are known.
 static COMPACT_ASCII: AtomicU32 = AtomicU32::new(UNKNOWN);
 
-/// The bytes of an ASCII `str`, borrowed from it; none if it is not ASCII, or if that cannot be told.
+/// Return the bytes of an ASCII `str`, borrowed from it. None if it is not ASCII, or if that is not known.
 #[inline]
 pub fn ascii<'a>(text: &'a Bound<'_, PyString>) -> Option<&'a [u8]> {
-    // SAFETY: it is a `str`; its place was found to hold the flags, or what is wanted is not met.
+    // SAFETY: it is a `str`. Either the place is known to hold the flags, or no flags match.
     if !unsafe { has_flags(text.as_ptr(), wanted()) } {
         return None;
     }
     let mut length: ffi::Py_ssize_t = 0;
-    // SAFETY: `text` is a `str`, and its bytes are immutable and live as long as it; for ASCII this cannot fail.
+    // SAFETY: `text` is a `str`. Its bytes are immutable and live as long as it. For ASCII this cannot fail.
     unsafe {
         let start: *const c_char = ffi::PyUnicode_AsUTF8AndSize(text.as_ptr(), &mut length);
         Some(slice::from_raw_parts(start.cast(), length as usize))
     }
 }
 
-/// The flags that say "compact and ASCII", for whoever tests many.
+/// Return the flags that mean "compact and ASCII", for a caller that tests many strings.
 #[inline]
 pub fn wanted() -> u32 {
     COMPACT_ASCII.load(Relaxed)
 }
 
-/// Whether the place of the flags is known.
+/// Return whether the place of the flags is known.
 pub fn is_known() -> bool {
     wanted() != UNKNOWN
 }
 
-/// Whether a `str` has all of these flags.
+/// Return whether a `str` has all of these flags.
 ///
 /// # Safety
 /// It is a `str`.
 #[inline(always)]
 pub unsafe fn has_flags(text: *mut ffi::PyObject, wanted: u32) -> bool {
-    // SAFETY: as the caller says: its header is longer than this.
+    // SAFETY: as the caller says. The header is longer than this.
     let flags = unsafe { text.cast::<u8>().add(FLAGS_OFFSET).cast::<u32>().read() };
     flags & wanted == wanted
 }
 
-/// The UTF-8 bytes of a `str`, newly made; an error if it has unpaired surrogates.
+/// Return the UTF-8 bytes of a `str`, newly made. Unpaired surrogates are an error.
 pub fn encoded<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
     text.encode_utf8()
 }
 
-/// Learn whether this interpreter keeps the flags where the known versions do: whether they tell known strings apart.
+/// Learn whether this interpreter keeps the flags at the known place. The flags must tell known strings apart.
 pub fn learn_layout(py: Python<'_>) {
     let version = py.version_info();
     if version.major == 3 && version.minor <= LAST_KNOWN_MINOR {

@@ -1,4 +1,5 @@
-//! The walk around the circle: from a stretch on, each node once, and of each zone the first, then the second.
+//! The walk around the circle, from a stretch on: each node once. The first nodes of all zones come before any second
+//! one.
 //!
 //! Promises: the lists of `SpreadRule.pick` for the zones as they are.
 
@@ -8,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::stretches::Stretches;
 
-/// The fault domain of each node, by number; how many nodes may own, and in how many domains they are.
+/// The number of each node's fault domain, and how many nodes and domains may own.
 pub struct Zones {
     of_node: Vec<u32>,
     owning_nodes: usize,
@@ -16,7 +17,8 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// The zones of the nodes that a placement's walks meet, learnt when first asked for; none where a list is no walk.
+    /// Return the zones of the topology in an attribute of a placement, and remember them. None if the attribute is
+    /// None.
     pub fn of<'a>(
         known: &'a OnceLock<Option<Zones>>,
         placement: &Bound<'_, PyAny>,
@@ -30,20 +32,20 @@ impl Zones {
         Ok(known.get_or_init(|| zones).as_ref())
     }
 
-    /// The zones of the nodes of a topology, those that it drains left out.
+    /// Return the zones of the nodes of a topology, without the nodes that it drains.
     fn numbered(topology: &Bound<'_, PyAny>) -> PyResult<Zones> {
         let spread = topology.py().import("apportion.placement.spread")?;
         let (of_node, owning_nodes, owning_zones) = spread.call_method1("numbered_domains", (topology,))?.extract()?;
         Ok(Zones { of_node, owning_nodes, owning_zones })
     }
 
-    /// Whether there is a list of so many nodes, each in another zone unless zones are used again.
+    /// Return whether a list of this many nodes exists. Each node is in another zone, unless zones are used again.
     pub fn suffice(&self, count: usize, reuses_zones: bool) -> bool {
         0 < count && count <= if reuses_zones { self.owning_nodes } else { self.owning_zones }
     }
 
-    /// Fill the room with the first nodes from a stretch on, of distinct zones while there are any; return those there
-    /// are.
+    /// Fill the room with the first nodes from a stretch on, of distinct zones while there are any. Return the nodes
+    /// found.
     pub fn pick<'a>(&self, stretches: &Stretches, stretch: usize, room: &'a mut [u32]) -> &'a [u32] {
         if room.len() > self.owning_zones {
             return self.pick_in_rounds(stretches, stretch, room);
@@ -77,7 +79,7 @@ impl Zones {
                 }
             }
         }
-        rounds.sort_by_key(|&(round, _)| round); // as they were met, within a round
+        rounds.sort_by_key(|&(round, _)| round); // in the order of the walk, within a round
         let count = rounds.len().min(room.len());
         for (place, &(_, owner)) in room.iter_mut().zip(&rounds) {
             *place = owner;

@@ -1,16 +1,16 @@
-//! Primal-dual augmentation: the twin of `balance/solver/augment.py`, whose docstrings say what each step is for.
+//! Primal-dual augmentation: the twin of `balance/solver/augment.py`. Its docstrings explain each step.
 //!
-//! Promises: the steps of the reference, in its order. What it leaves out: looking at items when no node is open to which
-//! any could go.
+//! Promises: the steps of the reference, in its order. Differs: it skips items when no open node could take any of
+//! them.
 
 use std::ops::ControlFlow;
 
 use super::open::{Among, Open, Standing};
 
-/// The level of a vertex that no chain of tight steps leads to.
+/// The level of a vertex that no chain of tight steps reaches.
 pub const UNSEEN: u32 = u32::MAX;
 
-/// How loads are bounded; see `LoadBounds`.
+/// The bounds on loads; see `LoadBounds`.
 pub struct Bounds {
     pub least: Vec<u32>,
     pub most: Vec<u32>,
@@ -18,9 +18,10 @@ pub struct Bounds {
     pub totals: Vec<u32>,
 }
 
-/// What sits on nodes and can be passed on.
+/// Items that sit on nodes and can be passed on.
 pub trait Items {
-    /// An open node to which an item of a node can be passed by a tight step; their prices differ by one at most.
+    /// Return an open node to which an item of a node can be passed by a tight step. Their prices differ by one at
+    /// most.
     fn target(&self, node: u32, item: u32, at: &Standing, among: Among<'_>) -> Option<u32>;
 
     /// Note that an item now sits on another node.
@@ -55,17 +56,17 @@ impl<I: Items> Augmenting<I> {
         Augmenting { items, bounds, at, held, load, need, members, level: vec![UNSEEN; vertices] }
     }
 
-    /// How many vertices are nodes.
+    /// Return how many vertices are nodes.
     pub fn nodes(&self) -> usize {
         self.load.len()
     }
 
-    /// The vertex of a node's pool.
+    /// Return the vertex of a node's pool.
     pub fn pool_of(&self, node: u32) -> u32 {
         self.nodes() as u32 + self.bounds.pools[node as usize]
     }
 
-    /// The pool that a vertex is, if it is not a node.
+    /// Return the pool of a vertex, or none if the vertex is a node.
     pub fn as_pool(&self, vertex: u32) -> Option<usize> {
         (vertex as usize).checked_sub(self.nodes())
     }
@@ -129,7 +130,7 @@ impl<I: Items> Augmenting<I> {
         found
     }
 
-    /// Add every unseen vertex that one tight step leads to, which is then seen.
+    /// Add every unseen vertex that one tight step leads to. The vertex is then seen.
     fn step(&self, vertex: u32, unseen: &mut Open, beyond: &mut Vec<u32>) {
         if let Some(pool) = self.as_pool(vertex) {
             for &node in &self.members[pool] {
@@ -150,7 +151,7 @@ impl<I: Items> Augmenting<I> {
         });
     }
 
-    /// Close every open node that one tight step leads to from a node, and name it with the item that is passed.
+    /// Close every open node that one tight step leads to from a node. `reached` gets the node and the passed item.
     pub fn each_step(
         &self,
         node: u32,

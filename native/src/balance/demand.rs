@@ -1,6 +1,6 @@
-//! The partitions to place, and the nodes and zones to place them on.
+//! Demand: the partitions to place, and the nodes and zones to place them on.
 
-/// What is to be placed where; see `Demand`.
+/// The demand as the reference states it; see `Demand`.
 pub struct Demand {
     pub replicas: usize,
     pub weights: Vec<u64>,
@@ -10,7 +10,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// How many replicas of each partition have to be in a certain zone.
+    /// Return how many replicas of each partition must be in certain zones.
     pub fn owed(&self) -> usize {
         self.zone_least.iter().map(|&least| least as usize).sum()
     }

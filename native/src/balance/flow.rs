@@ -2,15 +2,15 @@
 
 use super::augment::{Augmenting, Bounds, Broken, Items};
 use super::demand::Demand;
-use super::evening::even_out;
-use super::filling::{fill, keep};
 use super::open::{Among, Standing};
 use super::push::finish;
 use super::rows::Rows;
+use super::start::{fill, keep};
+use super::tie_breaks::even_out;
 
-/// The nodes of each partition, as many as there are replicas, and the price of a place on each node.
+/// Return the nodes of each partition, one per replica, and the price of a place on each node.
 ///
-/// `rows` has room for them; no node stands in a row of `before` twice.
+/// `rows` has room for the nodes. No node is twice in a row of `before`.
 pub fn solve(
     demand: &Demand,
     bounds: Bounds,
@@ -35,7 +35,7 @@ pub fn solve(
     Ok((rows, solver.at.price))
 }
 
-/// First those that held it before, in their order, then the others by index.
+/// Order a row: first the earlier owners in their earlier order, then the others by index.
 fn order(row: &mut [u32], before: &[u32]) {
     let mut kept = 0;
     for node in before {
@@ -47,7 +47,7 @@ fn order(row: &mut [u32], before: &[u32]) {
     row[kept..].sort_unstable();
 }
 
-/// Replicas of partitions on nodes: an item is a partition of which the node holds a replica.
+/// Replicas of partitions on nodes: an item is a partition with a replica on the node.
 struct Replicas<'a> {
     demand: &'a Demand,
     before: &'a Rows,
@@ -85,7 +85,8 @@ impl Items for Replicas<'_> {
     }
 }
 
-/// What each node holds, what it is to give first at the end: for each that it leads, so many that it follows.
+/// Return the items of each node, the first to give at the end. After each led item come as many followed ones as a
+/// partition has followers.
 fn held(replicas: &Replicas<'_>) -> Vec<Vec<u32>> {
     let nodes = replicas.demand.weights.len();
     let (mut led, mut followed) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::augment::{Augmenting, Bounds, Broken, Items};
-use super::evening::even_out;
 use super::open::{Among, Standing};
 use super::push::finish;
 use super::rows::{NOBODY, Rows};
+use super::tie_breaks::even_out;
 
-/// Who leads each partition, and the price of leading on each node.
+/// Return the leader of each partition, and the price of leading on each node.
 pub fn choose(
     rows: &Rows,
     led_before: &[u32],
@@ -22,7 +22,7 @@ pub fn choose(
     for (partition, &leader) in leaders.iter().enumerate().filter(|&(_, &leader)| leader != NOBODY) {
         held[leader as usize].push(partition as u32);
     }
-    // Zones are not asked for; where each node has its own, none is searched for a node.
+    // Zones play no part here. With one zone per node, no search looks through a zone for a node.
     let zones = (0..nodes as u32).collect();
     let mut solver = Augmenting::new(Leads { rows, led_before, leaders }, bounds, zones, held);
     finish(&mut solver)?;
@@ -33,7 +33,7 @@ pub fn choose(
     Ok((solver.items.leaders, solver.at.price))
 }
 
-/// How many partitions each node may lead, given who holds them; none if that cannot be counted in 128 bits.
+/// Return how many partitions each node may lead, given the nodes that hold them. None if 128 bits cannot count that.
 pub fn bounds(rows: &Rows, nodes: usize) -> Option<Bounds> {
     let mut held = HashMap::<(u32, usize), u128>::new();
     for row in rows.iter() {
@@ -99,14 +99,15 @@ impl Items for Leads<'_> {
     }
 }
 
-/// Let each leader lead on if it still holds the partition; else the holder with most room, the first of equals.
+/// Let each leader lead on if it still holds the partition. Otherwise the holder with most room leads, the first of
+/// equals.
 fn first_leaders(rows: &Rows, led_before: &[u32], most: &[u32]) -> Vec<u32> {
     let lead_on = rows.iter().zip(led_before).map(|(row, old)| if row.contains(old) { *old } else { NOBODY });
     let mut leaders: Vec<u32> = lead_on.collect();
     let mut room: Vec<i64> = most.iter().map(|&most| most.into()).collect();
     leaders.iter().filter(|&&leader| leader != NOBODY).for_each(|&leader| room[leader as usize] -= 1);
     for (leader, row) in leaders.iter_mut().zip(rows.iter()).filter(|(leader, _)| **leader == NOBODY) {
-        // Of equals `min_by_key` takes the first, `max_by_key` the last.
+        // Among equals `min_by_key` takes the first, `max_by_key` the last.
         if let Some(&node) = row.iter().min_by_key(|&&node| Reverse(room[node as usize])) {
             *leader = node;
             room[node as usize] -= 1;

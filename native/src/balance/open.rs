@@ -1,11 +1,11 @@
-//! The nodes that a step may lead to now: the twin of `Open` in `balance/solver/augment.py`.
+//! Open nodes: the nodes that a step may lead to now. The twin of `Open` in `balance/solver/augment.py`.
 //!
-//! Promises: the order of the reference. Several sets of open nodes are kept in one value, a node being in one at most:
-//! they are the levels of a search.
+//! Promises: the order of the reference. One value keeps several sets of open nodes, the levels of a search. A node is
+//! in one set at most.
 
 use std::collections::HashMap;
 
-/// The set of a node that is closed.
+/// The set of a closed node.
 const CLOSED: u32 = u32::MAX;
 
 /// The zone of each node, and the price of each vertex: the nodes, then the pools.
@@ -23,14 +23,14 @@ pub struct Open {
     by_price: Vec<Vec<(u32, u32)>>,
 }
 
-/// The open nodes of one set, price and zone, those that were led to least lately first.
+/// The open nodes of one set, price and zone. Nodes used least recently come first.
 pub struct Bucket {
     pub zone: u32,
     pub nodes: Vec<u32>,
     layer: u32,
 }
 
-/// The open nodes of one set and price: their buckets, of which some may have been emptied.
+/// The buckets of the open nodes of one set and price. Some buckets may be empty.
 #[derive(Default)]
 struct Layer {
     buckets: Vec<u32>,
@@ -46,7 +46,7 @@ pub struct Among<'a> {
 }
 
 impl Open {
-    /// Open nodes, each in the set that is named with it, of which there are `sets`.
+    /// Open nodes. The number with each node is its set, below `sets`.
     pub fn of(nodes: impl Iterator<Item = (u32, u32)>, sets: usize, at: &Standing) -> Open {
         let count = at.zones.len();
         let (mut set_of, mut bucket_of) = (vec![CLOSED; count], vec![0; count]);
@@ -75,7 +75,7 @@ impl Open {
         Open { set: set_of, bucket: bucket_of, buckets, layers, by_price }
     }
 
-    /// The open nodes of a set.
+    /// Return the open nodes of a set.
     pub fn among(&self, set: u32) -> Among<'_> {
         Among { open: self, set }
     }
@@ -94,7 +94,7 @@ impl Open {
         }
     }
 
-    /// Have the other nodes of its price and zone led to before this one.
+    /// Put a node behind the other nodes of its price and zone.
     pub fn defer(&mut self, node: u32) {
         let nodes = &mut self.buckets[self.bucket[node as usize] as usize].nodes;
         let place = place_of(nodes, node);
@@ -107,13 +107,13 @@ impl<'a> Among<'a> {
         self.open.set[node as usize] == self.set
     }
 
-    /// Each zone that has open nodes of a price, with these nodes.
+    /// Return each zone that has open nodes of a price, with these nodes.
     pub fn zones_at(self, price: u32) -> impl Iterator<Item = &'a Bucket> {
         let buckets = self.layer(price).map_or(&[][..], |layer| &layer.buckets);
         buckets.iter().map(|&bucket| &self.open.buckets[bucket as usize]).filter(|bucket| !bucket.nodes.is_empty())
     }
 
-    /// Whether any node is open whose price is this one or differs by one: a tight step leads to no other.
+    /// Return whether an open node has this price, or one more, or one less. A tight step leads to no other node.
     pub fn is_near(self, price: u32) -> bool {
         (price.saturating_sub(1)..=price + 1).any(|near| self.layer(near).is_some_and(|layer| layer.nodes > 0))
     }

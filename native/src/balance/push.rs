@@ -1,4 +1,4 @@
-//! A blocking flow: what can be passed on along the shortest chains, one unit after the other.
+//! A blocking flow: pass on as many units as possible along the shortest chains, one after the other.
 //!
 //! The second half of `Augmenting` in `balance/solver/augment.py`, in the same order.
 
@@ -26,19 +26,19 @@ pub fn finish<I: Items>(on: &mut Augmenting<I>) -> Result<(), Broken> {
 
 struct Push<'a, I> {
     on: &'a mut Augmenting<I>,
-    /// The nodes of each level that are no dead end yet.
+    /// The nodes of each level that are not yet dead ends.
     open: Open,
     levels: u32,
     dead_pools: Vec<bool>,
-    /// How many items of a node, or members of a pool, have not been looked at.
+    /// The number of items of each node, then of members of each pool, that the search has not looked at.
     left: Vec<usize>,
 }
 
-/// Where the unit goes next, and the item that is passed unless one of the two is a pool.
+/// The next vertex of the unit, and the passed item. The item is none if one of the two vertices is a pool.
 type Step = (u32, Option<u32>);
 
 impl<'a, I: Items> Push<'a, I> {
-    /// Pass on what can be passed from sources to sinks.
+    /// Pass on as many units as possible from sources to sinks.
     fn all(on: &'a mut Augmenting<I>, sources: &[u32]) {
         let levels = on.level.iter().filter(|&&level| level != UNSEEN).max().map_or(0, |&level| level + 1);
         let reached = on.level[..on.nodes()].iter().enumerate().filter(|&(_, &level)| level != UNSEEN);
@@ -146,10 +146,10 @@ impl<'a, I: Items> Push<'a, I> {
         }
     }
 
-    /// Move an item, the one that the giver looked at last, and have the next go elsewhere.
+    /// Move the item that the giver looked at last, and let the next item go elsewhere.
     fn pass_on(&mut self, item: u32, giver: u32, taker: u32) {
         self.left[giver as usize] -= 1;
-        // What was last takes the place of the item.
+        // The last item takes the place of the moved one.
         self.on.held[giver as usize].swap_remove(self.left[giver as usize]);
         self.on.held[taker as usize].push(item);
         self.on.items.swap(item, giver, taker);

@@ -9,7 +9,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows of a width; none if the buffer does not end with a row.
+    /// Take rows of one width; none if the buffer does not end with a whole row.
     pub fn of(buffer: Vec<u32>, width: usize) -> Option<Rows> {
         (width > 0 && buffer.len().is_multiple_of(width)).then_some(Rows { buffer, width })
     }

@@ -1,6 +1,8 @@
-//! Keys in Arrow arrays, through the C data interface: the twin of `placement/keys/arrow.py`, whose docstring is the rule.
+//! Keys in Arrow arrays, through the C data interface: the twin of `placement/keys/arrow.py`. Its docstring is the
+//! rule.
 //!
-//! Nothing is copied. What is in a capsule is released by the capsule, which is held; what was taken out of a stream, here.
+//! Nothing is copied. A capsule releases its own content, so the capsule is held. Arrays taken out of a stream are
+//! released here.
 
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
@@ -19,14 +21,14 @@ const MAX_ROWS: i64 = (1 << 31) - 1;
 const MOST_BUFFERS: i64 = 1 << 20;
 const EXTENSION: &[u8] = b"ARROW:extension:name";
 
-/// Take the capsules of an array, which are those of its schema and its values, or the capsule of a stream.
+/// Take the two capsules of an array, its schema and its values, or the capsule of a stream.
 pub fn opened<'py>(source: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {
     let py = source.py();
     let Ok(pair) = source.cast::<PyTuple>() else {
         return of_stream(source);
     };
     let (schema, array) = (pair.get_item(0)?, pair.get_item(1)?);
-    // SAFETY: capsules of these names hold such structures, and are held as long as the chunks are.
+    // SAFETY: capsules of these names hold these structures, and are held as long as the chunks are.
     let (chunk, is_text) = unsafe {
         let described = &*pointer::<Schema>(&schema, c"arrow_schema")?;
         let kind = kind_of(py, described)?;
@@ -38,13 +40,13 @@ pub fn opened<'py>(source: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {
 fn of_stream<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {
     let py = capsule.py();
     let stream = pointer::<Stream>(capsule, c"arrow_array_stream")?;
-    // SAFETY: a capsule of this name holds a stream, and is held as long as this.
+    // SAFETY: a capsule of this name holds a stream, and the caller holds the capsule during this call.
     if unsafe { (*stream).release.is_none() } {
         return Err(refusal(py, REFERENCE, "refuse_stream", ("it was read before",)));
     }
     // SAFETY: as above; the function is the stream's own.
     let schema: Taken<Schema> = unsafe { taken(py, stream, (*stream).get_schema)? };
-    // SAFETY: it is the stream's.
+    // SAFETY: the schema is the stream's.
     let kind = unsafe { kind_of(py, &schema.0)? };
     let (mut arrays, mut chunks, mut start) = (Vec::new(), Vec::new(), 0);
     loop {
@@ -61,14 +63,14 @@ fn of_stream<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {
     }
 }
 
-/// What a capsule points to; the interpreter raises `ValueError` for what is no such capsule.
+/// Return the pointer in a capsule. The interpreter raises `ValueError` for any other object or name.
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<*mut T> {
-    // SAFETY: it checks that it is a capsule of this name.
+    // SAFETY: the call checks that the object is a capsule of this name.
     let found = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) };
     if found.is_null() { Err(PyErr::fetch(capsule.py())) } else { Ok(found.cast()) }
 }
 
-/// Let a stream fill a structure. The interpreter is unlocked: the stream may wait for a thread that needs it.
+/// Let a stream fill a structure. The interpreter is unlocked, because the stream may wait for a thread that needs it.
 ///
 /// # Safety
 /// The stream is there, and the function is its own.
@@ -77,10 +79,10 @@ unsafe fn taken<T: Released>(
     stream: *mut Stream,
     function: unsafe extern "C" fn(*mut Stream, *mut T) -> c_int,
 ) -> PyResult<Taken<T>> {
-    // All zeros is a structure without a release callback.
+    // A structure of zeros has no release callback.
     let mut room: Box<MaybeUninit<T>> = Box::new(MaybeUninit::zeroed());
     let (from, into) = (Address(stream), Address(room.as_mut_ptr()));
-    // SAFETY: as the caller says; there is room for what it fills.
+    // SAFETY: as the caller says; there is room for the structure.
     let code = py.detach(move || unsafe { function(from.get(), into.get()) });
     if code != 0 {
         // SAFETY: as the caller says; the text stays until the next call, and may be null.
@@ -90,7 +92,7 @@ unsafe fn taken<T: Released>(
         };
         return Err(refusal(py, REFERENCE, "refuse_stream", (reason.to_string_lossy(),)));
     }
-    // SAFETY: pointers, numbers and callbacks that may be null: zeros, or what the stream has filled in.
+    // SAFETY: pointers, numbers and callbacks may all be null. They are zeros, or the stream has filled them in.
     Ok(Taken(unsafe { room.assume_init() }))
 }
 
@@ -102,10 +104,10 @@ impl<T> Address<T> {
     }
 }
 
-// SAFETY: it is used by the thread that made it, which unlocks the interpreter meanwhile.
+// SAFETY: only the thread that made it uses it, and that thread unlocks the interpreter meanwhile.
 unsafe impl<T> Send for Address<T> {}
 
-/// The format of the values, if they are keys.
+/// Return the format of the values, if they are keys.
 ///
 /// # Safety
 /// The schema keeps to the format.
@@ -124,12 +126,13 @@ unsafe fn kind_of(py: Python<'_>, schema: &Schema) -> PyResult<String> {
     Ok(kind)
 }
 
-/// Whether values of a format are text, and not bytes or numbers.
+/// Return whether values of a format are text, and not bytes or numbers.
 fn is_text(kind: &str) -> bool {
     matches!(kind, "u" | "U" | "vu")
 }
 
-/// The name of the extension type in the metadata of a schema, which are pairs of texts, each after its length.
+/// Return the name of the extension type in the metadata of a schema. Metadata are pairs of texts, each after its
+/// length.
 ///
 /// # Safety
 /// The metadata keep to the format, or are null.
@@ -138,7 +141,7 @@ unsafe fn extension_of(metadata: *const u8) -> Option<String> {
         return None;
     }
     let mut rest = metadata;
-    // SAFETY: as the caller says; so below.
+    // SAFETY: as the caller says, and so below.
     let pairs = unsafe { number(&mut rest) };
     let mut extension = None;
     for _ in 0..pairs {
@@ -174,13 +177,14 @@ unsafe fn text<'a>(rest: &mut *const u8) -> &'a [u8] {
     }
 }
 
-/// How many keys an array has, and where; none of an empty one. What is wrong with it as a whole is raised.
+/// Return the number of keys of an array, and their chunk; none for an empty array. A fault of the whole array is
+/// raised.
 ///
 /// # Safety
-/// The array keeps to the format, as far as this does not check it.
+/// The array keeps to the format, as far as this function does not check it.
 unsafe fn chunk_of(py: Python<'_>, kind: &str, array: &Array, start: usize) -> PyResult<Option<(usize, Chunk)>> {
     let refused =
-        |what: &str, value: i64, expected: &str| Err(refusal(py, REFERENCE, "refuse_array", (what, value, expected)));
+        |part: &str, value: i64, expected: &str| Err(refusal(py, REFERENCE, "refuse_array", (part, value, expected)));
     if array.release.is_none() {
         return refused("release callback", 0, "that of an array not yet released");
     }
@@ -227,12 +231,13 @@ unsafe fn chunk_of(py: Python<'_>, kind: &str, array: &Array, start: usize) -> P
     if matches!(kind, "vu" | "vz") && buffers.len() > 3 && buffers[buffers.len() - 1].is_null() {
         return refused("address of the sizes", 0, "that of a buffer");
     }
-    // SAFETY: the first buffer after the bitmap has a value for each row, and the last of views a size for each other.
+    // SAFETY: the buffer after the bitmap has a value per row. The last buffer of views has a size for each of the
+    // others.
     Ok(Some((len, unsafe { values(kind, buffers, offset, len) })))
 }
 
 /// # Safety
-/// The buffers are those of an array of this format and of as many rows; the second one is there.
+/// The buffers are those of an array of this format, with this many rows. The second buffer is there.
 unsafe fn values(kind: &str, buffers: &[*const u8], offset: usize, len: usize) -> Chunk {
     let start = buffers[1];
     let data =
@@ -267,21 +272,21 @@ unsafe fn values(kind: &str, buffers: &[*const u8], offset: usize, len: usize) -
     }
 }
 
-/// The data buffers of views; the last one holds the sizes of the others.
+/// Return the data buffers of views. The last buffer has the sizes of the others.
 ///
 /// # Safety
-/// If there is another, the last one is there.
+/// The last buffer is there if there is another one.
 unsafe fn variadic(buffers: &[*const u8]) -> Vec<Data> {
     let (sizes, data) = buffers.split_last().expect("views have three buffers or more");
     let sized = |(place, &start): (usize, &*const u8)| {
-        // SAFETY: there is a size for each.
+        // SAFETY: there is a size for each buffer.
         let size = unsafe { i64::from_ne_bytes(sizes.cast::<[u8; 8]>().add(place).read()) };
         if start.is_null() { Data { start: *sizes, size: 0 } } else { Data { start, size } }
     };
     data.iter().enumerate().map(sized).collect()
 }
 
-/// The first row whose bit is not set.
+/// Return the first row with a bit that is not set.
 ///
 /// # Safety
 /// There is a bit for each row.
@@ -290,7 +295,7 @@ unsafe fn first_unset(bitmap: *const u8, offset: usize, len: usize) -> Option<us
     let bytes = unsafe { slice::from_raw_parts(bitmap.add(offset / 8), (offset % 8 + len).div_ceil(8)) };
     let from = offset % 8;
     let is_unset = |bit: &usize| bytes[bit / 8] >> (bit % 8) & 1 == 0;
-    // Whole bytes of set bits are passed over; the ends are looked at bit by bit.
+    // Whole bytes of set bits are skipped. The ends are looked at bit by bit.
     let skipped = bytes.iter().skip(1).position(|&byte| byte != 0xff).map_or(bytes.len(), |place| place + 1);
     let end = from + len;
     (from..end.min(8)).chain((8 * skipped).min(end)..end).find(is_unset).map(|bit| bit - from)

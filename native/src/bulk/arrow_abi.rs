@@ -1,4 +1,4 @@
-//! The structures of the Arrow C data interface, and who releases them.
+//! The structures of the Arrow C data interface, and their release.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -41,17 +41,17 @@ pub struct Stream {
     pub private_data: *mut c_void,
 }
 
-/// What has a release callback, which is null when it has been called.
+/// A structure with a release callback, which is null after it has been called.
 pub trait Released {
     /// # Safety
-    /// Nobody uses its parts afterwards.
+    /// No code uses its parts afterwards.
     unsafe fn release(&mut self);
 }
 
 impl Released for Schema {
     unsafe fn release(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it is the producer's own callback, called once: it sets itself to null.
+            // SAFETY: the callback is the producer's own. It is called once, because it sets itself to null.
             unsafe { release(self) }
         }
     }
@@ -66,12 +66,12 @@ impl Released for Array {
     }
 }
 
-/// A structure that a stream gave us, to be released by us.
+/// A structure that a stream handed over. Dropping it releases it.
 pub struct Taken<T: Released>(pub Box<T>);
 
 impl<T: Released> Drop for Taken<T> {
     fn drop(&mut self) {
-        // SAFETY: it goes, and whoever holds it has no use for its parts any more.
+        // SAFETY: the structure goes, so its holder no longer uses its parts.
         unsafe { self.0.release() }
     }
 }

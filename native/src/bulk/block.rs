@@ -1,18 +1,19 @@
-//! A block of keys: where their bytes are, and then their positions.
+//! A block of keys: the places of their bytes, and then their positions.
 //!
-//! Keys are first found and then located, by their hash or among boundaries, a block at a time: the loads of one key wait for nothing that another does.
+//! Keys are first found and then located, by their hash or among boundaries, a block at a time. The loads of one key
+//! therefore wait for nothing that another key does.
 
 use std::slice;
 
 use crate::locator::Locator;
 
-/// How many keys a block holds at most.
+/// The most keys that a block holds.
 pub const BLOCK: usize = 256;
 
 /// The reference of all containers.
 pub const REFERENCE: &str = "apportion.placement.keys.containers";
 
-/// Bytes somewhere in memory, for as long as whoever filled the block says.
+/// Bytes somewhere in memory. The code that fills the block says how long they stay.
 #[derive(Clone, Copy)]
 pub struct Extent {
     pub start: *const u8,
@@ -23,12 +24,12 @@ impl Extent {
     pub const EMPTY: Extent = Extent { start: std::ptr::NonNull::dangling().as_ptr(), size: 0 };
 }
 
-/// What the keys of a block are.
+/// The form of the keys in a block.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Form {
     /// Bytes in memory, by `extents`.
     Bytes,
-    /// Integers, by `words`; each is the key of its 8 bytes.
+    /// Integers, by `words`. The 8 bytes of each are its key.
     Words,
 }
 
@@ -36,9 +37,9 @@ pub enum Form {
 pub struct Block {
     pub form: Form,
     pub extents: [Extent; BLOCK],
-    /// The bytes of integers: keys by themselves, or what some of the extents point to.
+    /// The bytes of integers. They are keys by themselves, or some extents point to them.
     pub words: [[u8; 8]; BLOCK],
-    /// The bytes of text that had to be encoded, which some of the extents point to.
+    /// The bytes of text that had to be encoded. Some extents point to them.
     pub text: Vec<u8>,
     positions: [u64; BLOCK],
 }
@@ -54,10 +55,10 @@ impl Block {
         })
     }
 
-    /// The bytes of one key.
+    /// Return the bytes of one key.
     ///
     /// # Safety
-    /// The block was filled beyond this key, and what its extents point to is still there.
+    /// The block was filled beyond this key, and the memory of its extents is still there.
     pub unsafe fn key(&self, place: usize) -> &[u8] {
         match self.form {
             // SAFETY: as the caller says.
@@ -66,10 +67,10 @@ impl Block {
         }
     }
 
-    /// The positions of the first keys.
+    /// Return the positions of the first keys.
     ///
     /// # Safety
-    /// The block was filled with as many keys, and what its extents point to is still there.
+    /// The block was filled with as many keys, and the memory of its extents is still there.
     #[inline]
     pub unsafe fn located(&mut self, locator: &impl Locator, count: usize) -> &[u64] {
         let positions = &mut self.positions[..count];
@@ -86,6 +87,6 @@ impl Block {
 /// # Safety
 /// The extent points to as many bytes, which stay while the slice is used.
 unsafe fn bytes_of<'a>(extent: Extent) -> &'a [u8] {
-    // SAFETY: as the caller says; where there are no bytes it points to none, and not to null.
+    // SAFETY: as the caller says. An extent without bytes points to none, and not to null.
     unsafe { slice::from_raw_parts(extent.start, extent.size) }
 }

@@ -7,15 +7,15 @@ use pyo3::prelude::*;
 use super::chunk::{Chunk, Integer, Rows};
 use super::flat::{Flat, Origin};
 
-/// Take hold of the buffer of a memory view that the reference has found to be of keys.
+/// Take hold of the buffer of a memory view. The reference has found that its items are keys.
 pub fn opened<'py>(view: &Bound<'py, PyAny>) -> PyResult<Flat<'py>> {
     let buffer = PyUntypedBuffer::get(view)?;
     let (&[len], &[stride], None) = (buffer.shape(), buffer.strides(), buffer.suboffsets()) else {
-        return Err(PyRuntimeError::new_err("a view of keys has one dimension, in one piece of memory"));
+        return Err(PyRuntimeError::new_err("a view of keys must have one dimension, in one piece of memory"));
     };
     let rows = Rows { start: buffer.buf_ptr().cast_const().cast(), stride };
     let Some(chunk) = chunk_of(buffer.format().to_bytes(), buffer.item_size(), rows) else {
-        return Err(PyRuntimeError::new_err("a view of keys has a format that is known"));
+        return Err(PyRuntimeError::new_err("a view of keys must have a known format"));
     };
     Ok(Flat::of(Origin::Buffer(view.clone(), buffer), [(len, chunk)]))
 }

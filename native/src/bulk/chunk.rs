@@ -1,34 +1,34 @@
-//! Keys that lie in flat memory: Arrow arrays and buffers, read a block at a time without the interpreter.
+//! Keys in flat memory: Arrow arrays and buffers, read a block at a time without the interpreter.
 
 use super::block::{BLOCK, Block, Extent, Form};
 use crate::key::MAX_KEY_BYTES;
 use crate::locator::Locator;
 
-/// Encoded text that a block holds, but for its last key: longer keys make smaller blocks.
+/// The most encoded text that a block holds, apart from its last key. Longer keys make smaller blocks.
 const MOST_TEXT: usize = 1 << 18;
 const INLINE_BYTES: i64 = 12;
 
-/// What is wrong with one key.
+/// The fault of one key.
 #[derive(Clone, Copy)]
 pub enum Fault {
     /// An integer of 2**63 or more.
     Number(u64),
     /// More bytes than a key may have.
     Long(i64),
-    /// Its bytes are not within those that there are.
+    /// The bytes of the key are not within the data.
     Beyond { begin: i64, end: i64, size: i64 },
-    /// Too long, or no text: to be looked at again.
+    /// Too long, or not text. The reference looks at it again.
     Unreadable,
 }
 
-/// Bytes of a data buffer: where they begin, and how many there are.
+/// The start and the size of a data buffer.
 #[derive(Clone, Copy)]
 pub struct Data {
     pub start: *const u8,
     pub size: i64,
 }
 
-/// How an integer stands in memory.
+/// The form of an integer in memory.
 #[derive(Clone, Copy)]
 pub struct Integer {
     pub width: usize,
@@ -36,47 +36,47 @@ pub struct Integer {
     pub is_swapped: bool,
 }
 
-/// Rows at equal distances, which may be negative or none.
+/// Rows at equal distances, which may be negative or zero.
 #[derive(Clone, Copy)]
 pub struct Rows {
     pub start: *const u8,
     pub stride: isize,
 }
 
-/// The keys of one array: what its rows are, from the first that counts.
+/// The keys of one array, by the form of its rows.
 pub enum Chunk {
-    /// One offset more than rows, of 4 bytes, into the data.
+    /// Offsets of 4 bytes into the data, one more than rows.
     Offsets32(*const u8, Data),
-    /// The same of 8 bytes.
+    /// The same with 8 bytes.
     Offsets64(*const u8, Data),
     /// Views of 16 bytes: short keys themselves, or places in one of the buffers.
     Views(*const u8, Vec<Data>),
     Integers(Rows, Integer),
-    /// Bytes of fixed width, filled up with NULs.
+    /// Bytes of fixed width, padded with NULs.
     Bytes(Rows, usize),
-    /// UCS-4 of a fixed number of characters, filled up with NULs; bytes swapped or not.
+    /// UCS-4 of a fixed number of characters, padded with NULs. The flag says whether bytes are swapped.
     Text(Rows, usize, bool),
 }
 
-// SAFETY: it only reads memory that whoever made it keeps and nobody moves; no part of it belongs to a thread.
+// SAFETY: a chunk only reads memory that its origin keeps in place. No part of it belongs to a thread.
 unsafe impl Send for Chunk {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    /// Whether the keys are of the kind that a locator takes.
+    /// Return whether a locator takes keys of this kind.
     pub fn is_taken(&self, locator: &impl Locator) -> bool {
         if matches!(self, Chunk::Integers(..)) { locator.takes_numbers() } else { locator.takes_bytes() }
     }
 
-    /// Find the keys of rows `from .. from + count`; return how many, at least one if none is wrong, and what is wrong with
-    /// the next one.
+    /// Find the keys of rows `from .. from + count`. Return how many were found, and the fault of the next key. At
+    /// least one is found if none has a fault.
     ///
     /// # Safety
-    /// There are as many rows, in memory that stays until they are located; at most `BLOCK` are asked for.
+    /// The rows are there, in memory that stays until they are located. At most `BLOCK` are wanted.
     pub unsafe fn read(&self, from: usize, count: usize, block: &mut Block) -> (usize, Option<Fault>) {
         block.form = Form::Bytes;
-        // SAFETY: the rows are there, as the caller says, and with them offsets and views; `placed` checks what these say.
+        // SAFETY: the rows are there, as the caller says, and so are offsets and views. `placed` checks their content.
         unsafe {
             match self {
                 Chunk::Offsets32(offsets, data) => {
@@ -96,10 +96,10 @@ impl Chunk {
 
 impl Rows {
     /// # Safety
-    /// There is such a row.
+    /// There is a row of this number.
     #[inline(always)]
     unsafe fn at(self, row: usize) -> *const u8 {
-        // SAFETY: as the caller says; a stride times the rows fits, or there could not be as many.
+        // SAFETY: as the caller says. A stride times the rows fits, or there could not be as many.
         unsafe { self.start.offset(self.stride * row as isize) }
     }
 }
@@ -123,15 +123,15 @@ fn each(block: &mut Block, count: usize, extent: impl Fn(usize) -> Result<Extent
     (count, None)
 }
 
-/// Keys one after the other, each from its offset to the next. Sizes are looked at together, and one by one only where
-/// something is wrong: none is below zero, so that all keys lie between the first offset and the last.
+/// Find keys that lie one after the other, each from its offset to the next. All sizes are checked together first, and
+/// one by one only after a fault. Without a negative size, all keys lie between the first offset and the last.
 #[inline(always)]
 fn between(block: &mut Block, count: usize, data: Data, offset: impl Fn(usize) -> i64) -> (usize, Option<Fault>) {
     let first = offset(0);
     let (mut begin, mut longest) = (first, 0);
     for (row, room) in block.extents[..count].iter_mut().enumerate() {
         let end = offset(row + 1);
-        let size = end.wrapping_sub(begin) as u64; // below zero it is huge
+        let size = end.wrapping_sub(begin) as u64; // a negative size becomes huge
         longest = longest.max(size);
         *room = Extent { start: data.start.wrapping_offset(begin as isize), size: size as usize };
         begin = end;
@@ -158,7 +158,7 @@ fn placed(data: Data, begin: i64, end: i64) -> Result<Extent, Fault> {
 /// There is a view.
 #[inline(always)]
 unsafe fn viewed(view: *const u8, data: &[Data]) -> Result<Extent, Fault> {
-    // SAFETY: as the caller says: it has four numbers.
+    // SAFETY: as the caller says, the view has four numbers.
     let [length, _, index, begin] = unsafe { [0, 1, 2, 3].map(|place| i32::from_ne_bytes(at(view, place))) };
     let (length, begin) = (i64::from(length), i64::from(begin));
     if length <= INLINE_BYTES {
@@ -173,7 +173,7 @@ unsafe fn viewed(view: *const u8, data: &[Data]) -> Result<Extent, Fault> {
 #[inline(always)]
 unsafe fn stripped(start: *const u8, width: usize) -> Result<Extent, Fault> {
     let mut size = width;
-    // SAFETY: within the width; other threads of Python may write to it, which gives some bytes or others.
+    // SAFETY: within the width. Other Python threads may write to it, and then the bytes are old or new ones.
     while size > 0 && unsafe { *start.add(size - 1) } == 0 {
         size -= 1;
     }
@@ -205,7 +205,7 @@ unsafe fn text(
         block.extents[read].size = block.text.len() - before;
         read += 1;
     }
-    // The text stays where it is from here on.
+    // The text stays in place from here on.
     let mut start = block.text.as_ptr();
     for extent in &mut block.extents[..read] {
         extent.start = start;
@@ -214,7 +214,7 @@ unsafe fn text(
     (read, fault)
 }
 
-/// Append the UTF-8 of a row; return whether it is text, and short enough for a key.
+/// Append the UTF-8 of a row. Return whether it is text, and short enough for a key.
 ///
 /// # Safety
 /// There are as many characters.

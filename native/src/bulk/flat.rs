@@ -11,29 +11,29 @@ use super::shares::{First, share_out};
 use crate::locator::Locator;
 use crate::refusal::refusal;
 
-/// Keys that a thread takes at a time.
+/// The keys that a thread takes at a time.
 const SHARE: usize = 64 * BLOCK;
-/// Fewer keys are hashed sooner than the lock of the interpreter is had again.
+/// The fewest keys worth an unlocked interpreter. Hashing fewer takes less time than getting the lock back.
 const WORTH_UNLOCKING: usize = 4 * BLOCK;
 
-/// Arrays one after the other, and what keeps them.
+/// Arrays one after the other, and the owner of their memory.
 pub struct Flat<'py> {
     chunks: Vec<Placed>,
     len: usize,
     origin: Origin<'py>,
 }
 
-/// An array: the place of its first key, how many there are, and where.
+/// An array: the place of its first key, the number of keys, and the keys.
 struct Placed {
     start: usize,
     len: usize,
     chunk: Chunk,
 }
 
-/// Whose memory it is; it stays as long as this.
+/// The owner of the memory, which stays as long as this value.
 #[expect(dead_code, reason = "some of it is only held")]
 pub enum Origin<'py> {
-    /// The capsules, what was taken out of a stream, and whether its bytes are text.
+    /// The capsules, the arrays taken out of a stream, and whether their bytes are text.
     Arrow(Vec<Bound<'py, PyAny>>, Vec<Taken<Array>>, bool),
     /// The view, and the hold on its buffer.
     Buffer(Bound<'py, PyAny>, PyUntypedBuffer),
@@ -58,7 +58,7 @@ impl<'py> Flat<'py> {
         L: Locator,
         F: Fn(usize, &[u64]) + Sync,
     {
-        // All arrays are of one kind, so it is the first key that is not of the right one.
+        // All arrays are of one kind, so the first key is the first of a wrong kind.
         if let Some(other) = self.chunks.first().filter(|placed| placed.len > 0 && !placed.chunk.is_taken(locator)) {
             return Err(self.origin.kind_refusal(py, locator, &other.chunk));
         }
@@ -102,7 +102,7 @@ impl<'py> Flat<'py> {
     }
 }
 
-/// Locate all keys; return the first that is wrong.
+/// Locate all keys. Return the place and the fault of the first faulty key.
 fn unlocked<L, F>(chunks: &[Placed], locator: &L, threads: usize, sink: &F) -> Option<(usize, Fault)>
 where
     L: Locator,
@@ -131,7 +131,7 @@ where
 }
 
 impl<'py> Origin<'py> {
-    /// The reference's error for a key that is wrong.
+    /// Return the reference's error for a faulty key.
     fn refusal(&self, py: Python<'py>, locator: &impl Locator, place: usize, fault: Fault) -> PyErr {
         match (self, fault) {
             (Origin::Buffer(view, _), _) => {
@@ -147,7 +147,7 @@ impl<'py> Origin<'py> {
         }
     }
 
-    /// The reference's error for the first key of an array that is not of the kind that is taken.
+    /// Return the reference's error for the first key of an array, if the locator does not take its kind.
     #[cold]
     fn kind_refusal(&self, py: Python<'py>, locator: &impl Locator, chunk: &Chunk) -> PyErr {
         let mut block = Block::new();
@@ -164,7 +164,7 @@ impl<'py> Origin<'py> {
     }
 }
 
-/// A key as the reference reads it out of an Arrow array.
+/// Return a key as the reference reads it from an Arrow array.
 fn key_of<'py>(py: Python<'py>, form: Form, data: &[u8], is_text: bool) -> Bound<'py, PyAny> {
     match (form, data.first_chunk(), std::str::from_utf8(data)) {
         (Form::Words, Some(&word), _) => PyInt::new(py, i64::from_le_bytes(word)).into_any(),

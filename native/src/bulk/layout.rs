@@ -1,8 +1,8 @@
-//! The keys in a list or tuple, read from the objects' memory without a call for each.
+//! The keys in a list or tuple, read from the memory of the objects without a call for each.
 //!
-//! The stable ABI has a function for each of these steps, and a million keys would feel them. So the places of the items,
-//! of the bytes and of their number are read where this version of CPython has them, and only after they were seen to hold
-//! what is known to be there; where that is not so, each key is asked for. What is read here never runs Python's code.
+//! The stable ABI has a function for each of these steps, and a million keys would feel the calls. Items, bytes and
+//! their counts are therefore read at the offsets of this CPython version. `learn` first checks known objects at these
+//! offsets. If a check fails, each key is read by calls. Reading at offsets never runs Python code.
 
 use std::ffi::c_int;
 use std::mem::offset_of;
@@ -19,19 +19,19 @@ use crate::key::MAX_KEY_BYTES;
 use crate::locator::Locator;
 use crate::text;
 
-/// The number of items of a list or tuple, of the bytes of `bytes` and of the characters of a `str`.
+/// The offset of the number of items of a list or tuple, of bytes in `bytes`, and of characters in a `str`.
 const SIZE: usize = offset_of!(ffi::PyVarObject, ob_size);
-/// The pointer to the items of a list.
+/// The offset of the pointer to the items of a list.
 const LIST_ITEMS: usize = size_of::<ffi::PyVarObject>();
-/// Keys are fetched this much ahead of their reading: in an old list each is anywhere in memory.
+/// Keys are fetched this far ahead of their reading. The keys of an old list are anywhere in memory.
 const AHEAD: usize = 64;
 
-/// Bytes of a line of the processor's cache.
+/// The bytes of a line of the processor's cache.
 const LINE: usize = 64;
 
 static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
 
-/// Where objects of this interpreter have their parts, in bytes from their beginning.
+/// The offsets of the parts of this interpreter's objects, in bytes.
 #[derive(Clone, Copy)]
 pub struct Layout {
     tuple_items: usize,
@@ -40,12 +40,12 @@ pub struct Layout {
     text_flags: u32,
 }
 
-/// The layout, if it is known and `learn` found it to be so.
+/// Return the layout, if `learn` has confirmed it.
 pub fn known() -> Option<Layout> {
     LAYOUT.get().copied().flatten()
 }
 
-/// Learn the layout by objects whose parts are known; after `text::learn_layout`.
+/// Learn the layout from objects with known parts. Call it after `text::learn_layout`.
 pub fn learn(py: Python<'_>) -> PyResult<()> {
     let found = if text::is_known() { found(py)? } else { None };
     LAYOUT.get_or_init(|| found);
@@ -86,7 +86,7 @@ fn text_start(text: &Bound<'_, PyString>) -> usize {
 impl Layout {
     fn tells_text(self, text: &Bound<'_, PyString>) -> bool {
         let at = text.as_ptr() as usize;
-        // SAFETY: an object has at least the head that is read here; the place of the data is only compared.
+        // SAFETY: an object has at least the head that is read here. The place of the data is only compared.
         let size = unsafe { size_at(text.as_ptr()) };
         text_start(text) == at + self.text_data && Some(size) == text::ascii(text).map(<[u8]>::len)
     }
@@ -98,18 +98,18 @@ impl Layout {
     }
 
     fn tells_items(self, container: &Bound<'_, PyAny>, objects: &[Bound<'_, PyAny>]) -> bool {
-        // SAFETY: as above; the items are read after their number was found to be right, in versions known to have a
-        // pointer to them, or them, here.
+        // SAFETY: as above. The items are read after their number was found to be right. In known versions, the items
+        // or a pointer to them stand here.
         unsafe {
             size_at(container.as_ptr()) == objects.len()
                 && (0..objects.len()).all(|place| *self.items(container).add(place) == objects[place].as_ptr())
         }
     }
 
-    /// The items of an exact list or tuple; they are there until its next change.
+    /// Return the items of an exact list or tuple. They are there until its next change.
     pub fn items(self, container: &Bound<'_, PyAny>) -> *const *mut ffi::PyObject {
         let start = container.as_ptr().cast::<u8>();
-        // SAFETY: these are the places where `learn` found the items.
+        // SAFETY: `learn` found the items at these places.
         unsafe {
             if container.is_exact_instance_of::<PyList>() {
                 start.add(LIST_ITEMS).cast::<*const *mut ffi::PyObject>().read()
@@ -119,11 +119,13 @@ impl Layout {
         }
     }
 
-    /// Find the bytes of the first `count` keys, up to the first that is no plain `str`, `bytes` or `int`, is not ASCII, is
-    /// too long or not of the kind that the locator takes; return how many were found. A helper takes `int`s for unusual too.
+    /// Find the bytes of the first `count` keys. Stop at a key that is no plain `str`, `bytes` or `int`, is not ASCII, or
+    /// is too long. Stop too at a kind that the locator does not take, and in a helper at an `int`. Return how many were
+    /// found.
     ///
     /// # Safety
-    /// There are `rest` items, and `count` is no more; the interpreter is locked by the caller, and runs no code until the keys are located.
+    /// There are `rest` items, and `count` is no more. The caller has locked the interpreter, and runs no code until
+    /// the keys are located.
     pub unsafe fn read(
         self,
         items: *const *mut ffi::PyObject,
@@ -154,7 +156,7 @@ impl Layout {
     }
 
     /// # Safety
-    /// It is an object, and the caller has the interpreter's lock or works for a thread that has and waits.
+    /// It is an object. The caller has the interpreter's lock, or works for a thread that has the lock and waits.
     #[inline(always)]
     unsafe fn extent(
         self,
@@ -163,7 +165,7 @@ impl Layout {
         takes_bytes: bool,
         takes_numbers: bool,
     ) -> Option<Extent> {
-        // SAFETY: the type stands in the head of every object; the other places are those that `learn` found.
+        // SAFETY: the type is in the head of every object. `learn` found the other places.
         unsafe {
             let kind = (*object).ob_type;
             let data = if takes_bytes && kind == &raw mut ffi::PyUnicode_Type {
@@ -186,7 +188,7 @@ impl Layout {
 }
 
 /// # Safety
-/// It is an object with the head of those of variable size.
+/// It is an object with the head of objects of variable size.
 #[inline(always)]
 unsafe fn size_at(object: *mut ffi::PyObject) -> usize {
     // SAFETY: as the caller says.
@@ -198,7 +200,7 @@ unsafe fn size_at(object: *mut ffi::PyObject) -> usize {
 #[inline(always)]
 unsafe fn number(object: *mut ffi::PyObject) -> Option<i64> {
     let mut overflow: c_int = 0;
-    // SAFETY: as the caller says; of an `int` this neither fails nor runs Python's code.
+    // SAFETY: as the caller says. For an `int` this neither fails nor runs Python code.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &mut overflow) };
     (overflow == 0).then_some(value)
 }

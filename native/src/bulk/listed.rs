@@ -1,8 +1,8 @@
 //! Keys in a list or tuple.
 //!
-//! Plain keys are read from the objects in memory, which stay while the interpreter is locked: threads that help read
-//! them too, while the caller holds the lock for them and waits. Anything else is read by the caller alone, key by key,
-//! after it took hold of every key of the list, since this may run code that changes the list.
+//! Plain keys are read from the objects in memory, which stay while the interpreter is locked. Helper threads read them
+//! too, while the caller holds the lock for them and waits. The caller alone reads all other keys, one by one, because
+//! this may run code that changes the list. It takes hold of every key of the list first.
 
 use std::cell::OnceCell;
 use std::sync::Mutex;
@@ -17,9 +17,9 @@ use super::shares::{Worker, share_out};
 use crate::locator::Locator;
 use crate::refusal::refusal;
 
-/// Blocks that a thread takes at a time.
+/// The blocks that a thread takes at a time.
 const SHARE: usize = 16;
-/// After so many keys, which take some milliseconds, other threads of Python get their turn.
+/// The keys of one turn, which takes some milliseconds. Other Python threads run between turns.
 const TURN: usize = 1 << 19;
 
 /// A list or tuple, as it was when the call began.
@@ -66,7 +66,7 @@ impl<'py> Listed<'py> {
         Ok(())
     }
 
-    /// Locate the keys of a turn with helpers, and then by oneself those that they could not read.
+    /// Locate the keys of a turn with helpers. The caller then locates the blocks that no thread could read.
     fn shared<L, F>(
         &self,
         py: Python<'py>,
@@ -87,8 +87,8 @@ impl<'py> Listed<'py> {
             let first = start + piece * SHARE * BLOCK;
             for start in (first..end.min(first + SHARE * BLOCK)).step_by(BLOCK) {
                 let count = BLOCK.min(end - start);
-                // SAFETY: the list has `end` keys; this thread's caller has the lock, and waits for all helpers before it
-                // runs any other code, so that keys and list stay.
+                // SAFETY: the list has `end` keys. This thread's caller has the lock, and waits for all helpers before
+                // it runs other code. Keys and list therefore stay.
                 let positions = unsafe {
                     let read = layout.read(items.0.add(start), (len - start, count), locator, &mut block, worker);
                     (read == count).then(|| block.located(locator, count))
@@ -119,8 +119,8 @@ impl<'py> Listed<'py> {
     {
         self.check_unchanged(py)?;
         let count = BLOCK.min(end - start);
-        // SAFETY: there are `end` keys, held or in a list whose length was just checked; no other code runs until its
-        // keys are located.
+        // SAFETY: there are `end` keys, held or in a list of a length just checked. No other code runs until its keys
+        // are located.
         let positions = unsafe {
             let read =
                 layout.read(self.items(layout).add(start), (self.len - start, count), locator, block, Worker::Caller);
@@ -135,7 +135,7 @@ impl<'py> Listed<'py> {
         }
     }
 
-    /// Locate the keys of a block which keys may run code, fail, or need new bytes.
+    /// Locate the keys of a block that may run code, fail, or need new bytes.
     #[cold]
     fn one_by_one<L, F>(&self, py: Python<'py>, locator: &L, start: usize, sink: &F) -> PyResult<()>
     where
@@ -151,7 +151,7 @@ impl<'py> Listed<'py> {
         Ok(())
     }
 
-    /// Every key, held by us: nobody can take it away. No code runs between the first and the last.
+    /// Return every key, held here so that no other code can take it away. No code runs between the first and the last.
     fn held(&self) -> &[Py<PyAny>] {
         self.held.get_or_init(|| match self.keys.cast::<PyList>() {
             Ok(list) => list.iter().map(Bound::unbind).collect(),
@@ -159,7 +159,7 @@ impl<'py> Listed<'py> {
         })
     }
 
-    /// The first of the keys: of those that are held, or else of the list.
+    /// Return the first of the keys: of the held ones, or else of the list.
     fn items(&self, layout: Layout) -> *const *mut ffi::PyObject {
         match self.held.get() {
             Some(held) => held.as_ptr().cast(),
@@ -183,8 +183,8 @@ fn size_of_now(keys: &Bound<'_, PyAny>) -> usize {
     }
 }
 
-/// The items of a list, shown to the threads that help.
+/// The items of a list, shared with the helper threads.
 struct Items(*const *mut ffi::PyObject);
 
-// SAFETY: they are only read, while the caller waits and holds the lock of the interpreter.
+// SAFETY: the items are only read, while the caller waits and holds the lock of the interpreter.
 unsafe impl Sync for Items {}

@@ -1,8 +1,8 @@
-//! A buffer that several threads fill, each the places of its own blocks.
+//! A buffer that several threads fill, each at the places of its own blocks.
 
 use std::marker::PhantomData;
 
-/// Room for one value a key, which blocks are put into as they come.
+/// Room for one value per key. Blocks are put into it as they come.
 pub struct Places<'a, T> {
     start: *mut T,
     count: usize,
@@ -25,7 +25,7 @@ impl<'a, T: Copy> Places<'a, T> {
     pub unsafe fn put(&self, first: usize, values: impl ExactSizeIterator<Item = T>) {
         assert!(values.len() <= self.count && first <= self.count - values.len(), "a block beyond the last key");
         for (place, value) in (first..first + values.len()).zip(values) {
-            // SAFETY: within the room by the assertion above, and nobody else's place, as the caller says.
+            // SAFETY: within the room by the assertion above. No other thread has the place, as the caller says.
             unsafe { self.start.add(place).write(value) };
         }
     }

@@ -1,23 +1,23 @@
-//! Work shared out to threads: numbered pieces, of which whoever is free takes the next one.
+//! Work shared out to threads: numbered pieces. Each free thread takes the next piece.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, Builder};
 
-/// More threads than this share no memory bus that would feed them.
+/// The most threads. More of them would share one memory bus that cannot feed them.
 const MOST_THREADS: usize = 64;
 
-/// Who does a piece of the work: the thread that was called, or one that helps it.
+/// The worker of a piece: the thread that was called, or a thread that helps it.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Worker {
     Caller,
     Helper,
 }
 
-/// Do all pieces, in order of their numbers, in this thread and at most `threads - 1` more; return when all are done.
+/// Do all pieces, in order of their numbers, in this thread and at most `threads - 1` more. Return when all are done.
 ///
-/// Where no thread can be had, those that there are do the work. A panic of any is one of the caller.
+/// If the system gives no more threads, those that run do the work. A panic of any thread is a panic of the caller.
 pub fn share_out(pieces: usize, threads: usize, work: impl Fn(usize, Worker) + Sync) {
     let next = AtomicUsize::new(0);
     let run = |worker| {
@@ -42,7 +42,7 @@ pub fn share_out(pieces: usize, threads: usize, work: impl Fn(usize, Worker) + S
     });
 }
 
-/// The first in order of what went wrong in any thread.
+/// The first fault of any thread, in order of places.
 pub struct First<T> {
     place: AtomicUsize,
     found: Mutex<Option<T>>,
@@ -53,23 +53,23 @@ impl<T> First<T> {
         First { place: AtomicUsize::new(usize::MAX), found: Mutex::new(None) }
     }
 
-    /// Whether something went wrong before this place: then what is here does not matter.
+    /// Return whether there is a fault before this place. Faults after it do not matter.
     #[inline]
     pub fn is_before(&self, place: usize) -> bool {
         self.place.load(Relaxed) < place
     }
 
-    pub fn record(&self, place: usize, what: T) {
+    pub fn record(&self, place: usize, fault: T) {
         let mut found = self.found.lock().expect("nothing panics while it holds this");
         if place < self.place.load(Relaxed) {
             self.place.store(place, Relaxed);
-            *found = Some(what);
+            *found = Some(fault);
         }
     }
 
-    /// The first place, and what went wrong there.
+    /// Return the first place and its fault.
     pub fn into_found(self) -> Option<(usize, T)> {
         let place = self.place.into_inner();
-        self.found.into_inner().expect("nothing panics while it holds this").map(|what| (place, what))
+        self.found.into_inner().expect("nothing panics while it holds this").map(|fault| (place, fault))
     }
 }

@@ -1,28 +1,28 @@
-//! The twin of `balance/helix/jenkins.py`; of three words, for several second ones at once.
+//! The twin of `balance/helix/jenkins.py`. The hash of three words takes several second words at once.
 
 const SEED: u32 = 1_315_423_911;
 const X: u32 = 231_232;
 const Y: u32 = 1232;
 
-/// So many hashes at once fill the registers of every machine, and the compiler makes vectors of them.
+/// The number of hashes at once. They fill the registers of every machine, and the compiler makes vectors of them.
 pub const LANES: usize = 8;
 
 type Lanes = [u32; LANES];
 
-/// The hash of one word.
+/// Return the hash of one word.
 pub fn hash1(a: u32) -> u32 {
     let (_, _, found) = mix(a, X, SEED ^ a);
     mix(Y, a, found).2
 }
 
-/// The hash of two words.
+/// Return the hash of two words.
 pub fn hash2(a: u32, b: u32) -> u32 {
     let (a, b, found) = mix(a, b, SEED ^ a ^ b);
     let (_, _, found) = mix(X, a, found);
     mix(b, Y, found).2
 }
 
-/// The hashes of three words each, of which the second differ.
+/// Return the hashes of three words, for several second words.
 #[inline]
 pub fn hash3(a: u32, b: &Lanes, c: u32) -> Lanes {
     std::array::from_fn(|lane| {

@@ -1,10 +1,11 @@
-//! The straws of one parent, and drawing several children: the twin of `straws.py` and `drawing.py` in balance/helix/.
+//! The straws of one parent, and the draw of several children: the twin of `straws.py` and `drawing.py` in
+//! balance/helix/.
 
 use super::jenkins::{LANES, hash3};
 
 const MOST_RETURNS: usize = 50;
 
-/// The children in the order in which they draw, filled up with straws of length 0, which never win.
+/// The children in the order in which they draw. Straws of length 0, which never win, fill the last row.
 pub struct Straws {
     words: Vec<[u32; LANES]>,
     lengths: Vec<[u32; LANES]>,
@@ -12,10 +13,10 @@ pub struct Straws {
 }
 
 impl Straws {
-    /// The straws of so many children; none when what is given does not fit each other.
+    /// Take the straws of this many children; none if the arguments do not fit together.
     pub fn of(words: &[u32], lengths: &[u32], order: Vec<u32>, children: usize) -> Option<Self> {
         let are_fit = words.len() == children && lengths.len() == children && order.len() == children;
-        // The longest straw and 16 bits of a hash make 32 bits.
+        // The longest straw times 16 bits of a hash fits into 32 bits.
         let is_known = |&place: &u32| (place as usize) < children && lengths[place as usize] <= 1 << 16;
         (children > 0 && are_fit && order.iter().all(is_known)).then(|| Straws {
             words: in_lanes(words, &order),
@@ -24,7 +25,7 @@ impl Straws {
         })
     }
 
-    /// The places of the children drawn for a partition's data, in their order.
+    /// Return the places of the children drawn for a partition's data, in the order of the draws.
     pub fn draw(&self, data: u32, count: usize, taken: &[u32]) -> Vec<u32> {
         let mut drawn = Vec::new();
         for pick in 1..=count {
@@ -38,7 +39,7 @@ impl Straws {
         drawn
     }
 
-    /// The child of one pick, none when it is given up.
+    /// Return the child of one pick, or none if the pick is given up.
     fn one(&self, data: u32, pick: u32, taken: &[u32], drawn: &[u32]) -> Option<u32> {
         let mut attempt = pick;
         let mut returns = 0;
@@ -66,7 +67,7 @@ impl Straws {
         }
     }
 
-    /// Who draws the longest straw, the first of equals.
+    /// Return the child with the longest straw, the first of equals.
     fn longest(&self, data: u32, attempt: u32) -> usize {
         let mut best = 0;
         let mut winner = 0;
@@ -83,7 +84,7 @@ impl Straws {
         winner
     }
 
-    /// Whether every child that is not out is refused, or drawn already.
+    /// Return whether every child that can win is refused or drawn already.
     fn is_exhausted(&self, refused: &[u32], drawn: &[u32]) -> bool {
         let mut children = self.order.iter().enumerate();
         children.all(|(index, place)| self.length(index) == 0 || refused.contains(place) || drawn.contains(place))

@@ -1,6 +1,6 @@
-//! Evening out: the twin of `balance/solver/tie_breaks.py`.
+//! Tie breaks: even out the loads among results of equal cost. The twin of `balance/solver/tie_breaks.py`.
 //!
-//! What it leaves out: to search on when the taker is found that is better than any other could be.
+//! Differs: the search stops at a taker that no other taker can surpass.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -12,13 +12,14 @@ use super::open::Open;
 /// Stands for no node and no item.
 const NOTHING: u32 = u32::MAX;
 
-/// Have nodes that hold much elsewhere hold less here, one item after the other.
+/// Move items, one after the other, from nodes that hold much elsewhere.
 pub fn even_out<I: Items>(result: &mut Augmenting<I>, elsewhere: &[i64]) {
     let sum = |(&load, &more): (&u32, &i64)| i128::from(load) + i128::from(more);
     while evens_out(result, &result.load.iter().zip(elsewhere).map(sum).collect::<Vec<_>>()) {}
 }
 
-/// Pass on one item from a node of a large sum to one of a sum smaller by two or more, if any can be.
+/// Pass on one item, if possible, from a node to one with a sum smaller by two or more. Nodes with large sums come
+/// first.
 fn evens_out<I: Items>(result: &mut Augmenting<I>, sums: &[i128]) -> bool {
     let sum = |node: u32| sums[node as usize];
     let pool = |node: u32| result.bounds.pools[node as usize];
@@ -44,8 +45,8 @@ fn evens_out<I: Items>(result: &mut Augmenting<I>, sums: &[i128]) -> bool {
     false
 }
 
-/// For every node that chains of tight steps lead to from the root: the node before, and the item passed. Those that
-/// would be found after the best one are left out.
+/// Return, for every node that chains of tight steps reach from the root, the node before it and the passed item. Nodes
+/// found after the best one are left out.
 fn tree<I: Items>(result: &Augmenting<I>, root: u32, best: u32) -> Vec<(u32, u32)> {
     let others = (0..result.nodes() as u32).filter(|&node| node != root);
     let mut unseen = Open::of(others.map(|node| (node, 0)), 1, &result.at);

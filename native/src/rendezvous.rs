@@ -1,7 +1,7 @@
 //! The preference lists of rendezvous hashing for many keys: the twin of `Rendezvous.preference_indexes`.
 //!
-//! Promises: the lists of the reference, for lists in which no two nodes share a fault domain. One logarithm is taken for
-//! each domain and weight, and only where there are several weights.
+//! Promises: the lists of the reference, if no two nodes of a list share a fault domain. There is one logarithm per
+//! domain and weight, and none with a single weight.
 
 use std::cmp::Reverse;
 
@@ -17,7 +17,7 @@ use crate::hash::Hasher;
 /// Score, largest hash first, index: the order of the ranking.
 type Rank = (u128, Reverse<u64>, u32);
 
-/// The nodes of one weight: their indexes, their domains, and the labels that are hashed with a key.
+/// The nodes of one weight: their indexes, their domains, and their labels, which are hashed with a key.
 struct Class {
     millionths: u128,
     owners: Vec<u32>,
@@ -25,7 +25,7 @@ struct Class {
     labels: Vec<Vec<u8>>,
 }
 
-/// The first `count` nodes of distinct domains in each key's ranking, as indexes, key by key.
+/// Return the first `count` nodes of distinct domains in each key's ranking, as indexes, key by key.
 #[pyfunction]
 pub fn rendezvous_lists<'py>(
     hasher: &Bound<'py, PyAny>,
@@ -37,7 +37,7 @@ pub fn rendezvous_lists<'py>(
     let (py, hasher) = (keys.py(), Hasher::of(hasher)?);
     let ranker = Ranker::of(&hasher, classes, domains, count)?;
     let keys = BulkKeys::of(keys)?;
-    let cells = keys.len().checked_mul(count).ok_or_else(|| PyValueError::new_err("too many keys"))?;
+    let cells = keys.len().checked_mul(count).ok_or_else(|| PyValueError::new_err("there are too many keys"))?;
     let lists = array(py, "I", cells, |room| {
         let places = Places::of(room);
         keys.each_block(py, &hasher, 1, |start, positions| {
@@ -68,7 +68,7 @@ impl Ranker<'_> {
         count: usize,
     ) -> PyResult<Ranker<'_>> {
         let domain_count = domains.iter().max().map_or(0, |&last| last as usize + 1);
-        let refused = || PyValueError::new_err("lists of distinct domains, of nodes with labels and weights");
+        let refused = || PyValueError::new_err("a list needs nodes of distinct domains, with labels and weights");
         if domain_count > domains.len() {
             return Err(refused());
         }
@@ -93,13 +93,13 @@ impl Ranker<'_> {
         Ok(Ranker { hasher, classes: classes.collect(), count, domain_count })
     }
 
-    /// Room to rank the nodes of a key in.
+    /// Return the room in which the nodes of a key are ranked.
     fn room(&self) -> Room {
         let texts = self.classes.iter().flat_map(|class| &class.labels).map(|label| [label, &[0; 8][..]].concat());
         Room { texts: texts.collect(), largest: vec![None; self.domain_count], ranks: vec![None; self.domain_count] }
     }
 
-    /// The list of one key.
+    /// Return the list of one key.
     fn list(&self, hash: u64, room: &mut Room) -> impl ExactSizeIterator<Item = u32> {
         room.ranks.fill(None);
         let mut texts = room.texts.iter_mut();
@@ -110,7 +110,7 @@ impl Ranker<'_> {
                 text[end..].copy_from_slice(&hash.to_le_bytes());
                 let u = self.hasher.digest(text);
                 let best = &mut room.largest[domain as usize];
-                // Indexes ascend in a class, so that the first of equal hashes stays.
+                // Indexes ascend in a class, so the first of equal hashes stays.
                 if best.is_none_or(|(largest, _)| largest < u) {
                     *best = Some((u, owner));
                 }
@@ -135,7 +135,7 @@ impl Ranker<'_> {
     }
 }
 
-/// What is worked out for one key, kept for the next: labels with the key's hash behind them, and the best so far.
+/// The intermediate values of one key, kept for the next: labels followed by the key's hash, and the best so far.
 struct Room {
     texts: Vec<Vec<u8>>,
     largest: Vec<Option<(u64, u32)>>,

@@ -1,7 +1,8 @@
-//! Where the flow begins: each partition keeps what it may, and is completed where there is most room.
+//! The start of the flow: each partition keeps the replicas that it may keep, and gets the others where there is most
+//! room.
 //!
-//! The twin of `_kept` and `_fill` in `balance/solver/flow.py`, but that each zone has an order of its own: where a zone is full,
-//! none of its nodes is looked at.
+//! The twin of `_kept` and `_fill` in `balance/solver/flow.py`. Differs: each zone keeps its nodes in an order of its
+//! own, so the nodes of a full zone are skipped together.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use super::augment::Broken;
 use super::demand::Demand;
 use super::rows::{NOBODY, Rows, without_nobody};
 
-/// Let each partition keep what it keeps while nodes cost nothing: all that its zones and the number of replicas allow.
+/// Let each partition keep all replicas that its zones and the number of replicas allow, while nodes cost nothing.
 pub fn keep(demand: &Demand, before: &Rows, rows: &mut [u32]) {
     let optional = demand.replicas - demand.owed();
     let (mut in_zone, mut surplus) = (vec![0; demand.zone_most.len()], Vec::new());
@@ -33,7 +34,7 @@ pub fn keep(demand: &Demand, before: &Rows, rows: &mut [u32]) {
     }
 }
 
-/// Complete every partition, each time on the node with most room of those it may have.
+/// Complete every partition, each time on the node with most room among the eligible nodes.
 pub fn fill(demand: &Demand, most: &[u32], rows: &mut [u32]) -> Result<(), Broken> {
     let mut filling = Filling::new(demand, most, rows);
     for row in rows.chunks_exact_mut(demand.replicas) {
@@ -52,17 +53,17 @@ pub fn missing() -> Broken {
     Broken("no node may take a replica that is missing".into())
 }
 
-/// The room that a node has, which may be less than none. Of equals the first node is the greatest.
+/// The room on a node, which may be negative, and the node. Among equals the first node is the greatest.
 type Room = (i64, Reverse<u32>);
 
-/// The room that nodes have, and the zones of the partition at hand.
+/// The room on the nodes, and the zones of the current partition.
 struct Filling<'a> {
     demand: &'a Demand,
-    /// The nodes of each zone, and the roomiest of each.
+    /// The nodes of each zone, and the roomiest node of each.
     rooms: Vec<BTreeSet<Room>>,
     roomiest: BTreeSet<Room>,
     in_zone: Vec<u32>,
-    /// How many replicas of the partition still have to be in certain zones.
+    /// The number of replicas of the partition that must still go to certain zones.
     owed: usize,
 }
 
@@ -78,7 +79,7 @@ impl<'a> Filling<'a> {
         Filling { demand, rooms, roomiest, in_zone: vec![0; demand.zone_most.len()], owed: demand.owed() }
     }
 
-    /// Take the node with most room that may take the next replica.
+    /// Return the node with most room that may take the next replica, and reduce its room.
     fn roomiest(&mut self, row: &[u32]) -> Result<u32, Broken> {
         let mut found = None;
         for &best in self.roomiest.iter().rev() {
@@ -100,7 +101,7 @@ impl<'a> Filling<'a> {
         Ok(node)
     }
 
-    /// Whether a zone may take the next replica, so that every zone still gets what it must have.
+    /// Return whether a zone may take the next replica, so that every zone still gets its required number.
     fn has_room(&self, zone: usize, length: usize) -> bool {
         let held = self.in_zone[zone];
         held < self.demand.zone_most[zone]
