@@ -670,7 +670,7 @@ def test_no_secret_is_in_any_message_log_or_repr(rig, caplog):
 
     async def main():
         async with opened(rig.url("secret")) as store:
-            said.extend([repr(store), repr(vars(store)), repr(vars(store._links.committing)["_connection"])])
+            said.extend([repr(store), repr(vars(store)), repr(vars(store._committing)["_connection"])])
             said.extend(map(repr, await administration(rig.url("secret")).inspect()))
             await rig.kill()
             with pytest.raises(StoreUnavailable) as caught:

@@ -32,12 +32,12 @@ class FollowedTable(Handle):
     @property
     def version(self) -> Version:
         """The version in use now."""
-        return self._following.routes.version
+        return self.routes.version
 
     @property
     def epoch(self) -> Epoch:
         """The epoch of the version in use now."""
-        return self._following.routes.epoch
+        return self.routes.epoch
 
     @property
     def heard(self) -> Version:
@@ -63,19 +63,19 @@ class FollowedTable(Handle):
 
     def route(self, key: Key) -> str:
         """Return the id of the node that handles a key."""
-        return self._following.routes.route(key)
+        return self.routes.route(key)
 
     def preference(self, key: Key, count: int) -> tuple[str, ...]:
         """Return the first `count` owners of a key's range, the leader first."""
-        return self._following.routes.preference(key, count)
+        return self.routes.preference(key, count)
 
     def owner(self, partition: str | int) -> str | None:
         """Return the id of the node that owns a partition; None when the partition has no owner now."""
-        return self._following.routes.owner(partition)
+        return self.routes.owner(partition)
 
     def owners(self, partition: str | int) -> PreferenceList:
         """Return all owners of a partition, the leader first."""
-        return self._following.routes.owners(partition)
+        return self.routes.owners(partition)
 
 
 async def published(url: str, name: str, table: Routing) -> Published:

@@ -39,7 +39,7 @@ class GroupInvariant(Invariant):
         """Check a change, then update the sessions. A session with an overwritten record still lives."""
         self.look(fact)
         for key, item in fact.items:
-            before = self.history.items.get(key)
+            before = self.history.item(key)
             if item is None and before is not None:
                 self.live = {
                     each: lease for each, lease in self.live.items() if (each[0], lease) != (key, before.lease)
@@ -60,7 +60,7 @@ class GroupInvariant(Invariant):
         for key, item in fact.items:
             room, kind, _ = GroupKeys.parsed(key)
             if kind == "own" and item is not None:
-                before = self.history.items.get(key)
+                before = self.history.item(key)
                 old = _NOBODY if before is None else ownership(before.value)
                 yield key, old, ownership(item.value), (f"{room}member/{old.owner}", old.session)
 
@@ -89,12 +89,12 @@ class TargetsHaveATerm(GroupInvariant):
             room, kind, _ = GroupKeys.parsed(key)
             if kind != "target":
                 continue
-            attempt, leading = self.history.cause.attempt, self.history.items.get(f"{room}controller")
+            attempt, leading = self.history.attempt, self.history.item(f"{room}controller")
             if item is None or attempt is None or leading is None:
                 self.broken(f"{key} became {'nothing' if item is None else 'another'} without a controller")
             elif Unchanged(key=leading.key, revision=leading.revision) not in attempt.asked.when:
                 self.broken(f"{key} was written without a look at the term {leading.revision}")
-            elif attempt.asked.process != self.history.writers.get((leading.key, leading.revision)):
+            elif attempt.asked.process != self.history.writer(leading.key, leading.revision):
                 self.broken(f"{key} was written by {attempt.asked.process} in the term {leading.revision} of another")
 
 
@@ -123,7 +123,7 @@ class HoldsAreOwned(GroupInvariant):
         if (member, session) not in self.live:
             self.broken(f"{fact.process} enters {fact.resource} though its session {session} is over")
             return
-        item = self.history.items.get(_key_of(fact))
+        item = self.history.item(_key_of(fact))
         own = _NOBODY if item is None else ownership(item.value)
         owner = f"{GroupKeys.parsed(member)[0]}member/{own.owner}"
         if (owner, own.session, own.epoch) != (member, session, fact.epoch):
@@ -220,7 +220,7 @@ class UntouchedStays(GroupInvariant):
 
     def _leaves(self, fact: Changed, room: str, new: OwnershipRecord, session: Session) -> bool:
         """Whether the owner frees a partition because it leaves."""
-        request = (f"{room}drain/{GroupKeys.parsed(session[0])[2]}", self.history.writers.get(session))
+        request = (f"{room}drain/{GroupKeys.parsed(session[0])[2]}", self.history.writer(*session))
         return new.owner is None and (request in self._leaving or (session[0], None) in fact.items)
 
     def _named(self, room: str, partition: int, *, since: int) -> Iterator[str | None]:
@@ -232,9 +232,9 @@ class UntouchedStays(GroupInvariant):
 
     def _seen_by_owner(self, fact: Changed, session: Session) -> int:
         """Return the revision that an owner had at least seen when the record was written."""
-        if (attempt := self.history.cause.attempt) is None:
+        if (attempt := self.history.attempt) is None:
             return 0
-        if self.history.writers.get(session) != attempt.asked.process:
+        if self.history.writer(*session) != attempt.asked.process:
             return fact.revision  # a gift: the receiver first sees everything before it
         by = attempt.asked.at - _LAG_SECONDS
         return max((revision for at, revision in self._known.get(attempt.asked.process, ()) if at <= by), default=0)

@@ -86,6 +86,28 @@ class History:
         self._by_key: dict[str, list[Attempt]] = {}
         self._inherited: set[int | None] = set()  # leases from before this life of the store that have keys in it
 
+    @property
+    def attempt(self) -> Attempt | None:
+        """The commit that caused the change at hand, None for the end of a lease."""
+        return self.cause.attempt
+
+    @property
+    def ending(self) -> int | None:
+        """The lease whose end caused the change at hand, or would look the same; None for no such lease."""
+        return self.cause.lease
+
+    def item(self, key: str) -> Item | None:
+        """Return the item of a key, None for no item."""
+        return self.items.get(key)
+
+    def writer(self, key: str, revision: int, otherwise: str | None = None) -> str | None:
+        """Return the process that wrote a key at a revision."""
+        return self.writers.get((key, revision), otherwise)
+
+    def tenure(self, lease: int | None) -> Tenure | None:
+        """Return a lease that was granted in this life of the store."""
+        return None if lease is None else self.leases.get(lease)
+
     def look(self, fact: Fact) -> None:
         """Prepare the data that invariants need about a fact before it counts."""
         if isinstance(fact, Changed):
@@ -154,12 +176,12 @@ class History:
         if len(self.states) > _KEPT_STATES:
             del self.states[next(iter(self.states))]
         self.changes.append(fact)
-        if self.cause.attempt is not None:
-            self.cause.attempt.applied.append(fact.revision)
-            self.cause.attempt.perhaps_end_of = self.cause.lease
-            self.writers.update({(key, fact.revision): self.cause.attempt.asked.process for key, _ in fact.items})
-        elif self.cause.lease in self.leases:
-            self.leases[self.cause.lease].ended = True
+        if self.attempt is not None:
+            self.attempt.applied.append(fact.revision)
+            self.attempt.perhaps_end_of = self.ending
+            self.writers.update({(key, fact.revision): self.attempt.asked.process for key, _ in fact.items})
+        elif self.ending in self.leases:
+            self.leases[self.ending].ended = True
 
     def _cause(self, fact: Changed) -> Cause:
         writes = frozenset(

@@ -34,7 +34,7 @@ class Holders:
             case Began() | Changed():
                 before = self._with_keys
                 self._with_keys = {item.lease for item in self._history.items.values()}
-                if isinstance(fact, Began) or self._history.cause.attempt is None:
+                if isinstance(fact, Began) or self._history.attempt is None:
                     yield from self._ended(before - self._with_keys, fact)
 
     def _ended(self, leases: set[int | None], fact: Began | Changed) -> Iterator[Lapsed]:

@@ -23,7 +23,7 @@ class OwnersKeepTheirEpoch(Invariant):
         for key, item in fact.items:
             if GroupKeys.parsed(key)[1] != "own":
                 continue
-            before = self.history.items.get(key)
+            before = self.history.item(key)
             if item is None:
                 self.broken(f"{key} was deleted at {fact.revision}")
             elif before is not None:
@@ -41,16 +41,16 @@ class LiveOwnersAreAsked(Invariant):
 
     def changed(self, fact: Changed) -> None:
         """Check the author of each change of owner."""
-        attempt = self.history.cause.attempt
+        attempt = self.history.attempt
         for key, item in fact.items:
-            before, (room, kind, _) = self.history.items.get(key), GroupKeys.parsed(key)
+            before, (room, kind, _) = self.history.item(key), GroupKeys.parsed(key)
             if item is None or before is None or kind != "own":
                 continue
             old, new = ownership(before.value), ownership(item.value)
-            member = self.history.items.get(f"{room}member/{old.owner}")
+            member = self.history.item(f"{room}member/{old.owner}")
             if member is None or member.revision != old.session or (new.owner, new.session) == (old.owner, old.session):
                 continue
-            process = self.history.writers.get((member.key, member.revision), old.owner)
+            process = self.history.writer(member.key, member.revision, old.owner)
             if attempt is None or attempt.asked.process != process:
                 self.broken(f"{key} was taken from {old.owner}, though its session {old.session} lives, by {new.owner}")
 

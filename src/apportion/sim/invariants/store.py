@@ -87,7 +87,7 @@ class CommitsAreWhole(Invariant):
 
     def changed(self, fact: Changed) -> None:
         """Check that it has a cause."""
-        if self.history.cause.attempt is None and self.history.cause.lease is None:
+        if self.history.attempt is None and self.history.ending is None:
             self.broken(f"revision {fact.revision} is no whole commit: {[key for key, _ in fact.items]}")
 
 
@@ -96,7 +96,7 @@ class ComparesHold(Invariant):
 
     def changed(self, fact: Changed) -> None:
         """Check the compares of the commit."""
-        attempt = self.history.cause.attempt
+        attempt = self.history.attempt
         if attempt is None:
             return
         if not self.history.compares_hold(attempt.asked):
@@ -120,7 +120,7 @@ class AnswersAreTrue(Invariant):
 
     def changed(self, fact: Changed) -> None:
         """Check the earlier answer to the commit."""
-        attempt = self.history.cause.attempt
+        attempt = self.history.attempt
         if attempt is not None and not attempt.may_apply:
             said = f"was done at {attempt.applied} before" if attempt.applied else f"was answered {attempt.outcome}"
             self.broken(f"{attempt.asked.call} {said}, and happens at {fact.revision}")
@@ -131,8 +131,8 @@ class LiveLeasesStay(Invariant):
 
     def changed(self, fact: Changed) -> None:
         """Check a lease that ends with its keys."""
-        if self.history.cause.attempt is None and self.history.cause.lease is not None:
-            self._look(self.history.cause.lease, fact.at)
+        if self.history.attempt is None and self.history.ending is not None:
+            self._look(self.history.ending, fact.at)
 
     def renewed(self, fact: Renewed) -> None:
         """Check leases that are reported as ended."""
@@ -141,7 +141,7 @@ class LiveLeasesStay(Invariant):
                 self._look(lease, fact.at)
 
     def _look(self, lease: int, at: float) -> None:
-        tenure = self.history.leases.get(lease)
+        tenure = self.history.tenure(lease)
         if tenure is None or tenure.revoked or tenure.ended:
             return
         lived = at - tenure.renewed_at
@@ -158,7 +158,7 @@ class EndedLeasesLetGo(Invariant):
         if calm is None or fact.stale or fact.incarnation != self.history.incarnation:
             return
         for item in fact.items:
-            tenure = None if item.lease is None else self.history.leases.get(item.lease)
+            tenure = self.history.tenure(item.lease)
             if tenure is None:
                 continue
             over = fact.since - max(calm, tenure.renewed_at + tenure.ttl_seconds)
@@ -171,14 +171,14 @@ class KeysGoWithTheirLease(Invariant):
 
     def changed(self, fact: Changed) -> None:
         """Check the keys left by an ended lease, and the leases of written keys."""
-        lease = self.history.cause.lease
+        lease = self.history.ending
         gone = {key for key, _ in fact.items}
-        if lease is not None and self.history.cause.attempt is None:
+        if lease is not None and self.history.attempt is None:
             left = sorted(key for key, item in self.history.items.items() if item.lease == lease and key not in gone)
             if left:
                 self.broken(f"lease {lease} ended at {fact.revision} and left {left}")
         for key, item in fact.items:
-            tenure = None if item is None or item.lease is None else self.history.leases.get(item.lease)
+            tenure = None if item is None else self.history.tenure(item.lease)
             if tenure is not None and tenure.ended:
                 self.broken(f"{key} was written at {fact.revision} under a lease that had ended")
 
@@ -194,7 +194,7 @@ class RenewalsAreTrue(Invariant):
     def renewed(self, fact: Renewed) -> None:
         """Check the leases that are reported as alive."""
         for lease in sorted(fact.alive):
-            tenure = self.history.leases.get(lease)
+            tenure = self.history.tenure(lease)
             if fact.incarnation == self.history.incarnation and tenure is not None and tenure.ended:
                 self.broken(f"lease {lease} had ended and was renewed")
 

@@ -72,7 +72,8 @@ class PostgresStore:
     """One handle of a store in PostgreSQL, within a namespace. It shares its links with others of the process."""
 
     def __init__(self, links: Links, server: Server, seen: SeenState, namespace: str, clock: Clock) -> None:
-        self._links = links
+        self._links, self._leases, self._lookout = links, links.leases, links.lookout
+        self._watching, self._committing = links.watching, links.committing
         self._space = Space(namespace)
         self._capabilities = _capabilities(server, links.committing.round_trip_seconds)
         self._clock = clock
@@ -87,7 +88,7 @@ class PostgresStore:
         while not scanning.is_complete:
             if self._clock.elapsed() > ends:
                 raise StoreUnavailable(self._name, f"a scan took {_SCAN_SECONDS:g} s")
-            rows = await self._links.committing.ask(sql.SCAN, scanning.wanted(), allowed=self._require_open)
+            rows = await self._committing.ask(sql.SCAN, scanning.wanted(), allowed=self._require_open)
             seen = scanning.take(rows)
         # Only now, so that no request sent in the meantime is accepted by another life. And others may have met a
         # newer state.
@@ -107,20 +108,20 @@ class PostgresStore:
             [value for _, value, _ in request.puts],
             [lease for _, _, lease in request.puts],
             list(request.deletes),
-            self._links.leases.lock_milliseconds,
+            self._leases.lock_milliseconds,
         ]
-        sending = self._links.committing.send(sql.COMMIT, [*self._known(), *parameters], allowed=self._require_open)
+        sending = self._committing.send(sql.COMMIT, [*self._known(), *parameters], allowed=self._require_open)
         try:
             [(verdict, incarnation, revision, lost)] = await sending
         except PostgresNoReply as error:
-            self._links.lookout.wrote()
+            self._lookout.wrote()
             return Unknown(reason=error.reason)
         met = self._met(verdict, incarnation, revision)
         if verdict == "lease lost":
             raise LeaseLost(_int(lost))
         if verdict == "refused":
             return Refused(revision=met.revision)
-        self._links.lookout.wrote([*(key for key, _, _ in request.puts), *request.deletes], at=met)
+        self._lookout.wrote([*(key for key, _, _ in request.puts), *request.deletes], at=met)
         return Committed(revision=met.revision)
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
@@ -129,11 +130,11 @@ class PostgresStore:
         checked_after(after)
         self._require_open()
         incarnation = self._seen.incarnation
-        watcher = self._links.lookout.join(start, end)
+        watcher = self._lookout.join(start, end)
         self._watchers.add(watcher)
         try:
             while not self._closed:
-                self._links.lookout.require_running()
+                self._lookout.require_running()
                 next_change = watcher.next_change()
                 rows = await self._history(start, end, after)
                 if not rows:
@@ -147,36 +148,36 @@ class PostgresStore:
                     await next_change.wait()
         finally:
             self._watchers.discard(watcher)
-            self._links.lookout.leave(watcher)
+            self._lookout.leave(watcher)
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """See `CoordinationStore`. When the reply is lost, the same grant is requested once more."""
         ttl_seconds = checked_ttl(ttl_seconds, self._capabilities)
         lease = Lease(id=lease_id(), ttl_seconds=ttl_seconds)
-        asked = [*self._known(), lease.id, ttl_seconds, self._links.leases.lock_milliseconds]
-        [(verdict, *met)] = await self._links.committing.ask(sql.GRANT, asked, allowed=self._require_open)
+        asked = [*self._known(), lease.id, ttl_seconds, self._leases.lock_milliseconds]
+        [(verdict, *met)] = await self._committing.ask(sql.GRANT, asked, allowed=self._require_open)
         self._met(verdict, *met)
-        self._links.leases.add(lease.id, ttl_seconds)
+        self._leases.add(lease.id, ttl_seconds)
         return lease
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. One round trip, no flush."""
         wanted = list(checked_leases(leases))
         asked: list[Parameter] = [*self._known(), wanted]
-        [(verdict, *met, found)] = await self._links.watching.ask(sql.RENEW, asked, allowed=self._require_open)
+        [(verdict, *met, found)] = await self._watching.ask(sql.RENEW, asked, allowed=self._require_open)
         self._met(verdict, *met)
         alive = frozenset(cast("list[int]", found or []))
-        self._links.leases.forget(set(wanted) - alive)
+        self._leases.forget(set(wanted) - alive)
         return alive
 
     async def revoke(self, lease: int) -> None:
         """See `CoordinationStore`."""
         [wanted] = checked_leases([lease])
-        asked: list[Parameter] = [*self._known(), wanted, None, self._links.leases.lock_milliseconds]
-        [(verdict, *met)] = await self._links.committing.ask(sql.END, asked, allowed=self._require_open)
+        asked: list[Parameter] = [*self._known(), wanted, None, self._leases.lock_milliseconds]
+        [(verdict, *met)] = await self._committing.ask(sql.END, asked, allowed=self._require_open)
         self._met(verdict, *met)
-        self._links.leases.forget([wanted])
-        self._links.lookout.wrote()
+        self._leases.forget([wanted])
+        self._lookout.wrote()
 
     def capabilities(self) -> Capabilities:
         """See `CoordinationStore`."""
@@ -206,7 +207,7 @@ class PostgresStore:
         """Return the next events, or one row with the state alone when there are none; no rows: read again."""
         asked: dict[str, Parameter] = {"after": after, "start": start, "end": end, "most": _EVENTS_AT_A_TIME}
         try:
-            return await self._links.watching.ask(sql.HISTORY, asked, allowed=self._require_open)
+            return await self._watching.ask(sql.HISTORY, asked, allowed=self._require_open)
         except (StoreUnavailable, StoreDenied):  # a renewal reports this; a watch goes on by itself
             await asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         except StoreClosed:
