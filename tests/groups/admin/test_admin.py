@@ -159,8 +159,11 @@ def test_a_quarantined_partition_is_released(url, call):
 
 
 def test_an_empty_group_is_resized_and_one_in_use_is_not(url, call):
-    with members(None, "a", url=url), pytest.raises(Unsafe, match="in use by a"):
-        call("resize", url, "mailers", 4)
+    with members(None, "a", url=url):
+        record = call("read", url, "mailers").record_revision
+        with pytest.raises(Unsafe, match="in use by a"):
+            call("resize", url, "mailers", 4)
+        assert record == call("read", url, "mailers").record_revision
     assert 8 == call("resize", url, "mailers", 4).record.partitions
     assert 4 == call("read", url, "mailers").record.partitions
 
