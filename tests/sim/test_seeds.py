@@ -4,9 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import apportion
 from apportion.sim.invariants import store as invariants
 from apportion.sim.world.nemesis import _ASKED_FOR, BLOWS
 from tests.sim.scenarios.__main__ import has_canary, main
@@ -138,3 +140,15 @@ def test_what_cannot_be_played_is_refused(arguments, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert "error" in capsys.readouterr().err
+
+
+def test_without_the_source_tree_the_command_says_where_the_scenarios_are(tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "apportion").symlink_to(Path(apportion.__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "lib")}
+    command = [sys.executable, "-m", "apportion.sim", "7"]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "Run this in a checkout." in done.stderr
