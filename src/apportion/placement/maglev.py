@@ -42,6 +42,7 @@ from apportion.placement.shapes.computed import Computed
 from apportion.placement.spread import Spread, spread_rule
 
 DEFAULT_ENTRIES = 65_537
+_SIZE_HINT = f"The default is {DEFAULT_ENTRIES}; 655373 and 6553621 are prime too. Take 100 entries per node or more."
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -57,7 +58,7 @@ class Maglev(Computed):
     _entries: "array[int]" = field(compare=False)
 
     def __init__(self, nodes: Nodes, *, table_size: int = DEFAULT_ENTRIES, hasher: str | Hasher = DEFAULT) -> None:
-        _check_size(table_size)
+        check_size(table_size, MAX_TOKENS, _SIZE_HINT)
         topology, chosen = topology_of(nodes), resolve(hasher, least_bits=64)
         _check_nodes(topology, table_size)
         self._fill(topology, chosen)
@@ -181,13 +182,11 @@ def _preferences(nodes: Sequence[Node], size: int, digest: Digest) -> tuple[list
     return offsets, skips
 
 
-def _check_size(table_size: int) -> None:
-    is_size = type(table_size) is int and 1 < table_size <= MAX_TOKENS
+def check_size(table_size: int, most: int, hint: str) -> None:
+    """Raise `InvalidInput` for a size that is no prime number up to `most`."""
+    is_size = type(table_size) is int and 1 < table_size <= most
     if not is_size or any(table_size % divisor == 0 for divisor in range(2, isqrt(table_size) + 1)):
-        raise InvalidInput(
-            "table_size", table_size, f"a prime number in 2 .. {MAX_TOKENS}",
-            f"The default is {DEFAULT_ENTRIES}; 655373 and 6553621 are prime too. Take 100 entries per node or more.",
-        )  # fmt: skip
+        raise InvalidInput("table_size", table_size, f"a prime number in 2 .. {most}", hint)
 
 
 def _check_nodes(topology: Topology, table_size: int) -> None:

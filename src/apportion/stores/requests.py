@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, StoreWentBack
 from apportion.stores.api import Absent, Capabilities, Compare, Put, Unchanged
 
 MAX_KEY_BYTES = 1_024  # the longest key that fits a PostgreSQL index entry with its namespace
@@ -119,6 +119,11 @@ def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
             raise InvalidInput("lease", None, "the id of a granted lease", "Pass Lease.id.")
         _lease(lease)
     return tuple(sorted(set(leases)))
+
+
+def went_back(store: str, *, seen: tuple[int, int], found: tuple[int, int]) -> StoreWentBack:
+    """Return the error for a store that does not fit what was seen of it; both are incarnation and revision."""
+    return StoreWentBack(store, f"revision {seen[1]} of incarnation {seen[0]}", f"it is at {found[1]} of {found[0]}")
 
 
 def lease_id() -> int:

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapreplace
-from math import isqrt
 from typing import Self
 
 from apportion import native
@@ -35,10 +34,12 @@ from apportion.placement.hashers import get
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.layouts.circle import owning_nodes
 from apportion.placement.layouts.envoy import host_shares
+from apportion.placement.maglev import check_size
 from apportion.placement.shapes.computed import Computed
 
 DEFAULT_SLOTS = 65_537
 MOST_SLOTS = 5_000_011
+_SIZE_HINT = f"Envoy takes {DEFAULT_SLOTS} by default; more than 100 slots per host keep disruption low."
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -57,7 +58,7 @@ class EnvoyMaglev(Computed):
     _slots: "array[int]" = field(compare=False)
 
     def __init__(self, nodes: Nodes, *, table_size: int = DEFAULT_SLOTS) -> None:
-        _check_size(table_size)
+        check_size(table_size, MOST_SLOTS, _SIZE_HINT)
         topology = topology_of(nodes)
         hosts = owning_nodes(topology, "Envoy")
         if len(hosts) > table_size:
@@ -134,15 +135,6 @@ def _next_round(number: int, share: float, target: float) -> int:
     while later * share < target:
         later += 1
     return later
-
-
-def _check_size(table_size: int) -> None:
-    is_size = type(table_size) is int and 1 < table_size <= MOST_SLOTS
-    if not is_size or any(table_size % divisor == 0 for divisor in range(2, isqrt(table_size) + 1)):
-        raise InvalidInput(
-            "table_size", table_size, f"a prime number in 2 .. {MOST_SLOTS}",
-            f"Envoy takes {DEFAULT_SLOTS} by default; more than 100 slots per host keep disruption low.",
-        )  # fmt: skip
 
 
 SPEC = PlacementSpec(

@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Collection, Sequence
 
-from apportion.errors import InvalidInput, StoreClosed, StoreWentBack
+from apportion.errors import InvalidInput, StoreClosed
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Finding
 from apportion.stores.api import (
@@ -26,7 +26,7 @@ from apportion.stores.api import (
 )
 from apportion.stores.ledger import Entry, Ledger
 from apportion.stores.reaper import Counter
-from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
 
 CAPABILITIES = Capabilities(
     linearizable=True,
@@ -140,8 +140,8 @@ class MemoryStore:
         while not self._closed:
             ledger = self._same()
             if ledger.incarnation != incarnation or after > ledger.revision:
-                seen = f"revision {after} of incarnation {incarnation}"
-                raise StoreWentBack(self._name, seen, f"it is at {ledger.revision} of {ledger.incarnation}")
+                found = (ledger.incarnation, ledger.revision)
+                raise went_back(self._name, seen=(incarnation, after), found=found)
             for entry in ledger.since(after):
                 after = entry.revision
                 change = self._change(entry, start, end)
@@ -190,8 +190,7 @@ class MemoryStore:
         ledger = self._open()
         incarnation, revision = self._seen
         if ledger.incarnation != incarnation or ledger.revision < revision:
-            seen = f"revision {revision} of incarnation {incarnation}"
-            raise StoreWentBack(self._name, seen, f"it is at {ledger.revision} of {ledger.incarnation}")
+            raise went_back(self._name, seen=self._seen, found=(ledger.incarnation, ledger.revision))
         return ledger
 
     def _change(self, entry: Entry, start: bytes, end: bytes) -> StoreChange:

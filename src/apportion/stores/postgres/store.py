@@ -23,7 +23,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import cast
 
-from apportion.errors import Compacted, LeaseLost, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.errors import Compacted, LeaseLost, StoreClosed, StoreDenied, StoreUnavailable
 from apportion.runtime.clock import Clock
 from apportion.stores.api import (
     Capabilities,
@@ -47,7 +47,7 @@ from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.lookout import SeenState, state_of
 from apportion.stores.postgres.scan import Fields, PostgresScan
 from apportion.stores.postgres.wire import PostgresNoReply
-from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id
+from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id, went_back
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
@@ -223,7 +223,7 @@ class PostgresStore:
         met = SeenState(_int(incarnation), _int(revision))
         if verdict in ("went back", "moved"):
             self._links.doubt()
-            raise self._went_back(self._seen, met)
+            raise went_back(self._name, seen=self._known(), found=(met.incarnation, met.revision))
         if met.incarnation == self._seen.incarnation and met.revision > self._seen.revision:
             self._seen = met
         return met
@@ -232,17 +232,10 @@ class PostgresStore:
         """Take the state that a watch read; `StoreWentBack` or `Compacted` where the watch cannot go on."""
         now = state_of(row)
         if now.incarnation != incarnation or now.revision < after:
-            raise self._went_back(SeenState(incarnation, after), now)
+            raise went_back(self._name, seen=(incarnation, after), found=(now.incarnation, now.revision))
         if after < _int(row[2]):
             raise Compacted(after, _int(row[2]))
         return now
-
-    def _went_back(self, seen: SeenState, found: SeenState) -> StoreWentBack:
-        return StoreWentBack(
-            self._name,
-            f"revision {seen.revision} of incarnation {seen.incarnation}",
-            f"it is at {found.revision} of {found.incarnation}",
-        )
 
     def _item(self, row: Fields) -> Item | None:
         key, value, revision, lease = row

@@ -15,7 +15,6 @@ import random
 import struct
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import NoReturn
 
 from apportion.errors import (
     ApportionError,
@@ -44,7 +43,7 @@ from apportion.stores.api import (
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.redis import scripts
 from apportion.stores.redis.link import RedisLink, Reply, Unanswered
-from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl, went_back
 from apportion.stores.url import StoreUrl
 
 CAPABILITIES = Capabilities(
@@ -159,14 +158,14 @@ class RedisStore:
         """Run a script that first compares the store with this handle's knowledge of it."""
         reply = await self._link.run(script, self._incarnation, self._revision, *arguments)
         if reply[0] == "back":
-            self._went_back(self._revision, self._incarnation, reply)
+            raise went_back(self._link.name, seen=(self._incarnation, self._revision), found=(reply[2], reply[1]))
         return reply
 
     async def _since(self, after: int, incarnation: int) -> list[tuple[int, bytes]]:
         """Return the next revisions after one, each with its packed change; wait a while if there are none yet."""
         reply = await self._link.run(scripts.SINCE, incarnation, after, _ENTRIES_AT_ONCE)
         if reply[0] == "back":
-            self._went_back(after, incarnation, reply)
+            raise went_back(self._link.name, seen=(incarnation, after), found=(reply[2], reply[1]))
         if reply[0] == "compacted":
             raise Compacted(after, reply[1])
         entries = [(int(name.partition(b"-")[0]), fields[1]) for name, fields in reply[1]]
@@ -209,10 +208,6 @@ class RedisStore:
                 if ended:
                     await self._run(scripts.END, *(word for each in ended for word in (each.lease, each.renewals)))
             await asyncio.sleep(reaper.pause_seconds())
-
-    def _went_back(self, revision: int, incarnation: int, reply: Reply) -> NoReturn:
-        seen = f"revision {revision} of incarnation {incarnation}"
-        raise StoreWentBack(self._link.name, seen, f"it is at {reply[1]} of {reply[2]}")
 
     def _item(self, key: bytes, packed: bytes) -> Item:
         revision, lease, value = packed.split(b" ", 2)

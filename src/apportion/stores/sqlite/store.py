@@ -29,7 +29,7 @@ from apportion.stores.api import (
     Unknown,
 )
 from apportion.stores.poll import LONGEST_PAUSE_SECONDS
-from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.connection import Connection
@@ -195,8 +195,7 @@ class SqliteStore:
         self._require_open()
         found = ledger.state(connection)
         if found.incarnation != seen.incarnation or found.revision < seen.revision:
-            before = f"revision {seen.revision} of incarnation {seen.incarnation}"
-            raise StoreWentBack(self._file.name, before, f"it is at {found.revision} of {found.incarnation}")
+            raise went_back(self._file.name, seen=seen[:2], found=found[:2])
         self._met(found)
         return found
 
@@ -217,8 +216,7 @@ class SqliteStore:
         def _work(connection: Connection) -> tuple[int, StoreChange | None]:
             known = self._same(connection, self._seen)
             if known.incarnation != incarnation or known.revision < after:
-                seen = f"revision {after} of incarnation {incarnation}"
-                raise StoreWentBack(self._file.name, seen, f"it is at {known.revision} of {known.incarnation}")
+                raise went_back(self._file.name, seen=(incarnation, after), found=known[:2])
             if after < known.compacted:
                 raise Compacted(after, known.compacted)
             found = ledger.next_change(connection, *span, after)
