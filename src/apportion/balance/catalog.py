@@ -9,13 +9,9 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import TYPE_CHECKING
 
 from apportion.balance.api import BalancerSpec
-from apportion.errors import InvalidInput, UnknownOption
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from apportion.errors import UnknownOption
 
 ENTRY_POINTS = "apportion.balancers"
 _ROOM = "apportion.balance"
@@ -62,17 +58,6 @@ def _own() -> Iterator[BalancerSpec]:
 
 
 def _foreign() -> dict[str, BalancerSpec]:
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and rarely asked for
+    from apportion.runtime.entry_points import added  # noqa: PLC0415 - slow to import, and rarely asked for
 
-    return {spec.name: spec for spec in map(_loaded, entry_points(group=ENTRY_POINTS))}
-
-
-def _loaded(entry: "EntryPoint") -> BalancerSpec:
-    what, hint = f"entry point {entry.name!r} of {ENTRY_POINTS}", "Fix or uninstall the package that adds it."
-    try:
-        spec = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise InvalidInput(what, str(error), "one that can be imported", hint) from error
-    if not isinstance(spec, BalancerSpec):
-        raise InvalidInput(what, spec, "a BalancerSpec", hint)
-    return spec
+    return {spec.name: spec for spec in added(ENTRY_POINTS, BalancerSpec)}

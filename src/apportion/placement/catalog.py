@@ -11,15 +11,11 @@ from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.placement import hashers
 from apportion.placement.api import PlacementSpec
 from apportion.placement.hashers import Hasher
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "apportion.placements"
 
@@ -79,21 +75,6 @@ def _modules() -> Iterator[ModuleType]:
 
 
 def _foreign() -> dict[str, PlacementSpec]:
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and rarely needed
+    from apportion.runtime.entry_points import added  # noqa: PLC0415 - slow to import, and rarely needed
 
-    specs: dict[str, PlacementSpec] = {}
-    for entry in entry_points(group=ENTRY_POINTS):
-        spec = _loaded(entry)
-        specs[spec.name] = spec
-    return specs
-
-
-def _loaded(entry: "EntryPoint") -> PlacementSpec:
-    what, hint = f"entry point {entry.name!r} of {ENTRY_POINTS}", "Fix or uninstall the package that adds it."
-    try:
-        spec = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise InvalidInput(what, str(error), "one that can be imported", hint) from error
-    if not isinstance(spec, PlacementSpec):
-        raise InvalidInput(what, spec, "a PlacementSpec", hint)
-    return spec
+    return {spec.name: spec for spec in added(ENTRY_POINTS, PlacementSpec)}

@@ -119,16 +119,6 @@ def _own() -> dict[str, StoreSpec]:
 
 
 def _foreign() -> dict[str, StoreSpec]:
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and rarely asked for
+    from apportion.runtime.entry_points import added  # noqa: PLC0415 - slow to import, and rarely asked for
 
-    specs: dict[str, StoreSpec] = {}
-    for entry in entry_points(group=ENTRY_POINTS):
-        what, hint = f"entry point {entry.name!r} of {ENTRY_POINTS}", "Fix or uninstall the package that adds it."
-        try:
-            spec = entry.load()
-        except (ImportError, AttributeError) as error:
-            raise InvalidInput(what, str(error), "one that can be imported", hint) from error
-        if not isinstance(spec, StoreSpec):
-            raise InvalidInput(what, spec, "a StoreSpec", hint)
-        specs.update((scheme, spec) for scheme in spec.schemes)
-    return specs
+    return {scheme: spec for spec in added(ENTRY_POINTS, StoreSpec) for scheme in spec.schemes}

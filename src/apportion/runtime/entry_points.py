@@ -1,0 +1,23 @@
+"""Entry points: the specs that other packages add to a catalog of this one."""
+
+from importlib import metadata
+from typing import TypeVar
+
+from apportion.errors import InvalidInput
+
+Spec = TypeVar("Spec")
+
+
+def added(group: str, kind: type[Spec]) -> list[Spec]:
+    """Return the spec of each entry point of a group; `InvalidInput` for one that is no such spec, or fails to load."""
+    specs = []
+    for entry in metadata.entry_points(group=group):
+        what, hint = f"entry point {entry.name!r} of {group}", "Fix or uninstall the package that adds it."
+        try:
+            spec = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise InvalidInput(what, str(error), "one that can be imported", hint) from error
+        if not isinstance(spec, kind):
+            raise InvalidInput(what, spec, f"a {kind.__name__}", hint)
+        specs.append(spec)
+    return specs
