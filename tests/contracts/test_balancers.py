@@ -114,7 +114,7 @@ def test_an_unknown_balancer_names_the_nearest():
 
 
 def test_a_spec_that_takes_what_nobody_asks_is_refused():
-    with pytest.raises(UnknownOption, match="what balancer 'optimal' takes is 'topologie'") as caught:
+    with pytest.raises(UnknownOption, match="input of balancer 'optimal' is 'topologie'") as caught:
         replace(balance.get("optimal"), takes="topologie")
     assert "topology" == caught.value.nearest
 
