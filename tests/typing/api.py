@@ -35,10 +35,13 @@ from apportion import (
     plan,
     sync,
 )
+from apportion.groups import admin
+from apportion.groups.admin import Found
 from apportion.model import Copy, Drop, Lead, Schedule
 from apportion.model.assignment import PreferenceLists
 from apportion.model.epoch import FencingToken
 from apportion.sim import Sink, World
+from apportion.sync import admin as sync_admin
 
 
 def topologies() -> Topology:
@@ -274,3 +277,21 @@ def groups_without_a_loop(url: str) -> None:
         group.serve(on_gained=opened_without_a_loop, on_lost=None)
         group.serve(on_gained=opened)  # type: ignore[arg-type] # nobody would await it
         assert_type(group.failing, Mapping[int, str])
+
+
+async def operators(url: str) -> None:
+    assert_type((await admin.read(url, "mailers")).owned_by("b"), tuple[int, ...])
+    assert_type((await admin.explain(url, "mailers", 17)).standing.step, str)
+    change = await admin.plan(url, "mailers", lambda members: members.drain("b"))
+    assert_type((await admin.apply(url, change.plan)).is_new, bool)
+    assert_type(await admin.release(url, "mailers", 17), int)
+    async for group, left in admin.left_over(url, "mailers", "b"):
+        assert_type((group, left), tuple[Found, int])
+    await admin.drain(url, "mailers", 17)  # type: ignore[arg-type] # a member has a name
+
+
+def operators_without_a_loop(url: str) -> None:
+    assert_type(sync_admin.drain(url, "mailers", "b"), Found)
+    for line in sync_admin.watch(url, "mailers"):
+        assert_type(line.text, str)
+    assert_type(sync_admin.repair(url, "mailers").is_whole, bool)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.files.key_stream import Column, KeysFile, keys_of
 from apportion.console.options.arguments import Json
 from apportion.console.print.output import key_member, print_columns, print_json
 from apportion.errors import InvalidInput, MissingExtra, shown
@@ -46,15 +46,13 @@ class HotKey:
     at_most: int
 
 
-def hotkeys(*, keys: KeysFile = None, column: str | None = None, top: int = 10, json: Json = False) -> None:
+def hotkeys(*, keys: KeysFile = None, column: Column = None, top: int = 10, json: Json = False) -> None:
     """Print the keys that come most often, with proven bounds.
 
     Parameters
     ----------
     keys
         File with one key per line, or - for standard input.
-    column
-        Take the keys from this column of a CSV file with a header.
     top
         Number of keys to list.
     """

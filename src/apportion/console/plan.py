@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from apportion.balance.succession import succeed
 from apportion.console.assignment_plan import plan_assignment
 from apportion.console.files.io import write_whole
-from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.files.key_stream import Column, KeysFile, keys_of
 from apportion.console.options.arguments import Json
 from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
@@ -30,7 +30,7 @@ def plan(
     outage: Outage = Outage(),  # noqa: B008
     spread: Spread | None = None,
     keys: KeysFile = None,
-    column: str | None = None,
+    column: Column = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: Json = False,
 ) -> int:
@@ -44,8 +44,6 @@ def plan(
         Of an assignment: refuse too few zones (strict), or share them (default: the saved rule).
     keys
         Count over the keys of this file; placements without a table need it.
-    column
-        Take the keys from this column of a CSV file with a header.
     output
         Save the plan, for `apportion apply`.
     """

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files.key_stream import KeysFile, batches_of
+from apportion.console.files.key_stream import Column, KeysFile, batches_of
 from apportion.console.options.arguments import Json
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.output import FORMAT_VERSION, key_member
@@ -22,7 +22,7 @@ def route(
     *arguments: Annotated[str, Parameter(name="KEY")],
     source: PlacementOptions = PlacementOptions(),  # noqa: B008 - a frozen value
     keys: KeysFile = None,
-    column: str | None = None,
+    column: Column = None,
     json: Json = False,
 ) -> None:
     """Print `key<TAB>node` for each key, in order.
@@ -33,8 +33,6 @@ def route(
         Keys to route; the bytes of the text are the key.
     keys
         File with one key per line, or - for standard input.
-    column
-        Take the keys from this column of a CSV file with a header.
     """
     batches = batches_of(arguments, keys, column)
     placement = source.load_routed()

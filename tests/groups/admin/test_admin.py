@@ -119,7 +119,7 @@ def test_a_plan_says_the_moves_and_is_applied_once(url, call):
         saved = async_admin.decode_plan(async_admin.encode_plan(change.plan))
         assert change.plan == saved
         first = call("apply", url, saved)
-        assert (True, ("b",), ()) == (first.is_new, first.acts.drains, first.acts.forgets)
+        assert (True, ("b",), ()) == (first.is_new, first.plan.drains, first.plan.forgets)
         assert change.moves == first.change.moves
         assert 0 == call("left_over", url, "mailers", "b")[-1][1]
         assert {} == dict(groups["b"].owned)

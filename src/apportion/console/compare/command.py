@@ -17,7 +17,7 @@ from apportion.console.compare.baselines import baselines as all_baselines
 from apportion.console.compare.page import page_of
 from apportion.console.compare.trial import KeyTrial, Row, measured, measured_baseline, refusals
 from apportion.console.files.io import check_target, write_whole
-from apportion.console.files.key_stream import KeysFile, keys_of
+from apportion.console.files.key_stream import Column, KeysFile, keys_of
 from apportion.console.options.arguments import Json
 from apportion.console.options.placement import Hashing, NodesSource
 from apportion.console.print.output import print_columns, print_json
@@ -33,7 +33,7 @@ def compare(
     nodes: NodesSource = NodesSource(),  # noqa: B008 - a frozen value
     hashing: Hashing = Hashing(),  # noqa: B008
     keys: KeysFile = None,
-    column: str | None = None,
+    column: Column = None,
     baselines: bool = False,
     html: Path | None = None,
     json: Json = False,
@@ -44,8 +44,6 @@ def compare(
     ----------
     keys
         File with one key per line, or - for standard input (default: 50 000 made-up keys).
-    column
-        Take the keys from this column of a CSV file with a header.
     baselines
         Measure random, single node, key ranges and modulo too, and give the fault of each.
     html

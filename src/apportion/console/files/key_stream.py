@@ -25,6 +25,7 @@ CHUNK_BYTES = 1 << 18
 
 # A lone hyphen, standard input, is a value and not an option.
 KeysFile: TypeAlias = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+Column = Annotated[str | None, Parameter(help="Take the keys from this column of a CSV file with a header.")]
 
 
 def keys_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[bytes]:

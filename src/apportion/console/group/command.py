@@ -166,7 +166,7 @@ def apply_group(url: Url, name: GroupName, plan: Path, /, *, wait: bool = True, 
     applied = admin.apply(url, saved)
     if applied.is_new and not json:
         print_change(applied.change)
-    left = {each: _left(url, applied.found, each, wait=wait, json=json) for each in applied.acts.drains}
+    left = {each: _left(url, applied.found, each, wait=wait, json=json) for each in applied.plan.drains}
     (print_applied_json if json else print_applied)(applied, left)
 
 

@@ -58,7 +58,7 @@ def print_applied(applied: Applied, left: Mapping[str, int]) -> None:
     """Print the acts of a plan, with the number of partitions that drained members still own."""
     asked = {each: f"is asked for {count} partition" + "s" * (count != 1) for each, count in left.items()}
     done = [f"{each} {words if left[each] else 'owns nothing now'}" for each, words in asked.items()]
-    done += [f"{applied.plan.basis.group} waits for {each} no longer" for each in applied.acts.forgets]
+    done += [f"{applied.plan.basis.group} waits for {each} no longer" for each in applied.plan.forgets]
     words = ", ".join(done) or f"nothing to do: {applied.plan.summary}"
     before = "" if applied.is_new or not done else "nothing to do, all was done before: "
     print(f"group apply: {before}{words}")
@@ -67,7 +67,7 @@ def print_applied(applied: Applied, left: Mapping[str, int]) -> None:
 def print_applied_json(applied: Applied, left: Mapping[str, int]) -> None:
     """Print the acts of a plan as JSON."""
     drained = [{"member": member, "owned": owned} for member, owned in left.items()]
-    members = {"done_before": not applied.is_new, "drained": drained, "forgotten": list(applied.acts.forgets)}
+    members = {"done_before": not applied.is_new, "drained": drained, "forgotten": list(applied.plan.forgets)}
     print_json("group apply", group=applied.plan.basis.group, summary=applied.plan.summary, **members)
 
 

@@ -20,25 +20,10 @@ _MOST_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acts:
-    """The acts to do: members to ask for their partitions, and static members to forget."""
-
-    drains: tuple[str, ...]
-    forgets: tuple[str, ...]
-
-    def are_done(self, found: Found) -> bool:
-        """Whether all acts were done before, by us or by another operator."""
-        view = found.view
-        there = {*view.members, *view.statics}
-        return there.isdisjoint(self.forgets) and all(each in view.drains for each in self.drains)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A plan that was carried out, its acts, and the group as it was read before; `is_new` unless all was done then."""
+    """A plan that was carried out, and the group as it was read before; `is_new` unless all was done then."""
 
     plan: MemberPlan
-    acts: Acts
     found: Found
     is_new: bool
 
@@ -48,31 +33,32 @@ class Applied:
         return change_to(self.found, self.plan.after, self.plan.words)
 
 
-def acts_of(plan: MemberPlan) -> Acts:
-    """Return the acts of a plan; `PlanRefused` when a part of it cannot be done from outside."""
+def check_possible(plan: MemberPlan) -> None:
+    """Raise `PlanRefused` when a part of a plan cannot be done from outside."""
     reasons = list(_beyond_us(plan))
     if reasons:
         problem = "it is a what-if, which nobody can carry out from here: " + _some([why for why, _ in reasons])
         error = PlanRefused(problem)
         error.hint = f"Nothing was changed. {'; '.join(dict.fromkeys(what for _, what in reasons))}."
         raise error
-    before, after = plan.basis.members, plan.after
-    return Acts(
-        drains=tuple(each for each in before.ids if each in after and after[each] != before[each]),
-        forgets=tuple(each for each in before.ids if each not in after),
-    )
 
 
 async def carry_out(store: CoordinationStore, plan: MemberPlan, shown: str) -> Applied:
     """Carry a plan out, in one commit; `StaleEpoch` when the group is not the one that the plan was made from."""
-    acts = acts_of(plan)
+    check_possible(plan)
     while True:
         found = await read(store, plan.basis.group)
-        if found.view.incarnation == plan.basis.incarnation and acts.are_done(found):
-            return Applied(plan=plan, acts=acts, found=found, is_new=False)
+        if found.view.incarnation == plan.basis.incarnation and _is_done(plan, found):
+            return Applied(plan=plan, found=found, is_new=False)
         _check_unchanged(plan, basis_of(found))
-        if await drain_and_forget(store, found, drains=acts.drains, forgets=acts.forgets, shown=shown):
-            return Applied(plan=plan, acts=acts, found=found, is_new=True)
+        if await drain_and_forget(store, found, drains=plan.drains, forgets=plan.forgets, shown=shown):
+            return Applied(plan=plan, found=found, is_new=True)
+
+
+def _is_done(plan: MemberPlan, found: Found) -> bool:
+    """Whether all acts were done before, by us or by another operator."""
+    there = {*found.view.members, *found.view.statics}
+    return there.isdisjoint(plan.forgets) and all(each in found.view.drains for each in plan.drains)
 
 
 def _check_unchanged(plan: MemberPlan, now: Basis) -> None:

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from apportion.groups.admin import acts
 from apportion.groups.admin.alive import looked_at
-from apportion.groups.admin.apply import Applied, acts_of, carry_out
+from apportion.groups.admin.apply import Applied, carry_out, check_possible
 from apportion.groups.admin.found import Found, asked, followed
 from apportion.groups.admin.found import read as read_group
 from apportion.groups.admin.found import read_all as read_every_group
@@ -84,7 +84,7 @@ async def apply(url: str, plan: MemberPlan) -> Applied:
     `PlanRefused` for a plan with a part that only the processes can do, as to join. `StaleEpoch` names the changes
     since the plan was made. Nothing was changed then. Does not wait: see `left_over`.
     """
-    acts_of(plan)  # refuses such a plan before the store is asked
+    check_possible(plan)
     return await io_thread().hop(asked(url, carry_out, plan, shown_url(url)))
 
 

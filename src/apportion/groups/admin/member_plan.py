@@ -66,6 +66,18 @@ class MemberPlan:
     words: str
     summary: str
 
+    @property
+    def drains(self) -> tuple[str, ...]:
+        """The members to ask for all their partitions."""
+        before, after = self.basis.members, self.after
+        return tuple(each for each in before.ids if each in after and after[each] != before[each])
+
+    @property
+    def forgets(self) -> tuple[str, ...]:
+        """The static members to forget."""
+        before = self.basis.members
+        return tuple(each for each in before.ids if each not in self.after)
+
 
 def encode_plan(plan: MemberPlan) -> bytes:
     """Return the bytes of a plan, for `decode_plan` and for `apportion group apply`."""
