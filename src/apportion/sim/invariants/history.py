@@ -2,27 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from apportion.sim.facts import (
-    Answered,
-    Asked,
-    Began,
-    Calm,
-    Changed,
-    Delivered,
-    Died,
-    Entered,
-    Fact,
-    Failed,
-    Granted,
-    Lapsed,
-    Left,
-    Renewed,
-    Revoked,
-    Scanned,
-    Watching,
-    Writing,
-    Wrote,
-)
+from apportion.sim import facts
 from apportion.stores import Absent, Committed, Item, Unknown
 
 _KEPT_STATES = 2_000
@@ -43,7 +23,7 @@ class Tenure:
 class Attempt:
     """A requested commit and its result; `perhaps_end_of`: a lease whose end would look the same."""
 
-    asked: Asked
+    asked: facts.Asked
     writes: frozenset[Write]
     applied: list[int] = field(default_factory=list)
     perhaps_end_of: int | None = None
@@ -75,14 +55,14 @@ class History:
         self.revision = 0
         self.items: dict[str, Item] = {}
         self.states: dict[int, dict[str, Item]] = {}
-        self.changes: list[Changed] = []
+        self.changes: list[facts.Changed] = []
         self.leases: dict[int, Tenure] = {}
         self.attempts: dict[int, Attempt] = {}
         self.acknowledged: list[tuple[float, int]] = []
         self.calm_since: float | None = None
         self.cause = Cause()
         self.writers: dict[tuple[str, int], str] = {}
-        self.holds: dict[int, Entered] = {}
+        self.holds: dict[int, facts.Entered] = {}
         self._by_key: dict[str, list[Attempt]] = {}
         self._inherited: set[int | None] = set()  # leases from before this life of the store that have keys in it
 
@@ -108,63 +88,59 @@ class History:
         """Return a lease that was granted in this life of the store."""
         return None if lease is None else self.leases.get(lease)
 
-    def look(self, fact: Fact) -> None:
+    def look(self, fact: facts.Fact) -> None:
         """Prepare the data that invariants need about a fact before it counts."""
-        if isinstance(fact, Changed):
+        if isinstance(fact, facts.Changed):
             self.cause = self._cause(fact)
-        elif isinstance(fact, Answered) and isinstance(fact.outcome, Committed):
+        elif isinstance(fact, facts.Answered) and isinstance(fact.outcome, Committed):
             self._attribute(self.attempts[fact.call], fact.outcome.revision)
-        elif isinstance(fact, Answered) and not isinstance(fact.outcome, Unknown):
+        elif isinstance(fact, facts.Answered) and not isinstance(fact.outcome, Unknown):
             self._disclaim(self.attempts[fact.call])
 
-    def take(self, fact: Fact) -> None:  # noqa: PLR0912 - one for each fact
-        """Let a fact count."""
+    def take(self, fact: facts.Fact) -> None:
+        """Let a fact count; those of no case here change nothing."""
         match fact:
-            case Began():
+            case facts.Began():
                 self._begin(fact)
-            case Changed():
+            case facts.Changed():
                 self._change(fact)
-            case Asked():
+            case facts.Asked():
                 self._ask(fact)
-            case Answered() if (attempt := self.attempts.get(fact.call)) is not None:
+            case facts.Answered() if (attempt := self.attempts.get(fact.call)) is not None:
                 attempt.answered, attempt.outcome = True, fact.outcome
                 if isinstance(fact.outcome, Committed) and attempt.asked.incarnation == self.incarnation:
                     highest = max(fact.outcome.revision, self.acknowledged[-1][1] if self.acknowledged else 0)
                     self.acknowledged.append((fact.at, highest))
-            case Granted() if fact.incarnation == self.incarnation:
+            case facts.Granted() if fact.incarnation == self.incarnation:
                 self.leases[fact.lease] = Tenure(ttl_seconds=fact.ttl_seconds, renewed_at=fact.at)
-            case Renewed() if fact.incarnation == self.incarnation:
+            case facts.Renewed() if fact.incarnation == self.incarnation:
                 for lease in fact.alive & self.leases.keys():
                     self.leases[lease].renewed_at = max(fact.since, self.leases[lease].renewed_at)
-            case Revoked() if fact.incarnation == self.incarnation and fact.lease in self.leases:
+            case facts.Revoked() if fact.incarnation == self.incarnation and fact.lease in self.leases:
                 self.leases[fact.lease].revoked = True
                 self.leases[fact.lease].ended |= fact.done
-            case Entered():
+            case facts.Entered():
                 self.holds[fact.hold] = fact
-            case Left():
+            case facts.Left():
                 self.holds.pop(fact.hold, None)
-            case Calm():
+            case facts.Calm():
                 self.calm_since = fact.at
-            case Answered() | Granted() | Renewed() | Revoked() | Scanned() | Watching() | Delivered():
-                pass
-            case Writing() | Wrote() | Died() | Failed() | Lapsed():
-                pass
 
-    def _begin(self, fact: Began) -> None:
+    def _begin(self, fact: facts.Began) -> None:
         self.incarnation, self.revision = fact.incarnation, fact.revision
         self.items = {item.key: item for item in fact.items}
         self.states = {fact.revision: self.items}
         self.changes, self.leases, self.acknowledged = [], {}, []
         self._inherited = {item.lease for item in fact.items} - {None}
 
-    def _ask(self, fact: Asked) -> None:
+    def _ask(self, fact: facts.Asked) -> None:
         writes = {(put.key, put.value, put.lease) for put in fact.puts} | {(key, None, None) for key in fact.deletes}
         attempt = Attempt(asked=fact, writes=frozenset(writes))
         self.attempts[fact.call] = attempt
         for key, _, _ in writes:
             self._by_key.setdefault(key, []).append(attempt)
 
-    def _change(self, fact: Changed) -> None:
+    def _change(self, fact: facts.Changed) -> None:
         self.revision = fact.revision
         self.items = dict(self.items)
         for key, item in fact.items:
@@ -183,7 +159,7 @@ class History:
         elif self.ending in self.leases:
             self.leases[self.ending].ended = True
 
-    def _cause(self, fact: Changed) -> Cause:
+    def _cause(self, fact: facts.Changed) -> Cause:
         writes = frozenset(
             (key, *((None, None) if item is None else (item.value, item.lease))) for key, item in fact.items
         )
@@ -220,7 +196,7 @@ class History:
                 other.applied.remove(revision)
                 attempt.applied.append(revision)
 
-    def compares_hold(self, asked: Asked) -> bool:
+    def compares_hold(self, asked: facts.Asked) -> bool:
         """Return whether every compare of a commit holds now."""
         for compare in asked.when:
             item = self.items.get(compare.key)

@@ -4,27 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
 
-from apportion.sim.facts import (
-    Answered,
-    Asked,
-    Began,
-    Calm,
-    Changed,
-    Delivered,
-    Died,
-    Entered,
-    Fact,
-    Failed,
-    Granted,
-    Lapsed,
-    Left,
-    Renewed,
-    Revoked,
-    Scanned,
-    Watching,
-    Writing,
-    Wrote,
-)
+from apportion.sim import facts
 
 
 class Trace:
@@ -50,11 +30,11 @@ class Trace:
         if self.lines is not None:
             self.lines.append(f"{self._now():11.6f}    ({line})")
 
-    def tell(self, fact: Fact) -> None:
+    def tell(self, fact: facts.Fact) -> None:
         """Add a fact."""
-        if isinstance(fact, Answered):
+        if isinstance(fact, facts.Answered):
             self.cover(f"answer: {'an error' if fact.outcome is None else type(fact.outcome).__name__}")
-        elif isinstance(fact, Died | Lapsed):
+        elif isinstance(fact, facts.Died | facts.Lapsed):
             self.cover(f"session {type(fact).__name__.lower()}")
         self.say(told(fact))
 
@@ -79,47 +59,47 @@ class Trace:
         return end.hexdigest()
 
 
-def told(fact: Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
+def told(fact: facts.Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
     """Return a fact as a line."""
     match fact:
-        case Began():
+        case facts.Began():
             return f"store life {fact.incarnation} begins at revision {fact.revision} with {len(fact.items)} items"
-        case Changed():
+        case facts.Changed():
             return f"revision {fact.revision}: " + ", ".join(
                 f"{key} deleted" if item is None else f"{key}={_line(item.value)}" for key, item in fact.items
             )
-        case Asked():
+        case facts.Asked():
             writes = [*(f"put {put.key}" for put in fact.puts), *(f"delete {key}" for key in fact.deletes)]
             return f"{fact.process} asks {fact.call}: {', '.join(writes)}"
-        case Answered():
+        case facts.Answered():
             return f"answer {fact.call}: {type(fact.outcome).__name__} {getattr(fact.outcome, 'revision', '')}"
-        case Granted():
+        case facts.Granted():
             return f"lease {fact.lease} is granted for {fact.ttl_seconds:g} s"
-        case Revoked():
+        case facts.Revoked():
             return f"lease {fact.lease} {'is' if fact.done else 'is to be'} revoked"
-        case Renewed():
+        case facts.Renewed():
             return f"leases {sorted(fact.asked)} renewed: {sorted(fact.alive)}"
-        case Scanned():
+        case facts.Scanned():
             return f"{fact.process} scans {fact.prefix!r} at {fact.revision}{' (stale)' if fact.stale else ''}"
-        case Watching():
+        case facts.Watching():
             return f"{fact.process} watches {fact.prefix!r} after {fact.after} as {fact.watch}"
-        case Delivered():
+        case facts.Delivered():
             return f"watch {fact.watch} gives {fact.revision}"
-        case Writing():
+        case facts.Writing():
             return f"{fact.process} sends a write of {fact.resource} under {fact.incarnation}.{fact.epoch}"
-        case Wrote():
+        case facts.Wrote():
             return f"{fact.holder} writes {fact.resource} under {fact.incarnation}.{fact.epoch}"
-        case Entered():
+        case facts.Entered():
             return f"{fact.holder} of {fact.process} enters {fact.resource} under {fact.incarnation}.{fact.epoch}"
-        case Left():
+        case facts.Left():
             return f"hold {fact.hold} is left"
-        case Died():
+        case facts.Died():
             return f"{fact.process} is dead"
-        case Failed():
+        case facts.Failed():
             return f"{fact.process} ends with {fact.error}"
-        case Lapsed():
+        case facts.Lapsed():
             return f"lease {fact.lease} of {fact.process} ended, and {fact.process} lives on"
-        case Calm():
+        case facts.Calm():
             return "from now on nothing fails"
     return repr(fact)
 
