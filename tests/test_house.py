@@ -15,7 +15,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "apportion"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 RUST = sorted((ROOT / "native" / "src").rglob("*.rs"))
-MOST_METHODS = 20
 MOST_FILES_IN_A_FOLDER = 24
 NOUNS_IN_ING = {"opening", "parsing", "ring", "standing"}
 MOST_CHAINS = 98
@@ -52,17 +51,6 @@ def sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.:;!?])\s+|\n\n", "\n".join(lines))
 
 
-def test_a_class_has_few_methods_async_ones_too():
-    many = {}
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                methods = sum(isinstance(each, DEFINITIONS) for each in node.body)
-                if methods > MOST_METHODS:
-                    many[f"{path.relative_to(PACKAGE)}:{node.name}"] = methods
-    assert {} == many
-
-
 def test_a_folder_has_few_files():
     counts = Counter(str(path.parent.relative_to(PACKAGE)) for path in SOURCES)
     assert {} == {folder: count for folder, count in counts.items() if count > MOST_FILES_IN_A_FOLDER}
@@ -80,6 +68,26 @@ def test_no_file_reaches_three_steps_into_another():
         if isinstance(node, ast.Attribute) and re.fullmatch(r"self(\.\w+){3}", ast.unparse(node))
     ]
     assert len(chains) <= MOST_CHAINS, chains
+
+
+def modules_of_the_package() -> dict[str, set[str]]:
+    """Return each module with the modules that it imports, those of types alone too, without the lazy root."""
+    files = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in SOURCES}
+    modules = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    imported: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        for node in ast.walk(trees()[path]):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                full = (f"{node.module}.{each.name}" for each in node.names)
+                imported.setdefault(name, set()).update(each if each in modules else node.module for each in full)
+    return {name: (others & modules.keys()) - {name, "apportion"} for name, others in imported.items()}
+
+
+def test_modules_of_the_package_have_no_knot():
+    modules = modules_of_the_package()
+    del modules["apportion"]
+    assert "apportion.groups.view.keys" in modules["apportion.groups.view.view"], "the imports are read"
+    assert set(modules) <= set(TopologicalSorter(modules).static_order()), "a knot is a `CycleError` that names it"
 
 
 def test_the_console_writes_to_no_store_itself():

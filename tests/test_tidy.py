@@ -32,7 +32,10 @@ BANNED = {
 FOREIGN = {"leader", "replica"}
 # What a compiler makes holds the paths of its machine, and is in no repository.
 BUILT = {".so", ".pyd", ".dylib"}
-NESTING = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
+NESTING = (
+    ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match
+)  # fmt: skip
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @pytest.fixture(autouse=True)
@@ -62,10 +65,10 @@ def violations(path: Path, text: str) -> Iterator[str]:
 
 
 def _of_node(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if isinstance(node, DEFINITIONS):
         yield from _of_function(node)
     if isinstance(node, ast.ClassDef):
-        methods = sum(isinstance(member, ast.FunctionDef) for member in node.body)
+        methods = sum(isinstance(member, DEFINITIONS) for member in node.body)
         if methods > MOST_METHODS_IN_A_CLASS:
             yield f"class {node.name} has {methods} methods"
         if not node.name.startswith("_") and ast.get_docstring(node) is None:
@@ -117,6 +120,13 @@ def test_a_source_file_is_tidy(path):
         ('"""A master."""\n', "says 'master'; say leader"),
         ('"""D."""\ndef f(**options):\n    """D."""\n', "f takes **options"),
         ('"""D."""\ndef f():\n    return 1\n', "f has no docstring"),
+        ('"""D."""\nclass A:\n' + "    async def f(self): ...\n" * 21, "class A has 21 methods"),
+        (
+            '"""D."""\nasync def f():\n'
+            + "".join(f"{' ' * 4 * deep}async with a:\n" for deep in range(1, 6))
+            + f"{' ' * 24}x = 1\n",
+            "f nests 5 levels deep",
+        ),
     ],
 )
 def test_a_planted_violation_is_found(text, found):

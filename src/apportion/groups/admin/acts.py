@@ -7,7 +7,7 @@ ownership record is written anew with a higher epoch or with fewer deaths, and n
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
 from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
@@ -197,10 +197,9 @@ async def told(store: CoordinationStore, name: str) -> AsyncGenerator[HistoryLin
         story = Story.begin(view, scan.items)
         yield HistoryLine(revision=scan.revision, kind="begin", text=f"watching {name} from here; Ctrl-C ends it")
         try:
-            async with aclosing(store.watch(keys.live, after=scan.revision)) as changes:
-                async for change in changes:
-                    for line in story.tell(change):
-                        yield line
+            async with aclosing(_lines(store, story, after=scan.revision)) as lines:
+                async for line in lines:
+                    yield line
         except Compacted:
             yield HistoryLine(
                 revision=scan.revision, kind="gap", text="changes were missed: the store keeps them no longer"
@@ -216,27 +215,34 @@ async def explain(store: CoordinationStore, name: str, partition: int) -> Explai
 
 async def _history(store: CoordinationStore, found: Found, partition: int) -> tuple[HistoryLine, ...]:
     """Return the changes of a partition that the store still keeps, oldest first."""
-    last, after = found.view.owned(partition).revision, 0
+    last = found.view.owned(partition).revision
     lines: list[HistoryLine] = []
-    try:
+    with suppress(TimeoutError):  # as much of it as was read in time
         async with asyncio.timeout(_HISTORY_SECONDS):
-            while after < last:
-                try:
-                    async for line in _replayed(store, found.view.keys, after=after, last=last):
-                        lines += [line] if partition in line.partitions else []
-                    break
-                except Compacted as error:
-                    after = max(error.oldest, after + 1)
-    except TimeoutError:
-        pass  # as much of it as was read in time
+            async for line in _kept(store, found.view.keys, last):
+                lines += [line] if partition in line.partitions else []
     return tuple(lines)
 
 
-async def _replayed(store: CoordinationStore, keys: GroupKeys, *, after: int, last: int) -> AsyncIterator[HistoryLine]:
-    story = Story(View(keys), unknown_until=after)
-    async with aclosing(store.watch(keys.live, after=after)) as changes:
+async def _kept(store: CoordinationStore, keys: GroupKeys, last: int) -> AsyncIterator[HistoryLine]:
+    """Yield the lines of all changes up to a last one, as far as the store still keeps them."""
+    after = 0
+    while after < last:
+        try:
+            async for line in _lines(store, Story(View(keys), unknown_until=after), after=after, last=last):
+                yield line
+            break
+        except Compacted as error:
+            after = max(error.oldest, after + 1)
+
+
+async def _lines(
+    store: CoordinationStore, story: Story, *, after: int, last: int | None = None
+) -> AsyncGenerator[HistoryLine, None]:
+    """Yield the lines of the changes after a revision, up to the last one, or without end."""
+    async with aclosing(store.watch(story.view.keys.live, after=after)) as changes:
         async for change in changes:
             for line in story.tell(change):
                 yield line
-            if change.revision >= last:
+            if last is not None and change.revision >= last:
                 return
