@@ -283,10 +283,22 @@ def test_repair_keeps_of_a_group_record_what_can_be_read(tmp_path):
         assert good == item_of(tmp_path, KEYS.record).value
 
 
+@pytest.mark.parametrize("value", [b"\xff", b'{"partitions":-8}', b'{"partitions":8,"mode":"eager","balancer":""}'])
+def test_repair_guesses_no_settings_of_a_group_and_leaves_them_to_who_joins(value, tmp_path):
+    with members(tmp_path, "a", partitions=PARTITIONS, mode="eager", quarantine_after=3):
+        good = item_of(tmp_path, KEYS.record).value
+        write(tmp_path, KEYS.record, value)
+        write(tmp_path, KEYS.own(3), b"?")
+        assert {KEYS.own(3)} == set(repaired(tmp_path))
+        assert "left to the next member" in run("group", "repair", URL, "mailers", folder=tmp_path).stdout.decode()
+        with members(tmp_path, "b", partitions=PARTITIONS, mode="eager", quarantine_after=3):
+            assert good == item_of(tmp_path, KEYS.record).value
+
+
 def test_repair_takes_the_number_of_partitions_from_the_target_and_no_member_ends(tmp_path):
     with members(tmp_path, "a", partitions=PARTITIONS, lease_ttl=TTL) as groups:
         good = item_of(tmp_path, KEYS.record).value
-        write(tmp_path, KEYS.record, good.replace(b'"partitions":8', b'"partitions":4').replace(b"optimal", b""))
+        write(tmp_path, KEYS.record, good.replace(b'"partitions":8', b'"partitions":4'))
         assert {KEYS.record: "written anew: 8 partitions, cooperative, optimal"} == repaired(tmp_path)
         write(tmp_path, KEYS.member("a"), b"?")
         eventually(lambda: groups["a"]._participation.driver.statistics.sessions > 1)

@@ -153,11 +153,13 @@ def print_repairs(name: str, repaired: Repaired, *, json: bool) -> None:
     repairs, is_whole = repaired.repairs, repaired.is_whole
     if json:
         rows = [{"key": each.key, "problem": each.problem, "done": each.deed} for each in repairs]
-        print_json("group repair", group=name, repaired=rows, history_read=is_whole)
+        print_json("group repair", group=name, repaired=rows, left=repaired.left, history_read=is_whole)
         return
     for each in repairs:
         print(f"{each.key}: {each.problem}\n  {each.deed}")
-    words = f"{_count(len(repairs), 'record')} repaired" if repairs else "no record is damaged"
+    if repaired.left:
+        print(f"group/{name}: {repaired.left}\n  left to the next member that joins: it knows the settings")
+    words = f"{_count(len(repairs), 'record')} repaired" if repairs or repaired.left else "no record is damaged"
     unread = "; the history was not read to its end in time: run it again, nearer to the store"
     print(f"group repair: {name}: {words}{'' if is_whole else unread}")
 

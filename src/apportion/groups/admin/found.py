@@ -37,7 +37,7 @@ class Found:
     """A group that was found: its record, the revision that wrote the record, and a view of its live records.
 
     `unseen` are its members when none of them was seen to renew its lease during `looked_seconds`. `is_whole` says
-    that the history in the store was read to its end.
+    that the history in the store was read to its end, `is_guessed` that defaults stand for unreadable settings.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Found:
     unseen: tuple[str, ...] = ()
     looked_seconds: float = 0.0
     is_whole: bool = True
+    is_guessed: bool = False
 
     @property
     def unsettled(self) -> tuple[int, ...]:
@@ -144,7 +145,10 @@ async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _
     view.load(scan, SystemClock().elapsed())
     if damage is not None:
         view.damaged[keys.record] = damage
-    return Found(name=name, record=record, record_revision=item.revision, view=view, is_whole=is_whole)
+    is_guessed = damage is not None and not _shows_settings(item.value)
+    return Found(
+        name=name, record=record, record_revision=item.revision, view=view, is_whole=is_whole, is_guessed=is_guessed
+    )
 
 
 def _record(item: Item, keys: GroupKeys, scan: Scan) -> tuple[GroupRecord, Damage | None]:
@@ -164,6 +168,16 @@ def _record(item: Item, keys: GroupKeys, scan: Scan) -> tuple[GroupRecord, Damag
         problem = f"partitions of GroupRecord is {record.partitions}, expected {partitions}, as the other records say."
     damage = None if problem is None else Damage(key=keys.record, revision=item.revision, problem=problem)
     return replace(record, partitions=partitions or record.partitions), damage
+
+
+def _shows_settings(value: bytes) -> bool:
+    """Whether the record of a group shows all its settings, apart from the number of partitions."""
+    try:
+        said = parsed(value)
+        decoded(GroupRecord, json.dumps(said | {"partitions": 1}).encode())
+    except BadSnapshot:
+        return False
+    return said.keys() >= {"mode", "balancer"}
 
 
 def _as_far_as_read(value: bytes) -> GroupRecord:

@@ -5,8 +5,8 @@ partition becomes the revision of the store. No epoch that was ever given is abo
 living member or controller writes its record anew first, that record stands. A partition stays with the last owner in
 the history of the store, while the session of that owner lives. Then a planned move continues, and never makes two
 owners.
-Refuses: to guess the owner of a partition without history. Such a partition belongs to nobody, and its next owner
-claims it.
+Refuses: to guess. A partition without history belongs to nobody, and its next owner claims it. A group record that does
+not show all its settings is left to the next member that joins, which knows them.
 """
 
 from dataclasses import dataclass, replace
@@ -31,17 +31,21 @@ class Repair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
-    """All repairs of a group in their order, and whether the history in the store was read to its end."""
+    """All repairs of a group in their order, and whether the history in the store was read to its end.
+
+    `left` is the problem of the group record where a member has to write it, else "".
+    """
 
     repairs: tuple[Repair, ...]
     is_whole: bool
+    left: str = ""
 
 
 async def mend(store: CoordinationStore, name: str, shown: str) -> Repaired:
     """Repair all damaged records of a group, one commit each."""
     done: list[Repair] = []
-    while (found := await read(store, name, replay_seconds=REPLAY_SECONDS)).damaged:
-        for damage in _independent(found):
+    while damaged := _independent(found := await read(store, name, replay_seconds=REPLAY_SECONDS)):
+        for damage in damaged:
             put, deed = _mended(found, damage)
             compare = found.view.as_seen(damage.key)
             if damage.key == found.view.keys.record:
@@ -49,12 +53,14 @@ async def mend(store: CoordinationStore, name: str, shown: str) -> Repaired:
             puts, deletes = ([], [damage.key]) if put is None else ([put], [])
             if happened(await store.commit(when=[compare], puts=puts, deletes=deletes), shown):
                 done.append(Repair(key=damage.key, problem=damage.problem, deed=deed))
-    return Repaired(repairs=tuple(done), is_whole=found.is_whole)
+    left = "".join(each.problem for each in found.damaged)
+    return Repaired(repairs=tuple(done), is_whole=found.is_whole, left=left)
 
 
 def _independent(found: Found) -> tuple[Damage, ...]:
     """Return the damage that can be repaired now: that of the group record comes first, that of the target last."""
-    keys, damaged = found.view.keys, found.damaged
+    keys = found.view.keys
+    damaged = tuple(each for each in found.damaged if each.key != keys.record or not found.is_guessed)
     first = tuple(each for each in damaged if each.key == keys.record)
     others = tuple(each for each in damaged if each.key not in (keys.record, keys.target))
     return first or others or damaged
