@@ -89,7 +89,7 @@ def test_explain_tells_the_step_and_the_way_there(tmp_path):
             theirs = next(each for each in range(8) if each not in first["a"].owned)
             text = printed("explain", URL, "mailers", theirs, folder=tmp_path)
             assert text == printed("why", URL, "mailers", theirs, folder=tmp_path)
-        assert "step        none: it is where it should be" in text
+        assert "step        none: it is with its intended owner" in text
         assert ["nobody -> a: claim: nobody owned it", "a -> b: target 2"] == [
             line.partition(": ")[2] for line in text.splitlines() if line.startswith("  revision")
         ]
@@ -247,7 +247,7 @@ def test_a_group_is_resized_when_nobody_is_in_it_and_no_epoch_goes_back(tmp_path
         before = {partition: held.token.epoch for partition, held in groups["a"].owned.items()}
         text = complaint("resize", URL, "mailers", "4", folder=tmp_path)
         assert "group mailers is in use by a." in text
-        assert "One that was killed" in text
+        assert "A killed member" in text
     assert "mailers has 4 partitions now; it had 8" in printed("resize", URL, "mailers", "4", folder=tmp_path)
     assert (None,) * 4 == decoded_target(item_of(tmp_path, KEYS.target).value).owners
     assert "expected one of 0 .. 3" in complaint("explain", URL, "mailers", "7", folder=tmp_path)
@@ -370,7 +370,7 @@ def test_names_and_numbers_that_are_not_there_are_refused(arguments, words, tmp_
 def test_nobody_can_be_drained_where_nobody_is(tmp_path):
     with members(tmp_path, "a"):
         pass
-    assert "Nobody is in group mailers now." in complaint("drain", URL, "mailers", "a", folder=tmp_path)
+    assert "No member is in group mailers now." in complaint("drain", URL, "mailers", "a", folder=tmp_path)
 
 
 @pytest.mark.parametrize("command", [*READING, "ls", "run"])

@@ -77,7 +77,7 @@ def test_a_plan_that_was_carried_out_is_not_done_again(tmp_path):
         groups["a"].wait_until_settled()
         before = everything(tmp_path)
         text = applied(folder=tmp_path)
-        assert text.endswith("group apply: nothing to do, all was done before: b owns nothing now\n")
+        assert text.endswith("group apply: nothing to do, all of it was done before: b owns nothing now\n")
         assert before == everything(tmp_path)
         document = json.loads(applied("--json", folder=tmp_path))
     assert (1, "group apply", "mailers", True) == tuple(
@@ -98,7 +98,7 @@ def test_members_are_drained_and_forgotten_at_once_and_json_says_so(tmp_path):
         )  # fmt: skip
         assert None is item_of(tmp_path, KEYS.static("b"))
         again = applied(folder=tmp_path)
-    assert "all was done before: c owns nothing now, mailers waits for b no longer" in again
+    assert "all of it was done before: c owns nothing now, mailers waits for b no longer" in again
 
 
 def test_a_drain_need_not_be_waited_for_and_the_second_run_waits(tmp_path):
@@ -209,12 +209,16 @@ def test_a_target_that_is_written_between_the_look_and_the_commit_stops_it(tmp_p
 @pytest.mark.parametrize(
     ("edits", "words", "hint"),
     [
-        (("--add", "worker-7"), "worker-7 joins by being started", "Start what is to join"),
-        (("--remove", "b"), "b is there, and leaves by being stopped", "Stop what is to leave, or plan with --drain"),
-        (("--weight", "b=2"), "b says its own weight and zone", "with its weight"),
-        (("--drain", "b", "--add", "d"), "d joins by being started", "Start what is to join"),
-        (("--drain", "c"), "c is away, and cannot be asked", "do without it with --remove"),
-        (("--add", ",".join(f"w{each:02}" for each in range(10))), "w07 joins by being started, ... 2 more", "Start"),
+        (("--add", "worker-7"), "worker-7 joins only when its process starts", "Start the new member"),
+        (("--remove", "b"), "b leaves only when its process stops", "Stop that member, or plan with --drain"),
+        (("--weight", "b=2"), "b says its own weight and zone", "with its new weight"),
+        (("--drain", "b", "--add", "d"), "d joins only when its process starts", "Start the new member"),
+        (("--drain", "c"), "c is away and hears no request", "do without it with --remove"),
+        (
+            ("--add", ",".join(f"w{each:02}" for each in range(10))),
+            "w07 joins only when its process starts, ... 2 more",
+            "Start",
+        ),
     ],
 )
 def test_what_only_the_processes_can_do_is_a_what_if_and_none_of_it_is_done(edits, words, hint, tmp_path):
@@ -225,7 +229,7 @@ def test_what_only_the_processes_can_do_is_a_what_if_and_none_of_it_is_done(edit
         before = everything(tmp_path)
         text = complaint(folder=tmp_path)
         assert before == everything(tmp_path)
-    assert "plan refused: it is a what-if, which nobody can carry out from here: " in text
+    assert "plan refused: it is a what-if that no command can carry out: " in text
     assert words in text
     assert "Nothing was changed. " in text
     assert hint in text

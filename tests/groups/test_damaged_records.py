@@ -241,10 +241,10 @@ def test_repair_in_the_middle_of_a_planned_move_leaves_the_partition_to_its_owne
 def test_repair_says_why_nobody_owns_a_partition(tmp_path):
     write(tmp_path, KEYS.own(3), b"{}")
     with members(tmp_path, "a", partitions=PARTITIONS) as groups:
-        assert "for the history does not show its last owner, epoch" in repaired(tmp_path)[KEYS.own(3)]
+        assert "because the history does not show the last one, epoch" in repaired(tmp_path)[KEYS.own(3)]
         eventually(lambda: 3 in groups["a"].owned)
     write(tmp_path, KEYS.own(3), b"{}")
-    assert "nobody owns it, for nobody owned it, epoch" in repaired(tmp_path)[KEYS.own(3)]
+    assert "it has no owner, because nobody owned it, epoch" in repaired(tmp_path)[KEYS.own(3)]
 
 
 @pytest.mark.parametrize("key", ["group/", "group/a/b", f"group/{'x' * 300}"])

@@ -130,7 +130,7 @@ def test_a_plan_of_another_day_is_refused_and_so_is_a_what_if(url, call):
     with members(None, "a", "b", url=url) as groups:
         drained = call("plan", url, "mailers", lambda each: each.drain("b"))
         joined = call("plan", url, "mailers", lambda each: each.add("c"))
-        with pytest.raises(PlanRefused, match="c joins by being started"):
+        with pytest.raises(PlanRefused, match="c joins only when its process starts"):
             call("apply", url, joined.plan)
         with members(None, "c", url=url):
             groups["a"].wait_until_settled()

@@ -48,7 +48,7 @@ WAYS = [
      "a -> a: partition 0 (a new epoch: it had begun to let go of it and keeps it)"),
     ("absolved", {"there": [A], "own": [(0, None, 0, 3)]}, OwnershipRecord(epoch=7),
      "nobody -> nobody: partition 0 (its deaths are forgiven: it was served for 60 s, or released)"),
-    ("not kept", {"there": [A]}, MINE, "nobody -> a: partition 0 (who owned it before is not kept)"),
+    ("not kept", {"there": [A]}, MINE, "nobody -> a: partition 0 (the store does not keep its earlier owner)"),
 ]  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def test_a_member_that_leaves_is_not_said_to_have_died():
 
 def test_what_began_before_the_history_is_not_guessed():
     story = Story(found(there=[B], own=[(0, "a", 10, 0)]).view, unknown_until=20)
-    assert ["a -> b: partition 0 (how the session before it ended is not kept)"] == told(story, owns(0, TO_B))
+    assert ["a -> b: partition 0 (the store does not keep the end of the session before)"] == told(story, owns(0, TO_B))
 
 
 def test_members_controllers_and_targets_are_told():

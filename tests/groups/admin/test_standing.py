@@ -23,7 +23,7 @@ STEPS = [
     ("receiver gone", {"there": [A], "own": [(0, "a", 10, 0)], "target": "bbbb"}, "owned",
      "then it goes to nobody: b, which the target names, is not there"),
     ("nobody may", {"there": [LIGHT], "leader": "b", "target": [None] * 4}, "unowned",
-     "the target names nobody: it knew no member with a weight above 0"),
+     "the target names no owner: no member had a weight above 0"),
     ("let go to nobody", {"there": [A], "own": [(0, "a", 10, 0)], "target": [None] * 4}, "owned",
      "goes to nobody: no member has a weight above 0"),
     ("static away", {"there": [A], "statics": [B], "leader": "a", "target": "bbbb"}, "unowned",
@@ -37,9 +37,9 @@ STEPS = [
     ("own earlier session", {"there": [A], "own": [(0, "a", 9, 0)], "target": "aaaa"}, "orphaned",
      "from its own earlier session 9"),
     ("paused, owned", {"there": [A], "own": [(0, "a", 10, 0)], "target": PAUSED, "mode": "eager"}, "owned",
-     "the target is paused (eager mode): a is to let go"),
+     "the target is paused (eager mode): a must give up"),
     ("paused, another", {"there": [A], "own": [(1, "a", 10, 0)], "target": PAUSED, "mode": "eager"}, "unowned",
-     "all let go of what they own, then the next one names owners; there is no controller now"),
+     "all members give up their partitions, then the next target names owners; there is no controller now"),
 ]  # fmt: skip
 
 

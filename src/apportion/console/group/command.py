@@ -36,12 +36,12 @@ def ls_group(url: Url, /, *, json: Json = False) -> None:
 def show_group(
     url: Url, name: GroupName, /, *, every: Annotated[bool, Parameter(name="--all")] = False, json: bool = False
 ) -> None:
-    """Show members, target, and what is not as it should be.
+    """Show members, target, and all that is out of order.
 
     Parameters
     ----------
     every
-        Show every partition, not only those that are not as they should be.
+        Show every partition, not only those out of order.
     json
         Print one JSON object instead, with every partition.
     """
@@ -53,12 +53,12 @@ def show_group(
 
 
 def watch_group(url: Url, name: GroupName, /, *, json: bool = False) -> None:
-    """Tell each change as it happens: who lost what to whom, and why. Ctrl-C ends it.
+    """Print each change as it happens: the partition, its old and new owner, and the reason. Ctrl-C ends it.
 
     Parameters
     ----------
     json
-        Print one JSON object a line instead.
+        Print one JSON object per line instead.
     """
     with suppress(KeyboardInterrupt):  # how it is ended
         for line in admin.watch(url, name):
@@ -71,7 +71,7 @@ def drain_group(url: Url, name: GroupName, member: MemberId, /, *, wait: bool = 
     Parameters
     ----------
     wait
-        Wait until it owns nothing; a request that is not waited for stands all the same.
+        Wait until it owns nothing; without the wait, the request stands nevertheless.
     """
     left = _left(url, admin.drain(url, name, member), member, wait=wait, json=json)
     if json:
@@ -81,7 +81,7 @@ def drain_group(url: Url, name: GroupName, member: MemberId, /, *, wait: bool = 
 
 
 def explain_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
-    """Say who owns a partition, which step it waits for, and how it came there."""
+    """Show the owner of a partition, the step it waits for, and its history."""
     explained = admin.explain(url, name, partition)
     (report.explanation_json if json else report.print_explanation)(explained)
 
@@ -106,19 +106,19 @@ def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, j
 
 
 def repair_group(url: Url, name: GroupName, /, *, json: Json = False) -> int:
-    """Write damaged records anew, so that what they cost is served again. Epochs go on, and never back."""
+    """Write damaged records anew, so that members serve their partitions again. Epochs go on, and never back."""
     repaired = admin.repair(url, name)
     report.print_repairs(name, repaired, json=json)
     return 0 if repaired.is_whole else 1
 
 
 def resize_group(url: Url, name: GroupName, partitions: int, /, *, json: Json = False) -> None:
-    """Give a group that nobody is in another number of partitions. Epochs go on, and never back.
+    """Give an empty group another number of partitions. Epochs go on, and never back.
 
     Parameters
     ----------
     partitions
-        How many it is to have; its members say this number from now on.
+        New number of partitions; its members pass this number from now on.
     """
     before = admin.resize(url, name, partitions).record.partitions
     if json:
@@ -136,7 +136,7 @@ def plan_group(
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json: Json = False,
 ) -> int:
-    """Show what members that join, leave or drain would move. Exit code 0: nothing, 2: changes, 1: an error.
+    """Preview the moves if members join, leave or drain. Exit code 0: nothing, 2: changes, 1: an error.
 
     Parameters
     ----------
@@ -151,14 +151,14 @@ def plan_group(
 
 
 def apply_group(url: Url, name: GroupName, plan: Path, /, *, wait: bool = True, json: Json = False) -> None:
-    """Carry a saved plan out: drain and forget members, all at once; refuse if the group has changed since.
+    """Apply a saved plan: drain and forget members, all at once; refuse if the group has changed since.
 
     Parameters
     ----------
     plan
         Plan saved by `apportion group plan -o`.
     wait
-        Wait until members that are drained own nothing; requests that are not waited for stand all the same.
+        Wait until drained members own nothing; without the wait, the requests stand nevertheless.
     """
     saved = read_plan(plan)
     if saved.basis.group != name:
@@ -178,14 +178,14 @@ def run_group(
     joining: Joining,
     json: bool = False,
 ) -> None:
-    """Join, and run a command for each partition that is owned. SIGTERM or Ctrl-C: hand all over and leave.
+    """Join a group, and run a command for each owned partition. SIGTERM or Ctrl-C: hand all over and leave.
 
     Parameters
     ----------
     command
         The command, after --, with its arguments.
     json
-        Report as JSON, an object a line; reports go to standard error.
+        Report as JSON, one object per line; reports go to standard error.
     """
     run(url, name, command, joining, json=json)
 

@@ -60,7 +60,7 @@ def print_applied(applied: Applied, left: Mapping[str, int]) -> None:
     done = [f"{each} {words if left[each] else 'owns nothing now'}" for each, words in asked.items()]
     done += [f"{applied.plan.basis.group} waits for {each} no longer" for each in applied.plan.forgets]
     words = ", ".join(done) or f"nothing to do: {applied.plan.summary}"
-    before = "" if applied.is_new or not done else "nothing to do, all was done before: "
+    before = "" if applied.is_new or not done else "nothing to do, all of it was done before: "
     print(f"group apply: {before}{words}")
 
 

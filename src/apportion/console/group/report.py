@@ -126,7 +126,7 @@ def print_explanation(explained: Explained) -> None:
         "target": f"{stands.wanted or 'nobody'}{written}",
         "controller": "nobody" if leading is None else f"{_leader(found)} (term {leading.term})",
         "state": stands.state,
-        "step": stands.step or "none: it is where it should be",
+        "step": stands.step or "none: it is with its intended owner",
     }
     facts |= {"advice": stands.advice} if stands.advice else {}
     for name, words in facts.items():

@@ -45,20 +45,22 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Joining:
     """How this process takes part."""
 
-    partitions: Annotated[int, Parameter(help="Number of partitions; all members say the same.")]
-    member_id: Annotated[str | None, Parameter(help="Id of this member; of its host, and random.")] = None
+    partitions: Annotated[int, Parameter(help="Number of partitions; all members pass the same number.")]
+    member_id: Annotated[str | None, Parameter(help="Id of this member (default: host name and a random part).")] = None
     static: Annotated[bool, Parameter(help="Keep the partitions over a restart.")] = False
     replace: Annotated[bool, Parameter(help="Ask a living member of this id to leave.")] = False
-    lease_ttl: Annotated[timedelta, Parameter(help="How long a killed member keeps its partitions.")] = TTL
-    drain_timeout: Annotated[timedelta, Parameter(help="How long a command has to end.")] = DRAIN
-    rejoin_grace: Annotated[timedelta | None, Parameter(help="How long a static member is waited for; 60s.")] = None
-    mode: Annotated[Mode, Parameter(help="Whether only what moves pauses, or all.")] = "cooperative"
-    balancer: Annotated[str, Parameter(help="What decides who owns what.")] = "optimal"
-    throttle: Annotated[int | None, Parameter(help="Most planned moves at once.")] = None
-    settle: Annotated[timedelta, Parameter(help="How long no member may have come before partitions move.")] = SETTLE
+    lease_ttl: Annotated[timedelta, Parameter(help="Time for which a killed member keeps its partitions.")] = TTL
+    drain_timeout: Annotated[timedelta, Parameter(help="Time that a command has to end.")] = DRAIN
+    rejoin_grace: Annotated[
+        timedelta | None, Parameter(help="Time to wait for a static member that is away (default: 60s).")
+    ] = None
+    mode: Annotated[Mode, Parameter(help="Whether only moving partitions pause, or all.")] = "cooperative"
+    balancer: Annotated[str, Parameter(help="Balancer that chooses the owners.")] = "optimal"
+    throttle: Annotated[int | None, Parameter(help="Largest number of planned moves at once.")] = None
+    settle: Annotated[timedelta, Parameter(help="Time without a newcomer before partitions move.")] = SETTLE
     quarantine_after: Annotated[int | None, Parameter(help="Deaths after which a partition waits for release.")] = None
-    weight: Annotated[float | None, Parameter(help="How much this member takes.")] = None
-    zone: Annotated[str | None, Parameter(help="Where it stands: eu/rack1.")] = None
+    weight: Annotated[float | None, Parameter(help="Weight: twice the weight, twice the partitions.")] = None
+    zone: Annotated[str | None, Parameter(help="Zone of this member: eu/rack1.")] = None
 
     def opening(self, url: str, name: str) -> AsyncOpening:
         """Return the group to join; see `open_group` for the values that are refused."""

@@ -181,8 +181,8 @@ async def _undo_for_late(store: CoordinationStore, before: Found, revision: int,
 def _in_use(found: Found, members: list[str]) -> Unsafe:
     some = ", ".join(members[:8]) + (f", ... {len(members) - 8} more" if len(members) > 8 else "")
     hint = (
-        "Nothing was changed. Stop all members first. One that was killed is gone once its lease has ended, which"
-        f" somebody must watch: apportion group watch URL {found.name}"
+        "Nothing was changed. Stop all members first. A killed member is gone once its lease has ended, and"
+        f" a process must watch for that: apportion group watch URL {found.name}"
     )
     return Unsafe(f"group {found.name} is in use by {some}.", hint)
 

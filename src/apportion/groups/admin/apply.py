@@ -37,7 +37,7 @@ def check_possible(plan: MemberPlan) -> None:
     """Raise `PlanRefused` when a part of a plan cannot be done from outside."""
     reasons = list(_beyond_us(plan))
     if reasons:
-        problem = "it is a what-if, which nobody can carry out from here: " + _some([why for why, _ in reasons])
+        problem = "it is a what-if that no command can carry out: " + _some([why for why, _ in reasons])
         error = PlanRefused(problem)
         error.hint = f"Nothing was changed. {'; '.join(dict.fromkeys(what for _, what in reasons))}."
         raise error
@@ -82,15 +82,18 @@ def _beyond_us(plan: MemberPlan) -> Iterator[tuple[str, str]]:
 def _reason(plan: MemberPlan, member_id: str) -> tuple[str, str] | None:
     before, after, presence = plan.basis.members, plan.after, plan.basis.presence.get(member_id)
     if presence is None:
-        return f"{member_id} joins by being started", "Start what is to join, and it gets what was planned"
+        return (
+            f"{member_id} joins only when its process starts",
+            "Start the new member, and it gets the planned partitions",
+        )
     if member_id not in after:
-        words = f"{member_id} is there, and leaves by being stopped"
-        return None if presence == "away" else (words, "Stop what is to leave, or plan with --drain")
+        words = f"{member_id} leaves only when its process stops"
+        return None if presence == "away" else (words, "Stop that member, or plan with --drain")
     if before[member_id] == after[member_id]:
         return None
     if not _is_drain(before[member_id], after[member_id]):
-        return f"{member_id} says its own weight and zone", "Start what is to weigh more or less anew, with its weight"
-    words = f"{member_id} is away, and cannot be asked"
+        return f"{member_id} says its own weight and zone", "Restart that member with its new weight"
+    words = f"{member_id} is away and hears no request"
     return (words, "Plan to do without it with --remove") if presence == "away" else None
 
 

@@ -104,7 +104,7 @@ class Found:
 
     def checked_member(self, member_id: str) -> str:
         """Return the id of a member that is there; `UnknownOption` names the nearest."""
-        return _known("member", member_id, self.view.members, f"Nobody is in group {self.name} now.")
+        return _known("member", member_id, self.view.members, f"No member is in group {self.name} now.")
 
 
 async def asked(
@@ -248,7 +248,7 @@ def happened(outcome: Outcome, store: str) -> bool:
     """Whether a commit happened, and was not refused for a change in between. `StoreUnavailable` when unknown."""
     if isinstance(outcome, Committed | Refused):
         return isinstance(outcome, Committed)
-    hint = "It may have happened, or may yet: look with apportion group show before you try again."
+    hint = "The commit may have happened, or may still happen: look with apportion group show before you try again."
     raise StoreUnavailable(store, f"no answer to a commit ({outcome.reason})", hint)
 
 

@@ -151,7 +151,7 @@ class Story:
         if self.view.is_damaged(partition):
             return _Way(source=None, target=new.owner, why="its damaged record was written anew")
         if new.epoch > old.epoch + 1:
-            return _Way(source=None, target=new.owner, why="who owned it before is not kept")
+            return _Way(source=None, target=new.owner, why="the store does not keep its earlier owner")
         return _Way(source=old.owner, target=new.owner, why=self._why(old, new))
 
     def _why(self, old: OwnershipRecord, new: OwnershipRecord) -> str:
@@ -172,7 +172,7 @@ class Story:
         if new.owner is None:
             return "released: its next owner does not wait"
         if session <= self.unknown_until:
-            return "how the session before it ended is not kept"
+            return "the store does not keep the end of the session before"
         if owner == new.owner:
             return f"takeover: its earlier session {session} ended"
         return f"takeover: {self._endings.get(owner, 'its session had ended')}"

@@ -76,7 +76,7 @@ def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
     if key == keys.target:
         owners = tuple(_living_owner(found, each) for each in range(found.record.partitions))
         target = Target(generation=view.revision, digest="", owners=owners)
-        return Put(key=key, value=encoded_target(target)), "written anew: each keeps what it owns"
+        return Put(key=key, value=encoded_target(target)), "written anew: each member keeps its partitions"
     if key.startswith(keys.own(0)[:-1]):
         return _owned_anew(found, damage)
     return None, "taken away"
@@ -87,13 +87,13 @@ def _owned_anew(found: Found, damage: Damage) -> tuple[Put, str]:
     view, last = found.view, damage.good
     anew = OwnershipRecord(epoch=view.revision)
     if not found.is_whole or not last.epoch:
-        whose = "nobody owns it, for the history does not show its last owner"
+        whose = "it has no owner, because the history does not show the last one"
     elif view.is_live(last):
         anew = replace(last, epoch=view.revision)
         whose = f"its last owner {last.owner} keeps it (session {last.session})"
     else:
         gone = "nobody owned it" if last.owner is None else f"session {last.session} of {last.owner} is over"
-        whose = f"nobody owns it, for {gone}"
+        whose = f"it has no owner, because {gone}"
     return Put(key=damage.key, value=encoded(anew)), f"written anew: {whose}, epoch {view.revision}"
 
 

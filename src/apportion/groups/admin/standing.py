@@ -15,8 +15,8 @@ from apportion.groups.view.records import Target
 
 State = Literal["owned", "unowned", "orphaned", "crash-looping", "quarantined", "damaged"]
 _LETS_GO = (
-    "It ends its work on it first, for at most its drain_timeout. If its process is gone or stopped, its session ends"
-    " with its lease, within its lease_ttl, as long as a member or `apportion group watch` watches the store."
+    "The owner ends its work first, within its drain_timeout. If its process is gone or stopped, its session ends"
+    " within its lease_ttl. For that, a member or `apportion group watch` must watch the store."
 )
 
 
@@ -61,17 +61,17 @@ def remarks(found: Found) -> Iterator[str]:
     if found.unseen:
         yield (
             f"no member was seen to renew while we looked, for {found.looked_seconds:.1f} s: the processes may be gone."
-            " Their sessions end once a member, or `apportion group watch`, watches the store."
+            " Their sessions end once a member or `apportion group watch` watches the store."
         )
     if view.leading is None:
-        yield "no controller: the members stand for it in the order of their ids, a tenth of a second each"
+        yield "no controller: the members try to become it in the order of their ids, a tenth of a second each"
     if not any(there.record.weight and each not in view.drains for each, there in view.members.items()):
         yield "no member with a weight above 0 that does not drain"
     target = view.target
     if target is None:
         yield "no target yet: the controller writes the first one"
     elif target.is_paused:
-        yield "the target is paused (eager mode): all members let go of everything before the next one names owners"
+        yield "the target is paused (eager mode): all members give up their partitions first"
     elif not knows_all(view, target):
         yield "the target was made before the newest member came"
     elif not target.digest:
@@ -88,7 +88,7 @@ def _step(found: Found, partition: int, state: State) -> tuple[str, str]:
     if state == "owned":
         return _to_let_go(found, partition, wanted)
     if wanted is None:
-        words = "the target names nobody: it knew no member with a weight above 0"
+        words = "the target names no owner: no member had a weight above 0"
         return words + _no_controller(found), "Start a member, or give one a weight above 0."
     if wanted not in found.view.members:
         return _of_absent(found, wanted)
@@ -109,8 +109,8 @@ def _without_target(found: Found, partition: int, state: State, target: Target |
         return nobody + _no_controller(found), "The first member that joins becomes controller and writes one."
     owner = found.view.owned(partition).ownership.owner
     if state == "owned":
-        return f"the target is paused (eager mode): {owner} is to let go of all that it owns", _LETS_GO
-    words = "the target is paused (eager mode): all let go of what they own, then the next one names owners"
+        return f"the target is paused (eager mode): {owner} must give up all its partitions", _LETS_GO
+    words = "the target is paused (eager mode): all members give up their partitions, then the next target names owners"
     return words + _no_controller(found), "Look at the members that still own something: apportion group show"
 
 
@@ -144,7 +144,7 @@ def _to_be_taken(found: Found, partition: int, wanted: str) -> tuple[str, str]:
         words = f"waiting for {wanted} to take it over from its own earlier session {ownership.session}"
     else:
         words = f"waiting for {wanted} to take it over: session {ownership.session} of {ownership.owner} has ended"
-    return words, f"That takes milliseconds; if it lasts, look at the process of {wanted} and at its log."
+    return words, f"This takes milliseconds. If it lasts, look at the process of {wanted} and at its log."
 
 
 def _crash_loop(found: Found, partition: int, state: State) -> tuple[str, str]:
