@@ -1,10 +1,12 @@
-"""The shape of the house, in numbers that may only fall: sizes, folders, names, chains, and the words of docstrings.
+"""The shape of the house, in numbers that may only fall: sizes, folders, names, chains, and the words of sentences.
 
 Each `MOST` is a ratchet: a change that needs a larger one has a second idea in it, or a sentence that nobody would say.
 """
 
 import ast
+import io
 import re
+import tokenize
 from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
@@ -21,6 +23,9 @@ MOST_CHAINS = 98
 MOST_WHAT, MOST_WHO = 0.2, 0.2
 MOST_LONG_SENTENCES = 1
 WORDS_OF_A_LONG_SENTENCE = 40
+MOST_WHAT_IN_MESSAGES = 2
+WORDS_OF_A_LONG_MESSAGE = 25
+SQL = ("CREATE ", "SELECT ")
 MOST_LINES_OF_RUST = 350
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -37,6 +42,26 @@ def docstrings() -> list[str]:
     found = (ast.get_docstring(node) for tree in trees().values() for node in ast.walk(tree) if isinstance(node, kinds))
     comments = (re.findall(r"(?:^ *//[/!]?(?: .*)?\n)+", path.read_text(), re.M) for path in RUST)
     return [*filter(None, found), *(re.sub(r"(?m)^ *//[/!]? ?", "", each) for each in chain(*comments))]
+
+
+def text_of(node: ast.AST) -> str:
+    """Return the text of a string, with X for each value in it; nothing for another node."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or "X" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+@cache
+def messages() -> list[str]:
+    """Return every comment of the package, and every other string of one line with at least three words."""
+    found, known = [], set(docstrings())
+    for path, tree in trees().items():
+        tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+        found += [token.string for token in tokens if token.type == tokenize.COMMENT]
+        parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        found += [text_of(node) for node in ast.walk(tree) if id(node) not in parts]
+    texts = (each.strip() for each in found)
+    return [each for each in texts if each.count(" ") > 1 and "\n" not in each and each not in known]
 
 
 def per_thousand(words: str) -> float:
@@ -110,6 +135,16 @@ def test_docstrings_name_the_thing():
 def test_sentences_are_short():
     long = [each for text in docstrings() for each in sentences(text) if len(each.split()) > WORDS_OF_A_LONG_SENTENCE]
     assert len(long) <= MOST_LONG_SENTENCES, long
+
+
+def test_messages_and_comments_name_the_thing():
+    vague = [each for each in messages() if re.search(r"\b(what|who|whom|whose|whoever)\b", each, re.I)]
+    assert len(vague) <= MOST_WHAT_IN_MESSAGES, vague
+
+
+def test_messages_and_comments_are_short():
+    told = [each for text in messages() if not text.startswith(SQL) for each in sentences(text)]
+    assert [] == [each for each in told if len(each.split()) > WORDS_OF_A_LONG_MESSAGE]
 
 
 def test_files_of_the_native_twin_are_short():

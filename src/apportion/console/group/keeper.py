@@ -51,7 +51,7 @@ class Keeper:
         self._until = float("-inf")
         self._is_ending = False
         self._kept: dict[int, _Kept] = {}
-        self._torn: list[int] = []  # numbers whose supervisor was killed, while descendants may go on
+        self._torn: list[int] = []  # numbers with a killed supervisor, while descendants may go on
         self._unread, self._unsent = b"", b""
         self._children, woken = os.pipe()
         for each in (self._children, woken, orders.fileno()):
