@@ -35,7 +35,7 @@ from apportion import (
     plan,
     sync,
 )
-from apportion.groups import admin
+from apportion.groups import Gained, GroupEvent, admin
 from apportion.groups.admin import Found
 from apportion.model import Copy, Drop, Lead, Schedule
 from apportion.model.assignment import PreferenceLists
@@ -230,6 +230,12 @@ def opened_without_a_loop(partition: int, token: FencingToken) -> None:
     print(partition, token.epoch)
 
 
+def observed(event: GroupEvent) -> None:
+    assert_type(event.as_dict(), dict[str, object])
+    if isinstance(event, Gained):
+        assert_type(event.partition, int)
+
+
 async def groups(url: str) -> None:
     async with open_group(
         url,
@@ -246,6 +252,7 @@ async def groups(url: str) -> None:
         weight=1.0,
         zone=(),
         labels={},
+        observer=observed,
     ) as group:
         async for change in group.changes():
             assert_type(change.gained, tuple[int, ...])
@@ -256,7 +263,7 @@ async def groups(url: str) -> None:
         await group.wait_until_settled()
         await group.serve(on_gained=opened, on_lost=None)
         assert_type(group.failing, Mapping[int, str])
-    async with leader(url, "boss") as election:
+    async with leader(url, "boss", observer=observed) as election:
         assert_type(await election.wait_until_elected(), FencingToken)
 
 

@@ -12,6 +12,7 @@ from apportion.groups.facade import AsyncGroup, AsyncOpening
 from apportion.groups.opening import TTL
 from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import OnlyAsync
+from apportion.runtime.events import Observer
 from apportion.runtime.handle import Handle
 
 _ONE = 0
@@ -61,6 +62,7 @@ class Leader(OnlyAsync):
     - `lease_ttl`: the time for which a killed process stays the leader. Default: 10 seconds.
     - `quarantine_after`: the number of leaders that may die in a row, 1 to 9. The election then waits for
       `apportion group release`. Default: None, so that the next leader waits longer each time, up to a minute.
+    - `observer`: a function that is called with each event, as in `open_group`: the leader has gained partition 0.
 
         async with apportion.leader("sqlite:///work.db", "nightly-report") as election:
             token = await election.wait_until_elected()
@@ -80,10 +82,17 @@ class Leader(OnlyAsync):
         member_id: str | None = None,
         lease_ttl: timedelta = TTL,
         quarantine_after: int | None = None,
+        observer: Observer | None = None,
     ) -> None:
         """Check all arguments; open nothing yet."""
         self._opening = AsyncOpening(
-            url, name, partitions=1, member_id=member_id, lease_ttl=lease_ttl, quarantine_after=quarantine_after
+            url,
+            name,
+            partitions=1,
+            member_id=member_id,
+            lease_ttl=lease_ttl,
+            quarantine_after=quarantine_after,
+            observer=observer,
         )
 
     async def __aenter__(self) -> AsyncElection:

@@ -19,7 +19,7 @@ from apportion.groups.view.records import (
 )
 from apportion.model.topology import Node
 from apportion.runtime import environment
-from apportion.runtime.events import Observer
+from apportion.runtime.events import Observer, checked_observer
 from apportion.stores.catalog import check_url
 
 TTL = timedelta(seconds=10)
@@ -61,6 +61,9 @@ class Opening:
     After `quarantine_after` deaths in a row it waits for `apportion group release`. A controller levels once no member
     has come for `settle`, at the latest 30 s after the first member that came.
 
+    The `observer` is called with each event of this member, on the I/O thread, and must not block (see
+    `runtime.events`). An observer that raises costs a log line and nothing else.
+
     Raises `InvalidInput`, `UnknownOption`.
     """
 
@@ -85,6 +88,7 @@ class Opening:
         throttle: int | None = None,
         settle: timedelta = SETTLE,
         quarantine_after: int | None = None,
+        observer: Observer | None = None,
     ) -> None:
         if throttle is not None and (type(throttle) is not int or throttle < 1):
             raise InvalidInput("throttle", throttle, "an int of at least 1, or None", "It bounds moves under way.")
@@ -109,6 +113,7 @@ class Opening:
             progress_seconds=_progress(progress_deadline),
             throttle=throttle,
             settle_seconds=_seconds("settle", settle, least=timedelta(0)),
+            observer=checked_observer(observer),
         )
 
 
