@@ -3,6 +3,7 @@
 import importlib.metadata
 import inspect
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from apportion import Ring, placement
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.placement import modulo
 from apportion.placement.api import Placement
+from tests.console.running import run
+from tests.contracts.promises import CHECKS
 
 RING = placement.get("ring")
 
@@ -41,6 +45,30 @@ def test_every_file_of_the_room_that_ends_in_a_spec_is_listed():
     ending = {name for text in texts for name in re.findall(r'\nSPEC = PlacementSpec\(\s*name="(\w+)"', text)}
     assert ending == set(placement.names())
     assert {"jump", "modulo", "rendezvous", "ring", "slots"} <= ending
+
+
+@pytest.fixture
+def hoop(tmp_path, monkeypatch):
+    """Add one file to the room, a twin of `modulo` under a name of its own, and touch nothing else."""
+    text = Path(modulo.__file__).read_text().replace("Modulo", "Hoop").replace('"modulo"', '"hoop"')
+    (tmp_path / "hoop.py").write_text(text)
+    monkeypatch.setattr(placement, "__path__", [*placement.__path__, str(tmp_path)])
+    monkeypatch.setattr(placement, "hoop", None, raising=False)  # the import sets it, and the end takes it away
+    yield placement.get("hoop")
+    sys.modules.pop("apportion.placement.hoop")
+
+
+@pytest.mark.parametrize("check", [check for field, check in CHECKS.items() if field != "source"])
+def test_a_file_that_ends_in_a_spec_is_a_placement_and_is_held_to_its_promises(hoop, check):
+    check(hoop)
+
+
+def test_the_command_line_takes_and_names_a_placement_that_is_one_file(hoop, tmp_path):
+    arguments = ("route", "--nodes", "a,b,c", "--placement")
+    routed = run(*arguments, "hoop", "tenant-42", folder=tmp_path)
+    owner = hoop(["a", "b", "c"]).route("tenant-42")
+    assert (0, f"tenant-42\t{owner}\n".encode()) == (routed.returncode, routed.stdout)
+    assert b"Did you mean 'hoop'?" in run(*arguments, "hop", "tenant-42", folder=tmp_path).stderr
 
 
 @pytest.mark.parametrize("name", placement.names())
