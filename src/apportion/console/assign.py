@@ -7,9 +7,9 @@ from cyclopts import Parameter
 
 from apportion.console.assignment_plan import keep
 from apportion.console.files.snapshots import read
+from apportion.console.options.nodes import NodesSource
 from apportion.console.options.outage import Outage
 from apportion.console.options.partitions import PartitionOptions
-from apportion.console.options.placement import NodesSource
 from apportion.console.print.assignment_report import AssignmentStep, print_step, print_step_json
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment

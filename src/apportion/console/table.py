@@ -11,7 +11,9 @@ from apportion.console.files.io import write_whole
 from apportion.console.files.ranges_csv import write_ranges
 from apportion.console.files.snapshots import read, save
 from apportion.console.options.arguments import Json, Url
-from apportion.console.options.placement import Hashing, NodesSource, PlacementOptions
+from apportion.console.options.hasher import Hashing
+from apportion.console.options.nodes import NodesSource
+from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.output import print_json
 from apportion.console.print.plan_report import print_plan, print_plan_json
 from apportion.console.table_import import Reading, imported

@@ -17,7 +17,8 @@ from apportion.console.files.ranges_csv import read_ranges
 from apportion.console.files.readers.memcached import read_memcached
 from apportion.console.files.readers.nodetool import TokenRing, read_token_ring
 from apportion.console.files.readers.redis_cluster import RedisCluster, read_cluster_nodes
-from apportion.console.options.placement import Hashing, NodesSource
+from apportion.console.options.hasher import Hashing
+from apportion.console.options.nodes import NodesSource
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.table import Table
 from apportion.placement.layouts.cassandra import Cassandra, NetworkTopologyStrategy, SimpleStrategy

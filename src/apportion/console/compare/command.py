@@ -19,7 +19,8 @@ from apportion.console.compare.trial import KeyTrial, Row, measured, measured_ba
 from apportion.console.files.io import check_target, write_whole
 from apportion.console.files.key_stream import Column, KeysFile, keys_of
 from apportion.console.options.arguments import Json
-from apportion.console.options.placement import Hashing, NodesSource
+from apportion.console.options.hasher import Hashing
+from apportion.console.options.nodes import NodesSource
 from apportion.console.print.output import print_columns, print_json
 from apportion.errors import InvalidInput
 from apportion.placement import catalog
