@@ -26,7 +26,7 @@ from apportion.errors import Unavailable
 from apportion.sim.conformance.rig import Rig
 from tests.stores import powercut
 
-BATCH = 8  # at once: a store that groups what it syncs has something in flight
+BATCH = 8  # at once: a store that groups its syncs has something in flight
 DEADLINE_SECONDS = 120
 
 
@@ -52,7 +52,7 @@ class Tally:
 
 
 def main(arguments: "list[str] | None" = None) -> int:
-    """Measure every case and print the table; 1 if a store lost what it promised to keep."""
+    """Measure every case and print the table; 1 if a store broke its promise."""
     parser = argparse.ArgumentParser(prog="python -m tests.durability", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=3, help="how often each store is struck")
     parser.add_argument("--seed", type=int, default=None, help="of the moments at which it is struck")

@@ -1,6 +1,6 @@
-"""Random resources of Helix, as one JSON object each: what a driver of Helix's own strategies reads.
+"""Random resources of Helix, as one JSON object each, for a driver of Helix's own strategies.
 
-The fields are those of the golden cases in `vectors/helix`, and `previous`: who holds which partition in which state.
+The fields are those of the golden cases in `vectors/helix`, and `previous`: the holder and state of each replica.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ SAME_HASH = ("AaAa", "AaBB", "BBAa", "BBBB")
 
 
 def histories(random: Random, assign: Callable[[Case], Case], count: int) -> Iterator[tuple[Case, Case]]:
-    """Yield so many resources with what `assign` says; half of them go on from where the one before was left."""
+    """Yield so many resources with the answer of `assign`; half of them continue from the one before."""
     made = 0
     while made < count:
         case = random_resource(random)
@@ -41,7 +41,7 @@ def histories(random: Random, assign: Callable[[Case], Case], count: int) -> Ite
 def random_resource(random: Random) -> Case:
     """Return a resource on a cluster, of which some nodes may be down."""
     strategy = random.choice(STRATEGIES)
-    # It places each replica anew for every weight that changes: seconds, in Java too, for what is large.
+    # It places each replica anew for every weight that changes: that takes seconds for large ones, in Java too.
     is_slow = strategy == MULTIROUND
     count = random.choice([3, 3, 6, 6, 9, 9, 12, 12, 20, 20] + [50, 100] * (not is_slow))
     zones = random.choice([None, 3, 4, 5, 10])

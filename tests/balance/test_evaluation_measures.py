@@ -1,4 +1,4 @@
-"""What is measured equals what a slow and simple twin counts."""
+"""Each measure equals the count of a slow and simple twin."""
 
 from fractions import Fraction
 from itertools import permutations
@@ -74,7 +74,7 @@ def test_evenness_is_that_of_the_twin(rows, weights):
 
 
 def uncaused(before, after, came, went):
-    """Return the least number of moves without a cause, over every way to pair what is lost with what is gained."""
+    """Return the least number of moves without a cause, over every way to pair lost with gained replicas."""
     gained, lost = [n for n in after if n not in before], [n for n in before if n not in after]
     if len(gained) < len(lost):
         ways = ([*zip(chosen, gained, strict=True)] for chosen in permutations(lost, len(gained)))

@@ -14,7 +14,7 @@ CHUNKS = 8
 
 
 def lists_before(case):
-    """Return who held each partition that is asked for, as ids, and who led it (None for nobody)."""
+    """Return the former holders of each requested partition, as ids, and its leader (None for none)."""
     ids = [str(each) for each in case.partitions] if isinstance(case.partitions, list) else None
     ids = list(map(str, range(case.partitions))) if ids is None else ids
     if case.previous is None:
@@ -44,7 +44,7 @@ def check_step(case, up, before, led, after, *, proof):
     sets = lists.owner_sets(weights, zones, replicas)
     quotas = lists.shares(weights, len(after), replicas)
     rows = {each: tuple(map(index.get, owners)) for each, owners in after.items()}
-    # Those who are gone are numbered below 0, so that they count as owners and are none.
+    # Owners that are gone are numbered below 0, so that they count as owners and are no nodes.
     old = [tuple(index.get(owner, -2) for owner in before[each]) for each in after]
     fewest, even = lists.fewest_moves(old, sets, quotas)
     assert {tuple(sorted(row)) for row in rows.values()} <= set(sets)
@@ -63,7 +63,7 @@ def check_step(case, up, before, led, after, *, proof):
 
 
 def check(case):
-    """Hold the answer to a case against everything there could be; return what each step came to."""
+    """Check the answer to a case against every possible one; return the result of each step."""
     after = case.solved()
     balance.verify(after, previous=case.previous, topology=case.topology)
     everybody = set(case.topology.ids)

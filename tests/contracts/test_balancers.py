@@ -1,4 +1,4 @@
-"""What a balancer's spec promises holds, for every balancer of the catalog, in the question that all are asked."""
+"""Every balancer of the catalog keeps the promises of its spec, for a question that all of them are asked."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -25,7 +25,7 @@ def assigned(owners, topology):
 
 
 def views(histories, partitions, spec, *, weight=lambda _: 1):
-    """Yield each view with what the balancer answered, each from the answer before."""
+    """Yield each view with the balancer's answer, each from the answer before."""
     previous = None
     for ids in histories:
         topology = Topology(Node(each, weight=weight(each)) for each in sorted(ids))
@@ -68,7 +68,7 @@ def test_no_more_moves_than_evenness_asks_for(spec, histories, partitions):
 
 
 def least_moves(before, ids):
-    """Return how many must move at least: what is above the ceilings that may be used, and what nobody may keep."""
+    """Return the least number of moves: those above the usable ceilings, and those that no node may keep."""
     floor, spare = divmod(len(before), len(ids))
     kept = 0
     for load in sorted((before.count(each) for each in ids), reverse=True):

@@ -30,7 +30,7 @@ _FENCE = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: where it stands, its language, what is in it, and the file it is to be written to."""
+    """A fenced block: its place, its language, its text, and the file to write it to."""
 
     page: Path
     line: int
@@ -45,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a console block, what it prints and the code it ends with."""
+    """A command of a console block, its output and its exit code."""
 
     line: str
     output: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ def commands_of(text: str) -> list[Command]:
 
 
 def run_blocks(blocks: list[Block], directory: Path) -> Iterator[str]:
-    """Run the blocks of a page in `directory`, which is the current one; yield what is wrong, with its place."""
+    """Run the blocks of a page in `directory`, which is the current one; yield each fault, with its place."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:
         if block.file is not None:

@@ -1,4 +1,4 @@
-"""What is cancelled at every turn: opening, holding, hearing of changes and leaving, against any store."""
+"""The calls that are cancelled at every turn: opening, holding, hearing of changes and leaving, against any store."""
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
@@ -22,7 +22,7 @@ class Cancelled:
         return apportion.open_group(self.url, "g", partitions=4, member_id=member_id, **options)
 
     async def opening(self, at):
-        """Cancel an opening; what was opened in time is left."""
+        """Cancel an opening; a group that was opened in time is left."""
         opening = self.opened()
 
         async def work(count):
@@ -75,7 +75,7 @@ class Cancelled:
         return came
 
     async def serving(self, at):
-        """Cancel the waiting for what is settled, the handlers, and a whole block."""
+        """Cancel the wait until all is settled, the handlers, and a whole block."""
 
         async def work(count):
             count()
@@ -89,7 +89,7 @@ class Cancelled:
         return await at(work)
 
     async def left(self, call, *, step=1, is_here):
-        """Cancel a call at every such turn; return at how many, and what was left behind after any."""
+        """Cancel a call at every such turn; return the number of turns, and the leftovers after any."""
         io_thread()
         turns = Turns(asyncio.get_running_loop() if is_here else io_thread()._loop)
         try:

@@ -1,14 +1,14 @@
-"""A member of a group, a process of its own, that writes what it does into a log, guarded.
+"""A member of a group in a process of its own, that writes its guarded effects into a log.
 
-`python -m tests.groups.group_worker`; the first line of its standard input is a JSON object, see `main`. A line
-`stall` makes it stop in the middle of an effect, between check and write, with its event loop blocked: it says so,
-waits until another line comes, tries the write under the token that it had, and says what came of it. A line
-`poison 17` makes it die of partition 17: soon, if that is its own, or else as soon as it has served it for a while. A
-line `choke` lets a C call hold the interpreter's lock until another line comes. At the end of its input it dies.
+`python -m tests.groups.group_worker` reads its standard input. The first line is a JSON object, see `main`. A line
+`stall` stops the member in the middle of an effect, between check and write, with its event loop blocked. It reports
+this, waits for another line, tries the write under its old token, and reports the result. A line `poison 17` makes the
+member die of partition 17: soon, if it owns the partition, or else as soon as it has served it for a while. A line
+`choke` lets a C call hold the interpreter's lock until another line comes. At the end of its input the member dies.
 
-A line of the log is a JSON object: `what`, `member`, `at` (elapsed seconds of this machine) and, for an `effect` or
-what was `fenced`, `partition`, `epoch`, `holder`, `began` and `wall` (what the wall clock said); for what was `gained`
-or `lost`, `partitions`, those gained with `since`; for a `stop`, that this member leaves.
+A line of the log is a JSON object with `what`, `member` and `at` (elapsed seconds of this machine). An `effect` or a
+`fenced` write adds `partition`, `epoch`, `holder`, `began` and `wall` (by the wall clock). `gained` and `lost` add
+`partitions`, `gained` with `since`. A `stop` says that this member leaves.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class Worker:
                 for partition in change.gained:
                     self._working[partition] = asyncio.create_task(self._work(partition))
             self._swallow(change.gained)
-            # After we have asked for the next change, for what was lost is given away then.
+            # After we have asked for the next change, because lost partitions are given away then.
             loop.call_soon(self._told, gained, change.lost, now)
 
     def _swallow(self, partitions):

@@ -1,4 +1,4 @@
-"""What a member counts, each with its seconds, and what it sees of its group."""
+"""The figures that a member counts, each with its seconds, and its view of the group."""
 
 from apportion.groups.batches import PendingMove
 from apportion.groups.handover import Act, Known, OwnSession
@@ -34,7 +34,7 @@ def owned(*records):
 
 
 class Counted:
-    """What a member counts whose effects take place at times of our own."""
+    """The figures of a member with effects at times of our own."""
 
     def __init__(self, view):
         self.statistics, self._view, self._now = Statistics(), view, 0.0

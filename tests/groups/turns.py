@@ -1,4 +1,4 @@
-"""Cancelling at every turn: of the user's loop, and of the I/O thread's; and what a cancelled call has left behind."""
+"""Cancelling at every turn of the user's loop and of the I/O thread's; and the leftovers of a cancelled call."""
 
 import asyncio
 import gc
@@ -50,7 +50,7 @@ async def cancelled_at(turns, turn, work, *, is_here):
     passed = threading.Event()
 
     def cancel(more=4):
-        """Cancel, and let this loop turn a few times, so that what it says is heard at that turn of the other."""
+        """Cancel, and let this loop turn a few times, so that the other loop hears of it at that turn."""
         if more == 4:
             task.cancel()
         if more:
@@ -72,7 +72,7 @@ async def cancelled_at(turns, turn, work, *, is_here):
 
 
 def tasks():
-    """Return the names of what goes on on the I/O thread."""
+    """Return the names of the tasks on the I/O thread."""
     return sorted(str(task.get_coro()) for task in asyncio.all_tasks(io_thread()._loop))
 
 
@@ -82,7 +82,7 @@ def descriptors():
 
 
 async def until_nothing_is_left(left, *, seconds=PATIENCE_SECONDS):
-    """Wait until nothing is left behind; return what is after so long."""
+    """Wait until nothing is left behind; return the leftovers after so long."""
     ends = time.monotonic() + seconds
     while found := left():
         if time.monotonic() > ends:

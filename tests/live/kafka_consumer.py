@@ -11,8 +11,8 @@ from importlib import import_module
 
 PLUGINS = "apportion.balance.kafka.plugins"
 SESSION_MS, HEARTBEAT_MS = 2000, 200
-# Longer than a rebalance takes: a leader of kafka-python that joins again because a topic has changed, and whose `poll`
-# ends meanwhile, forgets that it has joined, and sends no heartbeat any more (3.0.12).
+# Longer than a rebalance takes. A leader of kafka-python may join again because a topic has changed. If its `poll` ends
+# meanwhile, it forgets that it has joined, and sends no heartbeat any more (3.0.12).
 POLL_MS = 5000
 
 

@@ -1,6 +1,6 @@
-"""`apportion group run` under what befell it: outputs that take nothing, signals, kills, no descriptors, wrappers.
+"""`apportion group run` under faults: outputs that take nothing, signals, kills, no descriptors, wrappers.
 
-Each worker appends its partition and its process id to a log outside, again and again. The log alone is judged: once
+Each worker appends its partition and its process id to a log outside, again and again. Only the log is judged: once
 another process has written for a partition, no earlier one writes for it again. The judge knows none of our code.
 """
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.live
 PARTITIONS = 4
 TTL_SECONDS = 2
 SERVED_SECONDS = TTL_SECONDS + 2
-# A plain worker; a wrapper that waits; one whose work has changed its session and lost its parent.
+# A plain worker; a wrapper that waits; a worker in a changed session, without its parent.
 WORK = 'trap "" HUP; while :; do echo "$APPORTION_PARTITION $$" >>log; sleep 0.03; done'
 PLAIN = ("sh", "-c", WORK)
 WRAPPED = ("sh", "-c", "sh -c '" + WORK + "' & wait")
@@ -132,7 +132,7 @@ def most(pid):
 
 @contextmanager
 def full_pipe():
-    """Within: a pipe that nobody reads, and that takes no byte more."""
+    """Within: a pipe without a reader."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     with suppress(BlockingIOError):
@@ -159,7 +159,7 @@ def closed_pipe():
 
 @contextmanager
 def stopped_terminal():
-    """Within: a terminal whose output was stopped, as Ctrl-S does."""
+    """Within: a terminal with stopped output, as after Ctrl-S."""
     controller, terminal = os.openpty()
     termios.tcflow(terminal, termios.TCOOFF)
     try:

@@ -1,7 +1,7 @@
-"""Members that start, leave, are killed and paused as a seed has it, and servers that are killed under them.
+"""Members that start, leave, are killed and paused by a seed, and servers that are killed under them.
 
-After each round those who run share all partitions, and each writes what it owns. Nobody who should run has ended, and
-no write was stale.
+After each round the running members share all partitions, and each writes its own. No member that should run has ended,
+and no write was stale.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ PARTITIONS, MOST_MEMBERS, GROUPS = 24, 5, 10
 
 
 class Chaos:
-    """What befalls one crew."""
+    """The faults upon one crew."""
 
     def __init__(self, crew, rig, draw):  # noqa: F811
         self.crew, self.rig, self.draw = crew, rig, draw

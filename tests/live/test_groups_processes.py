@@ -1,4 +1,4 @@
-"""What programs do with processes: prefork servers, handles that are pickled, interpreters that end during a drain."""
+"""Programs with processes: prefork servers, handles that are pickled, interpreters that end during a drain."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ def test_workers_that_were_forked_within_a_group_open_it_for_themselves(crew, tm
     os.kill(forked["bob"], signal.SIGKILL)
     until_served(crew, "master", "ann", "cid")
     assert session == crew.view.session("master")
-    crew.send(signal.SIGTERM, "master")  # who leaves, and none of its children does
+    crew.send(signal.SIGTERM, "master")  # it leaves, and none of its children does
     until_served(crew, "ann", "cid")
     assert [6, 6] == [len(crew.owned_by(name)) for name in ("ann", "cid")]
     assert [] == stale(crew.effects())
@@ -122,7 +122,7 @@ def test_what_is_a_value_is_pickled_and_a_handle_says_what_to_send(url):
 
 
 def refused(*handles):
-    """Expect that none of these is pickled, and that the error says what to do."""
+    """Expect that none of these is pickled, and that the error names the remedy."""
     for each in handles:
         with pytest.raises(InvalidInput, match=f"{type(each).__name__}(.|\n)*Send the URL .* tokens .* may be sent"):
             pickle.dumps(each)

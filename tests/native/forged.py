@@ -1,6 +1,6 @@
-"""Arrow arrays and streams made by hand, with whatever lengths, offsets and addresses, and a count of their releases.
+"""Arrow arrays and streams made by hand, with any lengths, offsets and addresses, and a count of their releases.
 
-All memory stays until the end of the tests: what a reader takes too often, or after its release, is still there.
+All memory stays until the end of the tests. A reader that takes too much, or reads after its release, still finds it.
 """
 
 import ctypes
@@ -76,14 +76,14 @@ def array_of(buffers, releases, *, length, offset=0, null_count=0, n_buffers=Non
 
 
 def capsule(structure, name):
-    """Return a capsule that releases nothing: what the reader releases is counted, and nothing else."""
+    """Return a capsule that releases nothing: only the releases of the reader are counted."""
     new = pythonapi.PyCapsule_New
     new.restype, new.argtypes = py_object, [c_void_p, c_char_p, c_void_p]
     return new(ctypes.addressof(structure), kept(name), None)
 
 
 class Arrow:
-    """What exports one array."""
+    """An object that exports one array."""
 
     def __init__(self, kind, buffers, *, encoded=False, extension=None, **described):
         self.releases = Releases()
@@ -95,7 +95,9 @@ class Arrow:
 
 
 class Chunked:
-    """What exports a stream, once: of arrays as `(buffers, length)`; it fails after them if there is a reason to."""
+    """An object that exports a stream, once: of arrays as `(buffers, length)`; it fails after them if there is a reason
+    to.
+    """
 
     def __init__(self, kind, *arrays, reason=None):
         self.releases, self.handed_out, self.reason = Releases(), 0, reason

@@ -19,7 +19,7 @@ MODULES = "import sys, types; sys.modules['apportion._native'] = "
 
 
 def fault(state, probe, *, ci):
-    """Return what is wrong with a build whose twin is in this state, if anything is."""
+    """Return the fault of a build with its twin in this state, if there is one."""
     if (
         not ci
         or state in {TwinState.IN_USE, TwinState.SWITCHED_OFF}
@@ -68,7 +68,7 @@ def finished(code, **environment):
 
 
 def implementation(code="", **environment):
-    """Return what `doctor` says of the implementation: who answers, its advice, the profile, and the exit code."""
+    """Return the report of `doctor` on the implementation: its name, the advice, the profile, and the exit code."""
     process = finished(f"{code}\n{DOCTOR}", **environment)
     document = json.loads(process.stdout)
     (check,) = [check for check in document["checks"] if check["name"] == "implementation"]

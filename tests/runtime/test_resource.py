@@ -1,4 +1,4 @@
-"""A block that cannot begin: what was opened is closed, what is around it ends, and it may be tried again."""
+"""A block that cannot begin: the opened resource is closed, its context ends, and it may be tried again."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ DEADLINE_SECONDS = 10.0
 
 
 class Made:
-    """What a resource is made of, and what has become of it."""
+    """The parts of a resource, and their fate."""
 
     def __init__(self, kind):
         self.told, self.closed, self.fails, self.is_away = [], threading.Event(), True, False

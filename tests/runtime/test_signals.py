@@ -1,4 +1,4 @@
-"""SIGTERM in processes of their own: who leaves, who dies, and which handler is there before and after."""
+"""SIGTERM in processes of their own: leaves, deaths, and the handlers before and after."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ heard = []
 
 
 def told(story, *arguments):
-    """Return the exit code of a process that runs a story, and what it prints. Later Pythons warn of some forks."""
+    """Return the exit code and output of a process that runs a story. Later Pythons warn of some forks."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", BEGIN + story, *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert "" == done.stderr, done.stderr

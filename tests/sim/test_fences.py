@@ -1,4 +1,4 @@
-"""The fences: a world's clocks and chance are its own, what would leave is refused, and all is put back."""
+"""The fences: a world's clocks and chance are its own, a call that would leave is refused, and all is put back."""
 
 import asyncio
 import builtins
@@ -44,7 +44,7 @@ FENCED = (
 
 
 def within(seed, look):
-    """Return what a process sees of a world."""
+    """Return the view of a process on its world."""
     seen = []
 
     async def main():
@@ -137,7 +137,7 @@ LEAVES = {
     "subprocess": lambda: subprocess.run(["true"], check=True),
     "system": lambda: os.system("true"),
     "popen": lambda: os.popen("true").close(),
-    "fork": lambda: os.fork() or os._exit(0),  # what is fenced is looked up when it is called
+    "fork": lambda: os.fork() or os._exit(0),  # a fenced name is looked up when it is called
     "posix_spawn": lambda: os.posix_spawn("/bin/true", ["true"], {}),
     "spawnv": lambda: os.spawnv(os.P_WAIT, "/bin/true", ["true"]),
     "exec": lambda: os.execvp("true", ["true"]),

@@ -1,4 +1,4 @@
-"""What seeds have found in the shipped files of groups, each told once more in a few lines."""
+"""The faults that seeds have found in the shipped files of groups, each repeated in a few lines."""
 
 import asyncio
 from dataclasses import replace
@@ -51,7 +51,7 @@ def takes_part(world, process, member_id=None, **more):
 
 
 def held(driver, world):
-    """Return what a driver holds, as its process sees it."""
+    """Return the partitions that a driver holds, as its process sees them."""
 
     async def look():
         return set(driver.holdings)
@@ -88,7 +88,7 @@ def test_a_member_comes_back_in_another_life_of_the_store(world):
 
 
 def test_a_view_forgets_what_another_life_of_the_store_held():
-    """Found by reading: a revision that both lives had was taken for known, though it wrote something else."""
+    """Found by reading: a write with a task that ended with the session was awaited for ever after."""
     view = View(KEYS, 2)
     view.load(scan((KEYS.own(0), owns("a", 1, 9)), first=9), 0.0)
     view.load(scan((KEYS.own(0), owns("b", 2, 9)), first=9, incarnation=2), 1.0)
@@ -150,7 +150,7 @@ def test_a_hold_that_outlives_its_drain_costs_no_more_steps_than_it_takes(world)
 
 
 def test_work_of_an_old_session_does_not_end_the_next(world):
-    """Seed 508: what outlived its drain let one session after another expire."""
+    """Seed 508: work that outlived its drain let one session after another expire."""
     driver = takes_part(world, "a", drain_seconds=0.5)
     world.run(until=1.0)
     _, hold = driver.holdings.enter(0)

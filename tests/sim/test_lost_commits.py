@@ -1,6 +1,6 @@
 """One commit is lost, each of a story in turn and in each way, and service comes back as soon as it can.
 
-Weather loses a ratio of all messages; what is lost here is exactly the k-th commit, whoever of the group sends it.
+Weather loses a ratio of all messages; here exactly the k-th commit of the group is lost, from any sender.
 """
 
 import pytest
@@ -58,7 +58,7 @@ def test_whichever_commit_is_lost_all_is_served_within_a_lease_and_a_second(stor
 
 
 def late_after_two_losses(story, way):
-    """Return the commits of a story whose loss, with that of their repeat, delays service by more than the promise."""
+    """Return the commits that delay service by more than the promise when they and their repeat are lost."""
     undisturbed, commits, _ = played(story, 0)
     took = {number: played(story, 0, number, way, times=2)[0] for number in range(1, commits + 1)}
     return {number: each for number, each in took.items() if each > undisturbed + TTL_SECONDS + SPARE_SECONDS}

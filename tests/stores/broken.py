@@ -13,7 +13,7 @@ from tests.stores.rigs.memory import MemoryRig
 
 
 class Torn(MemoryStore):
-    """Keeps half of a commit: each write has a revision of its own, and what comes after a dead lease is left out."""
+    """Keeps half of a commit: each write has a revision of its own, and writes after a dead lease are left out."""
 
     async def commit(self, *, when, puts=(), deletes=()):
         self._space.request(when, puts, deletes, self.capabilities())
@@ -30,7 +30,7 @@ class Torn(MemoryStore):
 
 
 class Careless(MemoryStore):
-    """Compares what it writes, and takes the other compares on trust; values decide in place of revisions."""
+    """Compares the keys it writes, and takes the other compares on trust; values decide in place of revisions."""
 
     async def commit(self, *, when, puts=(), deletes=()):
         ledger = self._open()
@@ -47,7 +47,7 @@ class Careless(MemoryStore):
 
 
 class Merging(MemoryStore):
-    """Polls for the state: its watch shows what a key is at last, and nothing of a key that came and went."""
+    """Polls for the state: its watch shows the last state of a key, and nothing of a key that came and went."""
 
     async def watch(self, prefix, *, after):
         known = {item.key: item.revision for item in (await self.scan(prefix)).items if item.revision <= after}

@@ -72,7 +72,7 @@ class LedgerStore:
 leases = st.integers(1, 4)
 revisions = st.integers(1, 12)
 key = st.sampled_from(KEYS)
-# What is believed of a key: "right" is what the ledger holds at that moment, else a revision, or that it is absent.
+# The belief about a key: "right" is the ledger's present revision, else a revision, or that the key is absent.
 belief = st.one_of(st.just("right"), st.just("right"), st.just("right"), revisions, st.none())
 write = st.one_of(st.tuples(st.binary(max_size=3), st.none() | leases), st.just("delete"))
 requests = st.one_of(
@@ -99,7 +99,7 @@ def commit_of(wanted, ledger: Ledger):
 
 
 async def asked(store, verb, argument):
-    """Return what a store answers, errors included, in words that all stores share."""
+    """Return the answer of a store, errors included, in words that all stores share."""
     try:
         if verb == "commit":
             return await store.commit(**argument)
@@ -152,7 +152,7 @@ def test_every_store_answers_as_the_ledger_does(tmp_path_factory, history):
 
 
 async def facts_of(history) -> list[Fact]:
-    """Return what happens to the ledger in a history, as the simulated world would write it down."""
+    """Return the effect of a history on the ledger, as the simulated world would write it down."""
     dumb, facts = LedgerStore(), [Began(at=0.0, incarnation=1, revision=0)]
     for call, (verb, wanted) in enumerate(history):
         at, argument = call / 1000, commit_of(wanted, dumb.ledger) if verb == "commit" else wanted

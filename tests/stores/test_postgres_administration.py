@@ -1,4 +1,4 @@
-"""What `doctor` and an operator's acts say of a PostgreSQL server, over a door that is scripted."""
+"""The findings of `doctor` and of an operator's acts on a PostgreSQL server, over a scripted door."""
 
 import asyncio
 from dataclasses import replace
@@ -50,7 +50,7 @@ class Door:
 
 
 class SchemaOf(Schema):
-    """A schema whose version the door knows."""
+    """A schema with a version that the door knows."""
 
     def __init__(self, door):
         super().__init__()
@@ -199,7 +199,7 @@ def test_the_acts_of_an_operator_tell_what_was_and_what_is(store, door):
 
 
 class Database:
-    """A connection to a database whose schema is of a version; None: it has none."""
+    """A connection to a database with a schema of a version; None: it has none."""
 
     def __init__(self, version):
         self.version, self.ran, self.is_whole = version, [], True

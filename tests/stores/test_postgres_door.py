@@ -1,4 +1,4 @@
-"""The door to PostgreSQL over a driver that is scripted: which hosts are tried, what is asked again, who is refused."""
+"""The door to PostgreSQL over a scripted driver: the hosts that are tried, the retries, and the refusals."""
 
 import asyncio
 from types import SimpleNamespace
@@ -74,7 +74,7 @@ def driver(monkeypatch):
 
 @pytest.fixture
 def answers(monkeypatch):
-    """What statements are answered with, in order: rows, or an error."""
+    """The answers to statements, in order: rows, or an error."""
     world = SimpleNamespace(asked=[], given=[])
 
     async def rows_of(connection, query, parameters):

@@ -1,4 +1,4 @@
-"""The reaper: what is renewed in time is never ended, what is abandoned is ended soon, however reads are delayed."""
+"""The reaper: a lease renewed in time is never ended, an abandoned one is ended soon, however reads are delayed."""
 
 import heapq
 import random
@@ -102,7 +102,7 @@ def pause_of(counters):
 
 
 class Fleet:
-    """Processes of one lease each, whose reapers read and end the leases of the dead, on a clock that is simulated."""
+    """Processes of one lease each, with reapers that read and end the leases of the dead, on a simulated clock."""
 
     def __init__(self, count, *, seed, mute=()):
         self.random = random.Random(seed)

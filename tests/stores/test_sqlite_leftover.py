@@ -1,4 +1,4 @@
-"""Whose a -wal is: files, -wal and -shm made byte by byte, as a checkpoint leaves them at each of its moments."""
+"""The owner of a -wal: files, -wal and -shm made byte by byte, as a checkpoint leaves them at each of its moments."""
 
 import asyncio
 import os
@@ -45,9 +45,9 @@ def is_leftover(tmp_path, pages, wal, index=b"", *, file_at=20, wal_at=10, is_re
         ([OLD, NEW, OLD], 0, 4, True),  # begun, and not from the first page up
         ([NEW, OLD, OLD], 0, 4, False),  # begun, and killed after the first page
         ([NEW, NEW, OLD], 2, 4, False),  # an earlier one ended after two frames, the next was killed
-        ([NEW, OLD, OLD], 2, 4, True),  # what an earlier one had ended with is not there: a copy
+        ([NEW, OLD, OLD], 2, 4, True),  # the end of an earlier one is not there: a copy
         ([NEW, OLD, OLD], 1, 4, False),  # the same, one frame less had been done
-        ([OLD, NEW, OLD], 2, 4, True),  # done as far as frame 2, and of what was begun since nothing
+        ([OLD, NEW, OLD], 2, 4, True),  # done as far as frame 2, and nothing of the rest begun since
         ([OLD, NEW, OLD], 2, 2, True),  # nothing was begun since
         ([NEW, OLD, OTHER], 0, 3, True),  # the first page stands in the last frame, which was not begun
     ],

@@ -1,4 +1,4 @@
-"""What the tests of published tables share: values of every kind, stores that fail at a given call, a dumb reader."""
+"""Parts for tests of published tables: values of every kind, stores that fail at a given call, a dumb reader."""
 
 from dataclasses import replace
 from random import Random
@@ -57,7 +57,7 @@ def ring(*ids):
 
 
 def many(seed):
-    """Return an assignment whose snapshot takes several small chunks."""
+    """Return an assignment with a snapshot of several small chunks."""
     draw = Random(seed)
     rows = tuple((draw.randrange(5),) for _ in range(2_700))
     return Assignment(topology=Topology([f"node-{number}" for number in range(5)], number=seed), rows=rows)
@@ -98,7 +98,7 @@ class Died(BaseException):
 
 
 class Failing:
-    """A store whose commit number `at`, counted from 1, goes wrong; `before` is awaited before it."""
+    """A store with a commit number `at`, counted from 1, that goes wrong; `before` is awaited before it."""
 
     def __init__(self, inner, *, at=0, how="", limits=None, before=None):
         self._inner, self._at, self._how, self._before = inner, at, how, before

@@ -1,4 +1,4 @@
-"""Following: what is shown was published, never goes back, and goes on whatever becomes of store and publisher."""
+"""Following: each shown version was published, never goes back, and stays while store and publisher are away."""
 
 import asyncio
 import time
@@ -60,7 +60,7 @@ async def until(condition):
 
 
 class Watched(Follower):
-    """A follower that remembers what it has shown."""
+    """A follower that remembers each version it has shown."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -75,7 +75,9 @@ class Watched(Follower):
 
 
 class Unsteady:
-    """A store that is away while `away`, whose watch breaks off with `error` once, and that passes values through."""
+    """A store that is away while `away`, with a watch that breaks off with `error` once, and that passes values
+    through.
+    """
 
     def __init__(self, inner, through=lambda _key, value: value, through_scan=lambda _key, value: value):
         self._inner, self.through, self.through_scan = inner, through, through_scan
@@ -329,7 +331,7 @@ def test_a_restored_store_is_followed_as_a_later_version():
 
 
 def test_a_watch_that_begins_in_the_next_life_is_not_taken_for_one_of_the_life_before(monkeypatch):
-    """Whoever shares the handle may scan, and so accept the next life, before the watch has begun."""
+    """Another user of the handle may scan, and so accept the next life, before the watch has begun."""
     monkeypatch.setattr(following_module, "CONFIRM_SECONDS", 60)
 
     class Late(Unsteady):

@@ -29,7 +29,7 @@ def is_recovery(change, resource, now, live):
 
 
 def charged(changes, resources, live):
-    """Count what takes room, by scope, name and kind; states change as changes are taken in their order."""
+    """Count the changes that take room, by scope, name and kind; states change as changes are taken in their order."""
     used, by_name = Counter(), {resource.resource: resource for resource in resources}
     now = {each.resource: {name: dict(states) for name, states in each.current.items()} for each in resources}
     for change, is_new in changes:
@@ -61,7 +61,7 @@ def resources(draw):
 
 
 def wanted(drawn, under_way):
-    """Return what each resource wants now."""
+    """Return the changes that each resource wants now."""
     return [
         Wanted(
             resource=name,
@@ -89,7 +89,7 @@ def test_no_limit_is_exceeded_and_everything_arrives(drawn, limits, data):
         before = charged([(each, False) for each in under_way], asked, NODES)
         for limit in limits:
             for (scope, name, kind), count in used.items():
-                # What is under way may have changed its kind since; nothing more is admitted then.
+                # A change under way may be of another kind by now; nothing more is admitted then.
                 if (scope, kind) == (limit.scope, limit.kind):
                     assert count <= max(limit.most, before[scope, name, kind])
         for _, model, lists, current, _ in drawn:
@@ -189,7 +189,7 @@ def test_with_many_errors_load_only_goes_down():
     assert down == shown(admitted([asked], limits=[], live=NODES))
     more = shown(admitted([asked], limits=[], live=NODES, most_errors=2))
     assert {*down, "0 c OFFLINE->SLAVE", "1 c OFFLINE->SLAVE"} == {*more}
-    # What is missing comes back all the same.
+    # A missing replica comes back all the same.
     lacking = one(current=current, target=target, lists=dict.fromkeys("01", ("b", "c", "d")))
     recovery = [line for line in shown(admitted([lacking], limits=[], live=NODES)) if "OFFLINE->SLAVE" in line]
     assert ["0 c OFFLINE->SLAVE", "1 c OFFLINE->SLAVE"] == recovery

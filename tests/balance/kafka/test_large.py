@@ -1,4 +1,6 @@
-"""The large groups of Kafka's own suite: what they must be, and that they are found at all. Kafka allows 30 to 90 s."""
+"""The large groups of Kafka's own suite: their expected results, and that they are found at all. Kafka allows 30 to 90
+s.
+"""
 
 from random import Random
 
@@ -10,7 +12,7 @@ from tests.balance.kafka.groups import Case, check_no_swaps, check_valid, moves
 
 
 def group(topics, members, wants=None):
-    """Return a group whose members want all topics, or what `wants` says by their number."""
+    """Return a group with members that want all topics, or those of `wants` by their number."""
     wants = wants or (lambda number: topics)
     named = [Subscription(f"consumer{number:04}", topics=wants(number)) for number in range(members)]
     return Case(topics=topics, members=named)
@@ -22,7 +24,7 @@ def loads(assigned):
 
 
 def left(asked, before, name="kafka.sticky"):
-    """Return what is after one member left; nobody else may have lost anything."""
+    """Return the assignment after one member left; no other may have lost anything."""
     after_one = asked.after(before, gone=[asked.members[5].member_id])
     after = after_one.given(name)
     check_valid(after_one, after)

@@ -1,4 +1,4 @@
-"""`kafka.sticky` and `kafka.cooperative`: valid, balanced, sticky, and right about who owned what."""
+"""`kafka.sticky` and `kafka.cooperative`: valid, balanced, sticky, and right about former owners."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ def numbers(assigned):
 
 
 def sticky(topics, *members, **options):
-    """Return who gets which numbers."""
+    """Return the numbers of each member."""
     return numbers(balance.get("kafka.sticky")(topics, members, **options))
 
 
@@ -106,7 +106,7 @@ def test_the_order_of_members_topics_and_claims_says_nothing(seed):
         again = Case(topics=topics, members=random.sample(shuffled, len(shuffled)), racks=asked.racks)
         assert asked.given(name).by_member == again.given(name).by_member
     for name in ("kafka.sticky", "kafka.cooperative"):
-        # Members whose ids share a bucket of the hash map stay in the order they have: there it does say something.
+        # Members with ids in one bucket of the hash map stay in the order they have: there it does say something.
         again = Case(topics=topics, members=shuffled, racks=asked.racks)
         assert asked.given(name).by_member == again.given(name).by_member
 
