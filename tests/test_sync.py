@@ -1,6 +1,7 @@
 """Every call of `apportion.sync` is the one of the same name in `apportion`, for programs without an event loop."""
 
 import inspect
+import re
 from types import FunctionType
 
 import pytest
@@ -52,3 +53,12 @@ def test_methods_take_the_same_in_both_forms(of_sync, of_async):
 
 def test_all_types_of_the_room_are_compared():
     assert {name for name in sync.__all__ if name.startswith("Sync")} == {each.__name__ for each, _ in TYPES}
+
+
+@pytest.mark.parametrize("room", [apportion, sync], ids=["async", "sync"])
+@pytest.mark.parametrize("name", ["open_group", "open_store", "leader", "follow", "publish"])
+def test_help_explains_each_parameter_in_order_and_shows_an_example(room, name):
+    call = getattr(room, name)
+    text = inspect.getdoc(call)
+    assert list(inspect.signature(call).parameters) == re.findall(r"(?m)^- `(\w+)`: ", text)
+    assert re.search(rf"(?m)^    .*{room.__name__}\.{name}\(", text)

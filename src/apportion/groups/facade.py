@@ -108,6 +108,8 @@ class AsyncOpening(Opening, OnlyAsync):
     - `quarantine_after`: the number of owners that may die in a row, 1 to 9. The partition then waits for
       `apportion group release`. All members pass the same number. Default: None, so that the partition waits longer
       before each next owner, up to a minute.
+    - `observer`: a function that is called with each event of this member, on the I/O thread; it must not block. If it
+      raises, the member logs one line and goes on. Default: None.
 
     Every time is a `timedelta` above 0 and of at most a week; `settle` may be 0.
 

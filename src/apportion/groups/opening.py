@@ -47,22 +47,10 @@ class Options:
 
 
 class Opening:
-    """A group to join: the store's URL, and how this process takes part. All options are checked at once.
+    """A group to join: the store's URL, and the options of this process. All options are checked at once.
 
-    `partitions` are numbered from 0; all members say the same number, mode and balancer. A `static` member keeps its
-    partitions over a restart within `rejoin_grace`, under an id of its own choice. A lost partition is given away once
-    its work has ended; after `drain_timeout` the work is cancelled. `lease_ttl` is the time for which a killed process
-    keeps its partitions. With a `progress_deadline`, a process is taken for stuck if a hold stays open, or a handler of
-    `serve` runs, for longer. It then gives up all its partitions. `throttle` bounds the planned moves under way. With
-    `replace`, a live member of the same id is asked to leave. An option that is None is taken from the environment (see
-    `environment`), or is off.
-
-    After repeated deaths of its owners, a partition waits longer before each next owner, up to a minute (see `deaths`).
-    After `quarantine_after` deaths in a row it waits for `apportion group release`. A controller levels once no member
-    has come for `settle`, at the latest 30 s after the first member that came.
-
-    The `observer` is called with each event of this member, on the I/O thread, and must not block (see
-    `runtime.events`). An observer that raises costs a log line and nothing else.
+    `open_group` explains the parameters. An option that is None is taken from the environment (see `environment`), or
+    is off. For the wait after repeated deaths see `deaths`, for the observer `runtime.events`.
 
     Raises `InvalidInput`, `UnknownOption`.
     """
