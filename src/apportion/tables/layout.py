@@ -29,6 +29,7 @@ MAX_DELTAS = 32
 """The most deltas that a new reader applies to the snapshot."""
 
 MAX_NAME_BYTES = 200
+TABLES = "table/"
 _FORMAT_VERSION = 1
 _KINDS = ("assignment", "table")
 _AGAIN = "Publish the table again; it becomes the next version."
@@ -93,12 +94,21 @@ class TableKeys:
     @property
     def prefix(self) -> str:
         """The prefix of all keys of this name, and of no other name."""
-        return f"table/{self.name}/"
+        return f"{TABLES}{self.name}/"
 
     @property
     def head(self) -> str:
         """The pointer."""
         return f"{self.prefix}head"
+
+    @staticmethod
+    def name_of(key: str) -> str:
+        """Return the name of the table to which a key belongs.
+
+        >>> TableKeys.name_of("table/orders/7.5bb0ed41/1")
+        'orders'
+        """
+        return key.removeprefix(TABLES).partition("/")[0]
 
     def version_of(self, key: str) -> int:
         """Return the version that a chunk belongs to, 0 for any other key."""

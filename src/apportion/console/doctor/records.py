@@ -10,9 +10,8 @@ from apportion.groups.admin.found import Found, read_all
 from apportion.stores.administration import Finding
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect
-from apportion.tables.layout import TableKeys, decode_head, resolved
+from apportion.tables.layout import TABLES, TableKeys, decode_head, resolved
 
-_TABLES = "table/"
 _MOST_NAMED = 4
 
 
@@ -60,6 +59,6 @@ def _of_tables(tables: dict[str, dict[str, bytes]]) -> Iterator[Finding]:
 async def _tables(store: CoordinationStore) -> dict[str, dict[str, bytes]]:
     """Return the records under each name of a published table."""
     found: dict[str, dict[str, bytes]] = {}
-    for item in (await store.scan(_TABLES)).items:
-        found.setdefault(item.key.removeprefix(_TABLES).partition("/")[0], {})[item.key] = item.value
+    for item in (await store.scan(TABLES)).items:
+        found.setdefault(TableKeys.name_of(item.key), {})[item.key] = item.value
     return found

@@ -239,7 +239,7 @@ def _cells_of_partition(found: Found, partition: int) -> tuple[str, ...]:
 
 
 def _leader(found: Found) -> str:
-    return "" if found.view.leading is None else found.view.leading.holder.rpartition(" ")[0]
+    return "" if found.view.leading is None else found.view.leading.member_id
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from apportion.errors import BadSnapshot
+from apportion.groups.view.intake import Leading
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     DRAINED,
@@ -132,8 +133,9 @@ class Story:
     def _controller(self, event: Event, revision: int) -> str:
         if event.value is None:
             before = self.view.leading
-            return f"no controller: {'it' if before is None else before.holder.rpartition(' ')[0]} is gone"
-        return f"{checked_controller(event.value).rpartition(' ')[0]} is controller (term {revision})"
+            return f"no controller: {'it' if before is None else before.member_id} is gone"
+        leading = Leading(holder=checked_controller(event.value), term=revision)
+        return f"{leading.member_id} is controller (term {revision})"
 
     def _target(self, value: bytes) -> str:
         target, before = decoded_target(value), self.view.target

@@ -61,6 +61,16 @@ class Leading:
     holder: str
     term: int
 
+    @property
+    def member_id(self) -> str:
+        """The id of the member."""
+        return self.holder.rpartition(" ")[0]
+
+    @property
+    def session(self) -> int:
+        """The session of the member."""
+        return int(self.holder.rpartition(" ")[2])
+
 
 @dataclass(slots=True, kw_only=True)
 class IntakeChanges:

@@ -21,9 +21,7 @@ class View(Intake):
     @property
     def is_led(self) -> bool:
         """Whether the controller is a session that is there."""
-        leading = self.leading
-        member_id, _, session = ("", "", "0") if leading is None else leading.holder.rpartition(" ")
-        return self.session(member_id) == int(session)
+        return self.leading is not None and self.session(self.leading.member_id) == self.leading.session
 
     def session(self, member_id: str | None) -> int | None:
         """Return the session of a member that is there, else None."""
