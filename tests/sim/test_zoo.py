@@ -76,3 +76,11 @@ def test_the_copy_is_what_runs(tmp_path):
     found, _ = hunt(broken, tmp_path)
     assert "missing" in found["Crash"][1]
     assert Path(PACKAGE).is_dir()
+
+
+def test_the_copy_of_a_scenario_is_what_runs(tmp_path):
+    broken = Bug(
+        "no member", "sim/scenarios/store_member.py", "class StoreMember:", "class StoreMember(missing):", tree="tests"
+    )
+    found, _ = hunt(broken, tmp_path)
+    assert "missing" in found["Crash"][1]

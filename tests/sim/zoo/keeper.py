@@ -49,7 +49,7 @@ def hunt(bug: Bug, directory: Path, *, wanted: int = 1, only: tuple[str, ...] = 
     place = planted(bug, directory)
     command = [sys.executable, "-c", _PLAY, bug.scenario, bug.store, "0", str(bug.seeds), str(wanted), *only]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place), str(PACKAGE.parent), str(ROOT)])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250, check=False)
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=250, check=False)
     if done.returncode:  # it crashed: that is found too, by everybody
         return {"Crash": [0, done.stderr.strip().splitlines()[-1]]}, 1
     found, played = json.loads(done.stdout.splitlines()[-1])
