@@ -58,7 +58,7 @@ soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies and groups for SO
 	$(BIN)/python -m models --full
 	$(BIN)/pytest -q -n auto -m soak tests
 
-mutants: .venv/dev.stamp ## Random single mutants of the package that the fast tests should kill; an hour or two, goes on where it was interrupted (MUTANTS_SEED= to repeat)
+mutants: .venv/dev.stamp ## Random single mutants of the package that the quick tests should kill; an hour or two, goes on where it was interrupted (MUTANTS_SEED= to repeat)
 	$(BIN)/python -m tests.mutants $(if $(MUTANTS_SEED),--seed $(MUTANTS_SEED))
 
 lock: .venv/dev.stamp ## Resolve the pinned versions again
