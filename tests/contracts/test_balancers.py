@@ -109,6 +109,8 @@ def test_whatever_members_have_a_group_is_answered(spec, names):
 def test_an_unknown_balancer_names_the_nearest():
     with pytest.raises(UnknownOption, match="optimal"):
         balance.get("optimum")
+    with pytest.raises(UnknownOption, match="balancer is 'scores'"):  # a file of the room, but no balancer
+        balance.get("scores")
     with pytest.raises(UnknownOption, match="balancer"):
         balance.get(None)
 

@@ -209,6 +209,20 @@ def test_who_has_resigned_waits_for_no_election_and_is_told_to_stand_again(url):
                 time.sleep(0.01)
 
 
+def test_who_resigns_while_it_waits_to_be_elected_is_told_so(url):
+    async def story():
+        async with apportion.leader(url, "boss", member_id="b", lease_ttl=TTL) as second:
+            waiting = asyncio.ensure_future(second.wait_until_elected())
+            await asyncio.sleep(0)
+            second.resign()
+            with pytest.raises(NotOwner, match="has resigned"):
+                await asyncio.wait_for(waiting, 10)
+
+    with sync.leader(url, "boss", member_id="a", lease_ttl=TTL) as first:
+        first.wait_until_elected()
+        run(story())
+
+
 def test_one_consumer_of_changes(url):
     with sync.open_group(url, "g", partitions=2, drain_timeout=timedelta(seconds=0.1), lease_ttl=TTL) as group:
         changes = group.changes()

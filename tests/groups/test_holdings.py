@@ -361,3 +361,15 @@ def test_what_is_withdrawn_at_any_line_of_telling_it_waits_for_the_consumer_or_t
         outcomes.add((is_told, was_quiet))
         assert was_quiet == (was_there and not is_told)
     assert {(True, False), (False, True)} == outcomes
+
+
+def test_each_change_of_what_may_be_worked_on_wakes_the_consumer(clock):
+    woken = []
+    made = Holdings(clock, quiet=lambda _: None, told=lambda: woken.append(1))
+    for number, change in enumerate(
+        (lambda: made.confirm(1.0), lambda: made.grant({1: token(1)}), lambda: made.withdraw([1])), start=1
+    ):
+        change()
+        assert number == len(woken)
+    made.confirm(2.0)
+    assert len(woken) == 3  # it had not lapsed: nothing is new
