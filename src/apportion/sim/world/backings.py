@@ -95,15 +95,17 @@ class MemoryBacking:
         """See `Backing`."""
         assert isinstance(copy, Ledger)  # noqa: S101 - it comes from `save`
         self.incarnation += 1
-        next_lease = self._memory.ledger.next_lease  # as on every engine, a copy does not set it back
-        self._memory.ledger = _copied(copy)
-        self._memory.ledger.incarnation, self._memory.ledger.next_lease = self.incarnation, next_lease
+        before, ledger = self._memory.ledger, _copied(copy)
+        # As on every engine, a copy does not set the next lease back.
+        ledger.incarnation, ledger.next_lease = self.incarnation, before.next_lease
+        self._memory.ledger = ledger
         self._revision = -1
         self._memory.changed()
 
     def compact(self) -> None:
         """See `Backing`."""
-        self._memory.ledger.compact(self._memory.ledger.revision)
+        ledger = self._memory.ledger
+        ledger.compact(ledger.revision)
 
     def rearm(self) -> None:
         """See `Backing`."""
