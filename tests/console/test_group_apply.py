@@ -125,7 +125,7 @@ def test_a_group_that_has_changed_is_left_alone_and_what_changed_is_named(tmp_pa
             before = everything(tmp_path)
             text = complaint(folder=tmp_path)
             assert "of group mailers, but since then target 3:" in text
-            assert "was written, c joined.\nNothing was changed. Plan anew: apportion group plan URL mailers" in text
+            assert "was written, c joined.\nNothing was changed. Plan again: apportion group plan URL mailers" in text
             assert before == everything(tmp_path)
             planned("--drain", "b", folder=tmp_path)
             run("group", "drain", URL, "mailers", "c", folder=tmp_path)

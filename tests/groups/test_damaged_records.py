@@ -92,7 +92,7 @@ def test_a_damaged_partition_is_shown_logged_once_and_repaired_under_an_epoch_ne
         eventually(lambda: 3 not in group.owned)
         group.wait_until_settled()  # it is not waited for
         assert held(groups) == [0, 1, 2, 4, 5, 6, 7]
-        with pytest.raises(NotOwner, match="its record is damaged; mend it with: apportion group repair"):
+        with pytest.raises(NotOwner, match="its record is damaged; repair it with: apportion group repair"):
             group._participation.token(3)
         assert 1 == sum("own/3 is damaged" in each.getMessage() for each in caplog.records)
         assert {KEYS.own(3)} == set(damaged(tmp_path))
@@ -330,7 +330,7 @@ def test_doctor_names_what_is_damaged_and_how_it_is_mended(tmp_path):
         write(tmp_path, KEYS.own(5), b"?")
         done = run("doctor", "--store", URL, folder=tmp_path)
         assert 1 == done.returncode
-        assert b"Mend it with: apportion group repair URL mailers" in done.stdout
+        assert b"Repair it with: apportion group repair URL mailers" in done.stdout
         assert b"table tenants: Publish the table again: that mends it." in done.stdout
         publish(url, broken, table)
         repaired(tmp_path)

@@ -329,7 +329,7 @@ def test_a_member_that_is_given_up_while_it_ends_leaves_nothing_in_a_session_tha
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_a_member_whose_record_is_damaged_keeps_its_lease_until_its_work_has_ended(is_shared):
-    """Others take nothing from it meanwhile, and it joins anew when nothing goes on; its other groups lose nothing."""
+    """Others take nothing from it meanwhile, and it joins again when nothing goes on; its other groups lose nothing."""
 
     async def main():
         shared, clock = memory(), SystemClock()

@@ -64,7 +64,7 @@ def test_a_newcomer_waits_for_a_session_of_its_id_or_for_the_store():
         (driver("b"), "b owns it"),
         (driver(None), "nobody owns it"),
         (driver(), "nobody owns it"),
-        (driver(p0=b"{}"), "its record is damaged; mend it with: apportion group repair URL g"),
+        (driver(p0=b"{}"), "its record is damaged; repair it with: apportion group repair URL g"),
     ],
 )
 def test_a_partition_is_not_held_for_one_reason(seen, expected):

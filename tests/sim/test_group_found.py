@@ -156,7 +156,7 @@ def test_work_of_an_old_session_does_not_end_the_next(world):
     _, hold = driver.holdings.enter(0)
     world.partition("a", "store", 4.0)
     world.run(until=12.0)
-    assert KEYS.member("a") not in items(world), "it joins anew once its old work has ended"
+    assert KEYS.member("a") not in items(world), "it joins again once its old work has ended"
     driver.holdings.leave(hold)
     world.run(until=14.0)
     session = items(world)[KEYS.member("a")].revision

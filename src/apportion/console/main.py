@@ -56,7 +56,7 @@ GUARD_COMMANDS = {
 }
 STORE_COMMANDS = {
     "grants": "Print the statements that give a user the rights of a member.",
-    "restored": "Tell members that the store was restored from a copy, so that they join anew.",
+    "restored": "Tell members that the store was restored from a copy, so that they join again.",
     "upgrade": "Make the schema of a store, or bring it to the newest version.",
 }
 _WHERE = "Without a URL, APPORTION_STORE or --url-file FILE gives it."

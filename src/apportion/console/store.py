@@ -44,12 +44,12 @@ def grants_store(url: str, /, *, user: str, json: Json = False) -> None:
 
 
 def restored_store(url: Url, /, *, json: Json = False) -> None:
-    """Record that a store was restored from a copy: a new incarnation begins, and all members join anew."""
+    """Record that a store was restored from a copy: a new incarnation begins, and all members join again."""
     before, after = asyncio.run(administration(url).restored())
     if json:
         print_json("store restored", store=_name(url), before=before, after=after)
     else:
-        print(f"{_name(url)} has incarnation {after} now, before {before}: members join anew")
+        print(f"{_name(url)} has incarnation {after} now, before {before}: members join again")
 
 
 def _print_statements(command: str, url: str, statements: tuple[str, ...], none: str, *, json: bool) -> None:

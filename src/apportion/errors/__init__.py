@@ -265,7 +265,7 @@ class StoreWentBack(Unsafe):
     def __init__(self, store: str, seen: str, found: str) -> None:
         super().__init__(
             f"{store} went back: {found}, but {seen} was seen before.",
-            "Everything held before has ended: scan, and join anew. After a restore run: apportion store restored URL",
+            "Everything held before has ended: scan, and join again. After a restore run: apportion store restored URL",
         )
         self.seen, self.found = seen, found
 

@@ -32,7 +32,7 @@ def log(event: GroupEvent) -> None:
         case AskedAgain(why=why):
             logger.warning("%s: %s asks again: %s", group, who, why)
         case Damaged(key=key, problem=problem):
-            hint = f"The rest goes on. Mend it with: apportion group repair URL {group}"
+            hint = f"The rest goes on. Repair it with: apportion group repair URL {group}"
             logger.error("%s: the record %s is damaged. %s %s", group, key, problem, hint)
         case GaveUp(why=why):
             logger.error("%s: %s gives up its session: %s", group, who, why)

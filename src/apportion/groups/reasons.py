@@ -19,7 +19,7 @@ def not_owned(driver: Driver, partition: int) -> str:
     if not driver.holdings.is_current:
         return "the store has not confirmed our session in time"
     if view.is_damaged(partition):
-        return f"its record is damaged; mend it with: apportion group repair URL {driver.options.group}"
+        return f"its record is damaged; repair it with: apportion group repair URL {driver.options.group}"
     record, wait = view.owned(partition).ownership, next_try(view, partition) - clock_here().elapsed()
     if wait > 0:
         then = "it is in quarantine" if wait == float("inf") else f"next try in {wait:.1f} s"

@@ -111,7 +111,7 @@ class Slots(Tabular):
         if not all(rows):
             raise CannotPlace(
                 f"slot {rows.index([])} and {rows.count([]) - 1} more would have no owner on {topology!r}.",
-                "Assign the slots anew: Slots(balance.slots(topology, previous=slots.assignment)).",
+                "Assign the slots again: Slots(balance.slots(topology, previous=slots.assignment)).",
             )
         kept = tuple(tuple(map(topology.index, row)) for row in rows)
         return type(self)(Assignment(topology=topology, rows=kept), hasher=self.hasher)

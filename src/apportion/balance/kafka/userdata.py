@@ -153,13 +153,13 @@ class _Reader:
 
     def _natural(self, number: int, what: str) -> int:
         if number < 0:
-            raise BadSnapshot("user data", f"{what} of {number}", "none below 0", "Let the member start anew.")
+            raise BadSnapshot("user data", f"{what} of {number}", "none below 0", "Restart the member.")
         return number
 
     def _take(self, size: int) -> bytes:
         if size > self.left:
             expected = f"{size} bytes more at byte {self._at}"
-            raise BadSnapshot("user data", f"{len(self._data)} bytes", expected, "Let the member start anew.")
+            raise BadSnapshot("user data", f"{len(self._data)} bytes", expected, "Restart the member.")
         taken = self._data[self._at : self._at + size]
         self._at += size
         return taken

@@ -144,4 +144,4 @@ def _pools(
 
 def _refuse(node_ids: Sequence[str], loads: Mapping[str, int]) -> NoReturn:
     listed = ", ".join(f"{node_id}: {loads[node_id]}" for node_id in list(node_ids)[:5])
-    raise InvalidInput("loads of the assignment", listed, "loads as even as zones allow", "Assign anew with optimal.")
+    raise InvalidInput("loads of the assignment", listed, "loads as even as zones allow", "Assign again with optimal.")

@@ -34,7 +34,7 @@ def _of_groups(groups: list[Found]) -> Iterator[Finding]:
             named = "; ".join(f"{one.key}: {one.problem}" for one in each.damaged[:_MOST_NAMED])
             more = len(each.damaged) - _MOST_NAMED
             found = named + (f"; {more} more" if more > 0 else "")
-            advice = f"Mend it with: apportion group repair URL {each.name}"
+            advice = f"Repair it with: apportion group repair URL {each.name}"
             yield Finding(subject=f"group {each.name}", found=found, verdict="error", advice=advice)
 
 

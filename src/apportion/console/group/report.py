@@ -51,7 +51,7 @@ def print_group(found: Found, *, every: bool) -> None:
     for damage in found.damaged:
         print(f"damaged: {damage.key}: {damage.problem}")
     if found.damaged:
-        print(f"Mend them with: apportion group repair URL {found.name}")
+        print(f"Repair them with: apportion group repair URL {found.name}")
     for remark in remarks(found):
         print(f"note: {remark}")
     print(f"group show: {summary(found)}")

@@ -67,7 +67,7 @@ def _check_unchanged(plan: MemberPlan, now: Basis) -> None:
     if changes:
         error = StaleEpoch(seen=basis.target, current=now.target)
         error.problem = f"made from target {basis.target} of group {basis.group}, but since then {_some(changes)}."
-        error.hint = f"Nothing was changed. Plan anew: apportion group plan URL {basis.group} ... -o FILE"
+        error.hint = f"Nothing was changed. Plan again: apportion group plan URL {basis.group} ... -o FILE"
         raise error
 
 

@@ -91,7 +91,7 @@ async def apply(url: str, plan: MemberPlan) -> Applied:
 async def drain(url: str, name: str, member_id: str) -> Found:
     """Ask a member for all its partitions; return the group as it was read before. Does not wait: see `left_over`.
 
-    The member stays, and gets no partition until its process joins anew. A second request changes nothing.
+    The member stays, and gets no partition until its process joins again. A second request changes nothing.
     """
     return await io_thread().hop(asked(url, acts.drain, name, member_id, shown_url(url)))
 

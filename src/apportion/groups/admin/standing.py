@@ -99,7 +99,7 @@ def _of_damaged(found: Found, partition: int) -> tuple[str, str]:
     problem = found.view.damaged[found.view.keys.own(partition)].problem
     return (
         f"its record is damaged, and nobody serves it: {problem}",
-        f"Mend it with: apportion group repair URL {found.name}",
+        f"Repair it with: apportion group repair URL {found.name}",
     )
 
 

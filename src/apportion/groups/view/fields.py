@@ -20,7 +20,7 @@ Reader: TypeAlias = Callable[[Json], Part]
 MOST = 2**63 - 1
 """The largest revision, session, epoch or generation: SQL stores and guards keep them in signed 64 bits."""
 
-HINT = "It is passed over. Look at it with: apportion group show; mend it with: apportion group repair"
+HINT = "The record is ignored. Look at it with: apportion group show; repair it with: apportion group repair"
 
 
 def whole(least: int, most: int = MOST) -> Reader[int]:

@@ -151,7 +151,7 @@ class Kafka(Computed):
             if node_id != expected:
                 raise CannotPlace(
                     f"partition {expected!r} leaves from the middle, which would renumber those after it.",
-                    "Build anew, Kafka([...]), or remove partitions from the end; Kafka itself removes none.",
+                    "Build it again, Kafka([...]), or remove partitions from the end; Kafka itself removes none.",
                 )
         return self._in_order(topology, dict.fromkeys([*kept, *owning]))
 

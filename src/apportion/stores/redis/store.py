@@ -4,7 +4,7 @@
 
 Promises: commits are whole, and the server decides them. Watches are in order and without gap for as long as the
 server lives. Every handle with a watch also ends leases; it goes by their renewals and by no clock of the server. A
-restart or a fail-over is seen (`StoreWentBack`), so that all members join anew.
+restart or a fail-over is seen (`StoreWentBack`), so that all members join again.
 Refuses: fencing tokens. A server that restarts may have lost acknowledged commits, and a promoted replica may never
 have seen them. So revisions can be given twice, and `connect(url, needs=("fencing",))` raises `NotPromised`. One
 server only, no Cluster.

@@ -85,7 +85,7 @@ class SqliteLink:
 
     def gone(self) -> StoreUnavailable:
         """Return the error of a file that was there and is not."""
-        hint = "Nothing was changed. Put the file back, or connect anew to begin an empty store."
+        hint = "Nothing was changed. Put the file back, or connect again to begin an empty store."
         return StoreUnavailable(self.name, "its file is gone", hint)
 
     def open(self) -> Connection:

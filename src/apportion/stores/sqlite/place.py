@@ -72,7 +72,7 @@ def side_files(path: Path) -> tuple[Path, ...]:
 def refuse_empty(path: Path) -> None:
     """Raise `InvalidInput` when a file that should hold a store is empty."""
     if path.stat().st_size == 0:
-        hint = "Restore it first; connect anew if an empty store is wanted."
+        hint = "Restore it first; connect again if an empty store is wanted."
         raise InvalidInput(_FIELD, f"empty: {path}", "a store of apportion", hint)
 
 

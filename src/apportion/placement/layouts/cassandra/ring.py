@@ -161,7 +161,7 @@ class Cassandra(Circle):
             if node.weight > 0 and not kept.get(node.id):
                 raise CannotPlace(
                     f"the tokens of new node {node.id!r} are not known.",
-                    f"Build anew: Cassandra(topology, tokens={{**old.tokens, {node.id!r}: [...]}}, strategy=...).",
+                    f"Build it again: Cassandra(topology, tokens={{**old.tokens, {node.id!r}: [...]}}, strategy=...).",
                 )
         _check_datacenters(self.strategy, topology)
         return type(self)(topology, tokens=kept, strategy=self.strategy)
@@ -243,7 +243,7 @@ def _check_datacenters(strategy: Strategy, topology: Topology) -> None:
         if name not in present:
             raise CannotPlace(
                 f"no node of datacenter {name!r} would be left to hold the replicas that belong there.",
-                "Build anew with a strategy without it: Cassandra(topology, tokens=..., strategy=...).",
+                "Build it again with a strategy without it: Cassandra(topology, tokens=..., strategy=...).",
             )
 
 
