@@ -13,7 +13,7 @@ from apportion.stores.etcd import gateway as gateways
 from apportion.stores.etcd import wire as wires
 from apportion.stores.etcd.address import tls
 from apportion.stores.etcd.gateway import message_of, pause_seconds
-from apportion.stores.etcd.messages import Life, json_of, problem_of, text_of
+from apportion.stores.etcd.messages import StoreLife, json_of, problem_of, text_of
 from apportion.stores.etcd.wire import Distrusted, EtcdNoReply, Rejected, Unreached, Wire
 from tests.stores.net import Net, failing, refused, silence
 
@@ -297,9 +297,9 @@ def test_what_is_no_object_is_an_empty_answer_and_no_line_of_a_stream(content):
 
 @pytest.mark.parametrize("surplus", [None, 0, -55, 7])
 def test_a_life_reads_back_as_it_was_written(surplus):
-    life = Life.of(3, "7", surplus)
-    found = Life.read({"kvs": [{"value": text_of(life.written)}]})
-    assert (life, None) == (found, Life.read({}))
+    life = StoreLife.of(3, "7", surplus)
+    found = StoreLife.read({"kvs": [{"value": text_of(life.written)}]})
+    assert (life, None) == (found, StoreLife.read({}))
 
 
 def test_pauses_grow_up_to_a_bound_with_jitter(monkeypatch):
