@@ -351,6 +351,9 @@ def test_a_member_whose_record_is_damaged_keeps_its_lease_until_its_work_has_end
                 await asyncio.sleep(0)
             [there] = (await store.scan(KEYS.member("a"))).items
             assert (damaged.revision, item.lease) == (there.revision, there.lease)
+            for kept in sessions._newest.values():
+                kept._confirm(clock.elapsed())
+            assert not drivers[-1].holdings.is_current  # the life is over, though its lease is renewed
             drivers[-1].holdings.leave(hold)
             while drivers[-1].member.me.session in (0, session) or len(drivers[-1].holdings) < 2:
                 await drivers[-1].turn()

@@ -54,10 +54,12 @@ class Life:
 
     async def _end(self, tasks: "Iterable[asyncio.Future[None]]") -> None:
         """End this life: it leaves no partition held, no task, and no record on a lease that lives on."""
+        lease = self._lease
+        lease.ended.set()  # so that no renewal confirms a life that is over
         self._holdings.deadline = float("-inf")
         self._holdings.cancel()
         await self.commits.cancel(tasks)
-        lease, membership, joined = self._lease, self._membership, self._member.session
+        membership, joined = self._membership, self._member.session
         self._former.extend(filter(None, (joined,)))
         self._step(Ended())
         self._controller.answered(False, self._clock.elapsed())  # for a write that nobody awaits any more
