@@ -230,7 +230,7 @@ async def test_who_may_still_be_written_down_has_not_cleared_its_records(outcome
     assert is_cleared is await membership.is_cleared()
 
 
-@pytest.mark.parametrize(("lease", "is_patient", "asked"), [(7, True, 1), (None, True, 1), (8, True, 0), (8, False, 0)])
+@pytest.mark.parametrize(("lease", "is_patient", "asked"), [(7, True, 1), (None, True, 1), (8, True, 0), (8, False, 1)])
 @runs
 async def test_a_damaged_record_on_the_lease_of_another_process_is_waited_for(lease, is_patient, asked):
     store, keys = Silent(Committed(revision=9), revision=9), GroupKeys(group="g")
