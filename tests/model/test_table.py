@@ -163,6 +163,7 @@ def test_slots_are_part_of_what_a_table_is():
     [
         ((), (), "table rows"),
         ((0,), ((0,), (1,)), "table rows"),
+        ((0,), ([0],), "table rows"),
         ((1,), ((0,),), "first 0"),
         ((0, 5, 5), ((0,), (1,), (0,)), "more than the one before"),
         ((0, 7, 5), ((0,), (1,), (0,)), "more than the one before"),

@@ -106,3 +106,10 @@ def test_members_controllers_and_targets_are_told():
 
 def test_many_partitions_are_cut_and_counted():
     assert "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... 88 more" == listed(tuple(range(100)))
+
+
+def test_an_epoch_that_went_back_is_told_as_damage_and_not_as_a_move():
+    story = story_of(there=[A, B], own=[(0, "a", 10, 0)])
+    told(story, owns(0, replace(TO_B, epoch=50)))
+    (line,) = told(story, owns(0, replace(TO_B, epoch=3)), revision=102)
+    assert line.startswith("own/0 is damaged: ")
