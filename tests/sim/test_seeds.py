@@ -12,7 +12,7 @@ import apportion
 from apportion.sim.invariants import store as invariants
 from apportion.sim.world.nemesis import _ASKED_FOR, BLOWS
 from tests.sim.scenarios.__main__ import has_canary, main
-from tests.sim.scenarios.scenario import play
+from tests.sim.scenarios.scenario import Report, play
 
 SEEDS = 1_040
 REPEATED = 200
@@ -140,6 +140,11 @@ def test_what_cannot_be_played_is_refused(arguments, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert "error" in capsys.readouterr().err
+
+
+def test_in_a_checkout_the_scenarios_are_played_by_their_former_name():
+    assert (play, Report) == (apportion.sim.play, apportion.sim.Report)
+    assert not hasattr(apportion.sim, "plays")
 
 
 def test_without_the_source_tree_the_command_says_where_the_scenarios_are(tmp_path):

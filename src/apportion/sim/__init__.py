@@ -1,6 +1,10 @@
-"""Sim: a seeded world with virtual time and faults, and the suites that certify a store."""
+"""Sim: a seeded world with virtual time and faults, and the suites that certify a store.
+
+In a checkout, `play` and `Report` of `tests.sim.scenarios` have their names here too.
+"""
 
 from apportion.sim.invariants.store import Checker, Invariant, Violation
+from apportion.sim.source_tree import scenarios
 from apportion.sim.world.loop import Deadlock, VirtualLoop
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.refusal import LeavesTheWorld
@@ -19,3 +23,9 @@ __all__ = [
     "VirtualLoop",
     "World",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in {"play", "Report"}:
+        return getattr(scenarios("scenario"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
