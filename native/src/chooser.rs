@@ -11,6 +11,7 @@ use pyo3::types::{PyList, PyString};
 use crate::answers::{Answers, Threads, answering};
 use crate::choose_k::Tree;
 use crate::hash::Hasher;
+use crate::locator::Locator;
 use crate::stretches::are_nodes;
 
 /// The rule that finds an owner: the index of a node, by its place in a list of owners.

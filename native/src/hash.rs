@@ -113,11 +113,6 @@ impl Hasher {
         }
     }
 
-    /// Return whether the hasher works without the interpreter, in any thread.
-    pub fn is_native(&self) -> bool {
-        !matches!(self, Hasher::Python(..))
-    }
-
     /// Return the position by a hash function that may be Python's, and may fail.
     #[inline]
     pub fn position_with(&self, py: Python<'_>, data: &[u8]) -> PyResult<u64> {

@@ -32,7 +32,7 @@ impl<'a, 'py> KeyBytes<'a, 'py> {
             }
         }
         if let Ok(data) = key.cast_exact::<PyBytes>() {
-            let data = bytes_of(data);
+            let data = data.as_bytes();
             return if data.len() <= MAX_KEY_BYTES { Ok(KeyBytes::Borrowed(data)) } else { asked(key) };
         }
         match key.cast_exact::<PyInt>() {
@@ -50,19 +50,14 @@ impl Deref for KeyBytes<'_, '_> {
         match self {
             KeyBytes::Borrowed(data) => data,
             KeyBytes::Number(data) => data,
-            KeyBytes::Made(data) => bytes_of(data),
+            KeyBytes::Made(data) => data.as_bytes(),
         }
     }
 }
 
-#[inline]
-fn bytes_of<'a>(data: &'a Bound<'_, PyBytes>) -> &'a [u8] {
-    data.as_bytes()
-}
-
 fn of_wide_text<'a, 'py>(text: &'a Bound<'py, PyString>) -> PyResult<KeyBytes<'a, 'py>> {
-    match text::encoded(text) {
-        Ok(data) if bytes_of(&data).len() <= MAX_KEY_BYTES => Ok(KeyBytes::Made(data)),
+    match text.encode_utf8() {
+        Ok(data) if data.as_bytes().len() <= MAX_KEY_BYTES => Ok(KeyBytes::Made(data)),
         _ => asked(text),
     }
 }

@@ -82,7 +82,12 @@ impl Laid {
             return Err(PyValueError::new_err("each range has owners, and each owner is the index of a node"));
         }
         let leaders = rows.iter().map(|row| row[0]).collect();
-        let ends = rows.iter().map(Vec::len).scan(0, added).collect();
+        let mut end = 0;
+        let past = |row: &Vec<u32>| {
+            end += row.len();
+            end
+        };
+        let ends = rows.iter().map(past).collect();
         Ok(Laid { bounds, leaders, owners: rows.concat(), ends, fewest_owners, ids, zones: OnceLock::new() })
     }
 
@@ -90,12 +95,6 @@ impl Laid {
         let start = if range == 0 { 0 } else { self.ends[range - 1] };
         &self.owners[start..self.ends[range]]
     }
-}
-
-/// Return the sum after one more addition.
-fn added(sum: &mut usize, more: usize) -> Option<usize> {
-    *sum += more;
-    Some(*sum)
 }
 
 impl RangeRouter {

@@ -4,6 +4,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Return the error that a function of the reference raises for these values.
+#[cold]
 pub fn refusal<'py, A>(py: Python<'py>, module: &str, function: &str, values: A) -> PyErr
 where
     A: pyo3::call::PyCallArgs<'py>,

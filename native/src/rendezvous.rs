@@ -13,6 +13,7 @@ use crate::bulk::{BulkKeys, Places};
 use crate::calls;
 use crate::chooser::score;
 use crate::hash::Hasher;
+use crate::locator::Locator;
 
 /// Score, largest hash first, index: the order of the ranking.
 type Rank = (u128, Reverse<u64>, u32);

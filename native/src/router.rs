@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
@@ -22,6 +21,7 @@ use crate::cuts::PADDING;
 use crate::hash::Hasher;
 use crate::laid::{Lists, Once, router};
 use crate::locator::Locator;
+use crate::refusal::refusal;
 use crate::ring;
 use crate::saved;
 use crate::spread::{Spread, Wanted};
@@ -112,7 +112,7 @@ router!(Router, "Return `count` distinct nodes for a key, its owner first; see `
                 calls::count(1);
                 Ok(laid.ids[laid.owner(place) as usize].clone_ref(position.py()))
             }
-            _ => Err(refused(position)),
+            _ => Err(refusal(position.py(), "apportion.placement.shapes.router", "check_token", (position,))),
         }
     }
 
@@ -247,16 +247,6 @@ impl Ranking {
         }
         Ok(None)
     }
-}
-
-/// Return the reference's error for an object that is no position.
-#[cold]
-fn refused(position: &Bound<'_, PyAny>) -> PyErr {
-    let raised = position
-        .py()
-        .import("apportion.placement.shapes.router")
-        .and_then(|reference| reference.getattr("check_token")?.call1((position,)));
-    raised.err().unwrap_or_else(|| PyRuntimeError::new_err("the reference accepts a position that the twin refuses"))
 }
 
 /// Lay a saved table. `spans` are the places of its starts and its owners in `data`, in hexadecimal digits. `shape` is

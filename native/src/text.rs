@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::PyString;
 
 /// In `PyASCIIObject` the object's head, a length and a hash stand before the flags.
 const FLAGS_OFFSET: usize = size_of::<ffi::PyObject>() + 2 * size_of::<ffi::Py_ssize_t>();
@@ -60,11 +60,6 @@ pub unsafe fn has_flags(text: *mut ffi::PyObject, wanted: u32) -> bool {
     // SAFETY: as the caller says. The header is longer than this.
     let flags = unsafe { text.cast::<u8>().add(FLAGS_OFFSET).cast::<u32>().read() };
     flags & wanted == wanted
-}
-
-/// Return the UTF-8 bytes of a `str`, newly made. Unpaired surrogates are an error.
-pub fn encoded<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
-    text.encode_utf8()
 }
 
 /// Learn whether this interpreter keeps the flags at the known place. The flags must tell known strings apart.
