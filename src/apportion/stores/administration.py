@@ -15,7 +15,7 @@ from apportion.stores.reaper import Counter
 class Finding:
     """One line of a diagnosis: the subject, the state found, a verdict on it, and advice when the verdict is not ok.
 
-    `absent` is a store that does not exist yet. That is neither well nor wrong: the first `connect` makes it.
+    The verdict `absent` means that the store does not exist yet. This is no fault: the first `connect` makes the store.
     """
 
     subject: str

@@ -7,8 +7,8 @@ A store holds small items under keys, and every commit gives it the next revisio
 - Revisions grow with every change, also through restarts. An item carries the revision of the commit that wrote it.
 - `scan` shows the state at one revision. `watch` shows every commit after one, in order, none left out, none twice.
 - A lease ends when it has not been renewed for its time to live, never before. Its keys are deleted with it, in one
-  commit. Where reapers decide this (`lease_end`), the reapers are the handles with an open watch: without an open
-  watch, no lease ends.
+  commit. On some stores, reapers decide this (`lease_end`). A reaper is a handle with an open watch, so without an
+  open watch no lease ends.
 - A store that was restored from a copy has another incarnation, or raises `StoreWentBack` where the restore can be
   seen.
 
@@ -137,12 +137,13 @@ class Capabilities:
     fencing           no revision is ever given twice, so a revision can be a fencing token
     gapless_watch     no change is missed, also through restarts
     multi_host        members may run on several hosts
-    restore_seen      an older copy restored under the same identity (id of a cluster or system, a file) is seen without
-                      a command. Elsewhere, handles that saw more notice it, and all notice it after `store restored`
-    watch_delay_seconds   how late a change may be seen when nothing was pending
+    restore_seen      the store notices by itself that an older copy was restored under the same identity (id of a
+                      cluster or system, a file). On other stores, only handles that saw more notice the restore at
+                      first; all handles notice it after the command `store restored`
+    watch_delay_seconds   the longest delay until a change is seen after a quiet time
     lease_end         decides that a lease has ended: the store itself, or a reaper that watches renewals
-    max_operations    of compares, and of puts and deletes together, in one commit
-    max_commit_bytes  of keys and values in one commit
+    max_operations    the most compares in one commit, and also the most puts and deletes together
+    max_commit_bytes  the most bytes of keys and values in one commit
     """
 
     linearizable: bool

@@ -47,7 +47,7 @@ class AsyncStore(StoreOnThread):
         return await self._thread.hop(self._store.commit(when=when, puts=puts, deletes=deletes))
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
-        """See `CoordinationStore`. One hop per change."""
+        """See `CoordinationStore`. Each change takes one hop from the I/O thread."""
         changes = PulledWatch(self._store.watch(prefix, after=after))
         try:
             while (change := await self._thread.hop(changes.next())) is not None:

@@ -1,7 +1,7 @@
 """Polling: one task looks for changes for all watches of a handle, and looks often only after recent changes.
 
-Changes, seen or made, suggest that more is pending. After each change the next look follows soon; then the pauses
-grow.
+A change that was seen or made suggests that more changes follow. After each change the next look follows soon; then
+the pauses grow.
 Promises: no task runs without a watch; the longest pause bounds how late a change is seen.
 """
 

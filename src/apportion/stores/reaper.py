@@ -20,7 +20,7 @@ from dataclasses import dataclass
 MOST_WITHOUT_READERS = 20
 READERS = 3
 _READS_PER_TTL = 20
-_LEASES_PER_READER = 50  # beyond, reapers that all read everything share the work: each reads less often
+_LEASES_PER_READER = 50  # above this, reapers that all read everything share the work: each reads less often
 _SLOWEST_RATIO = 0.25
 _STILL_RATIO = 0.75  # a reader that has not renewed for this part of its time to live may be dead
 _LONGEST_PAUSE_SECONDS = 0.5  # a lease granted in the meantime may be a short one

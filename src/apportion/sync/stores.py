@@ -46,7 +46,7 @@ class SyncStore(StoreOnThread):
         return self._thread.wait(self._store.commit(when=when, puts=puts, deletes=deletes))
 
     def watch(self, prefix: str, *, after: int) -> Generator[StoreChange, None, None]:
-        """See `CoordinationStore`. One hop per change."""
+        """See `CoordinationStore`. Each change takes one hop from the I/O thread."""
         changes = PulledWatch(self._store.watch(prefix, after=after))
         try:
             while (change := self._thread.wait(changes.next())) is not None:

@@ -1,8 +1,10 @@
-"""Gateway: one handle on etcd's JSON gateway, with requests to one of several servers, and streams, bounded in time.
+"""Gateway: the requests and streams of one handle to etcd's JSON gateway, each bounded in time.
+
+A request goes to one of several servers.
 
 Promises: every request asks for a server that has a leader. A server that fails is left for the next one. An expired
 token is renewed. `ask` repeats requests that may be repeated. `tell` sends at most once, and never over a connection
-that was opened for it. So a commit goes out only to the server that was looked at.
+that was opened for it. So a commit goes only to a server that `life` has looked at.
 Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
 """
 
@@ -77,7 +79,10 @@ class Gateway:
             raise StoreUnavailable(self.name, f"no answer within {BUDGET_SECONDS:g} s") from error
 
     async def tell(self, path: str, body: Mapping[str, object], *, on: int) -> Reply:
-        """Send at most once, on one connection: `Unreached` when that is gone, `EtcdNoReply` when it may be done."""
+        """Send at most once, on one connection.
+
+        `Unreached`: the connection is gone and nothing was done. `EtcdNoReply`: the request may have been done.
+        """
         return json_of(await self._authenticated(path, body, self.wire.commits, on=on))
 
     async def open(self, path: str, body: bytes) -> "Stream":
@@ -155,12 +160,12 @@ class Gateway:
                 hint = "Check user and password of the URL: etcdctl user get USER"
                 raise StoreDenied(self.name, f"it refuses the user of the URL: {error}", hint) from error
             except EtcdNoReply as error:
-                raise Unreached(str(error)) from error  # of the request itself, nothing was sent
+                raise Unreached(str(error)) from error  # the request itself was not sent
             self.wire.token = json_of(answer).get("token", "")
 
 
 class Stream:
-    """The lines of one open stream; a pause between lines differs from the end of the stream."""
+    """The lines of one open stream. A reader can tell a pause between lines from the end of the stream."""
 
     def __init__(self, response: httpx.Response, endpoint: int, gateway: Gateway) -> None:
         self.endpoint = endpoint

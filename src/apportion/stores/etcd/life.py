@@ -1,14 +1,15 @@
 """The life of an etcd cluster: read it, check answers against it, begin another.
 
 A life is an incarnation in a cluster, kept under one key outside all namespaces. Any of these means another life: the
-number differs; another cluster answers; the cluster shows an older revision than before; its log has fewer entries
-than its revision explains.
+number differs; another cluster answers; the cluster shows an older revision than before; its log is too short for its
+revision.
 Each revision is one entry of the cluster's log, and other entries are added. So the surplus (entries less revisions)
 never falls in a cluster, whichever of its servers answers. A snapshot keeps the revision and not the log: after its
 restore the surplus has fallen by as many entries as the snapshot had. This shows a restore although `etcdctl snapshot
-restore` keeps the cluster's id. The term of the log does not show it, for it is 2 in a new cluster and in a restored
-one.
-Cannot see: a snapshot with fewer than 32 revisions since the life began, and a data directory that was copied back.
+restore` keeps the cluster's id. The term of the log does not show a restore: the term is 2 in a new cluster, and also
+in a restored one.
+Cannot see: the restore of a snapshot with fewer than 32 revisions since the life began; a data directory that was
+copied back.
 """
 
 import asyncio

@@ -15,8 +15,8 @@ from apportion.stores.requests import CommitRequest, Space
 
 # Outside all namespaces: a namespace begins with a letter or a digit.
 INCARNATION_KEY = b"!apportion/incarnation"
-NO_LEADER = "etcdserver: no leader"  # sent before a request is begun
-_UNKNOWN_CODE = 2  # of gRPC
+NO_LEADER = "etcdserver: no leader"  # a server sends this before it begins a request
+_UNKNOWN_CODE = 2  # the code UNKNOWN of gRPC
 
 
 class Header(TypedDict, total=False):
@@ -219,7 +219,7 @@ def json_of(content: bytes) -> Reply:
 
 
 def problem_of(content: bytes) -> tuple[int, str]:
-    """Return code and message of an error, which a stream puts one level deeper. A foreign error has no message."""
+    """Return code and message of an error. A stream has both one level deeper. A foreign error has no message."""
     answer = json_of(content)
     error = answer.get("error", "")
     if isinstance(error, str):

@@ -54,11 +54,12 @@ CAPABILITIES = Capabilities(
     gapless_watch=True,
     multi_host=True,
     restore_seen=True,  # of a snapshot; not of a data directory that is copied back
-    watch_delay_seconds=0.1,  # how often the server serves a watch that was opened in the past
+    watch_delay_seconds=0.1,  # the pause of the server between two rounds of old changes
     lease_end="store",
     min_ttl_seconds=2.0,  # one and a half election time-outs of 1 s, in whole seconds; a server may have longer ones
     max_operations=127,  # the server allows 128, and one is for the incarnation
-    # Of 1.5 MiB, less the possible overhead: 127 keys again in the writes that delete them, and 64 bytes for each.
+    # The server allows 1.5 MiB. The rest is for overhead: 127 keys may occur again in the writes that delete them,
+    # and each may take 64 bytes more.
     max_commit_bytes=1_400_000,
 )
 _FIRST_PAGE = 1_000
@@ -93,7 +94,7 @@ class EtcdStore:
         return store
 
     async def scan(self, prefix: str) -> Scan:
-        """See `CoordinationStore`. In pages of at most 50 000 keys or 8 MB, all at one revision."""
+        """See `CoordinationStore`. A page has at most 50 000 keys or 8 MB; all pages are of one revision."""
         start, end = self._space.span(prefix)
         for _ in range(_TRIES):
             body = {"success": [READ_LIFE, {"request_range": range_of(start, end, limit=_FIRST_PAGE)}]}
@@ -114,7 +115,8 @@ class EtcdStore:
     async def _add_pages(self, items: list[Item], pairs: Sequence[KeyValue], end: bytes, revision: int) -> bool:
         """Add the rest of a range at a revision; return whether that revision was still there.
 
-        A page is no larger than the server can send in a part of the patience. The page before it is the measure.
+        A page is no larger than the server can send in a part of the patience. The time of the page before shows how
+        much that is.
         """
         more, limit = True, _FIRST_PAGE
         clock = asyncio.get_running_loop().time

@@ -3,7 +3,7 @@
 Promises: one `StoreChange` per revision, whole, each once. The position advances only with changes that were handed
 out, or when the server says that it has sent everything up to a revision. A stream that is silent for a quarter of
 the shortest lease is checked by a read. It is opened anew at another server when the read fails, or when the store
-went on and the stream does not say so. A watch that is refused says so in the log and waits for its right.
+has newer revisions that the stream does not show. A watch that is refused says so in the log and waits for its right.
 Refuses: to be gapless where the server is not. A server without etcd-io/etcd#18274 (of 2024) silently leaves out the
 deletes of the very revision that it was compacted at. So a stream that must catch up is opened one revision early,
 and the server ends it when that revision is gone. A stream is not protected in this way when its consumer lags behind
@@ -52,8 +52,8 @@ class Feed:
         self._life = origin.life  # a scan may accept another life; this watch stays with the one it began in
         self._stream: Stream | None = None
         self._opened_at = 0.0
-        # The revision of a stream opened as up to date, until the server has shown that; then messages held until
-        # then.
+        # `_caught_up_at` is the revision of a stream that was opened as up to date. It becomes None when the server
+        # has shown whether that is true. Until then, `_held` keeps the messages of the stream.
         self._caught_up_at: int | None = None
         self._held: list[StreamMessage] = []
         self._wire = gateway.wire
@@ -116,7 +116,7 @@ class Feed:
         return await self._gateway.open("/v3/watch", body)
 
     async def _check(self, stream: Stream) -> None:
-        """After a silence: see whether there was nothing to tell."""
+        """After a silence, look at the store. Close the stream if it may lack changes, or if its server was left."""
         revision = await self._origin.look_since(self._heard_at, self._life)
         waited = self._clock.elapsed() - self._opened_at
         behind = revision > self._after and waited >= self._patience_seconds
@@ -148,7 +148,10 @@ class Feed:
             self._collect(result)
 
     async def _began(self, revision: int) -> None:
-        """The stream's second watch began at a revision, and the range's watch began no later: was anything missed?"""
+        """Close the stream if it may have missed changes, given the revision at which its second watch began.
+
+        The watch of the range began no later than this second watch.
+        """
         caught_up_at, self._caught_up_at = self._caught_up_at, None
         if caught_up_at is None or revision > caught_up_at:
             await self.aclose()

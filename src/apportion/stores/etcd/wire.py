@@ -31,14 +31,14 @@ BUDGET_SECONDS = 5.0
 USUAL_PATIENCE_SECONDS = 2.5  # a quarter of the usual lease of 10 s, until a lease says more
 _PATIENCE_PER_TTL = 0.25
 _PATIENCES_OF_A_RENEWAL = 1.0
-_PATIENCES_OF_A_REQUEST = 2.0  # of any other: it may carry much, and no lease ends while it is awaited
+_PATIENCES_OF_A_REQUEST = 2.0  # any other request may carry much, and no lease ends while it is awaited
 _REST_SECONDS = 60.0
 _NOT_THAT = "the connection was lost"
-# Codes of gRPC that mean not done: invalid, not found, denied, exhausted, not as it must be, out of range, no such
-# call, not authenticated.
+# Codes of gRPC that mean that nothing was done: invalid, not found, denied, exhausted, not as it must be, out of
+# range, no such call, not authenticated.
 EXHAUSTED = 8
 _NOT_DONE = frozenset({3, 5, 7, EXHAUSTED, 9, 11, 12, 16})
-# UnicodeError: a host that can be no name. OSError: a time-out, and the errors of TLS that httpx passes on.
+# UnicodeError: a host that cannot be a name. OSError: a time-out, and the errors of TLS that httpx passes on.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, UnicodeError)
 LOST = (httpx.HTTPError, OSError)
 
@@ -72,7 +72,7 @@ class Wire:
         self.current = random.randrange(len(self.endpoints))  # noqa: S311 - so that not all ask the same server
         self.user, self.password, self.token = url.user, url.password, ""
         self.patience_seconds = USUAL_PATIENCE_SECONDS
-        self.streams: set[Callable[[], None]] = set()  # that are open, of all handles: each puts one in doubt
+        self.streams: set[Callable[[], None]] = set()  # one call per open stream puts it in doubt
         # When the last look at the store began, and its answer: one look serves the watches of all handles.
         self.looking = asyncio.Lock()
         self.looked: tuple[float, Reply] = (float("-inf"), {})
@@ -200,7 +200,7 @@ class Lane:
                 self._wire.leave(at)
                 if isinstance(error, (httpx.ReadTimeout, TimeoutError)):
                     self._wire.doubt()
-                if isinstance(error, ssl.SSLError) and on is None:  # it refuses our certificate, and will again
+                if isinstance(error, ssl.SSLError) and on is None:  # the server refuses our certificate, and will again
                     raise Distrusted(said(error)) from error
                 raise EtcdNoReply(said(error)) from error
         if response.status_code == 200:
@@ -212,7 +212,10 @@ class Lane:
         await self._client.aclose()
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer. Without one, replace the whole client, for a cancelled one may count as busy for ever."""
+        """Return the answer; without an answer, replace the whole client.
+
+        In the old client, the connection of a cancelled request may count as busy for ever.
+        """
         client, is_answered = self._client, False
         try:
             response = await client.send(request)
@@ -234,12 +237,12 @@ class Lane:
 
 
 def said(error: Exception) -> str:
-    """Return the text of an error without the request: the text holds no secret, headers and body do."""
+    """Return the text of an error without its request: the request holds secrets in headers and body, the text none."""
     return str(error) or f"no answer in time ({type(error).__name__})"
 
 
 def _client(trust: ssl.SSLContext | bool, limits: httpx.Limits) -> httpx.AsyncClient:
-    # HTTP proxies are for the web: the environment's are not used.
+    # HTTP proxies are for the web, so the proxies that the environment names are not used.
     return httpx.AsyncClient(verify=trust, trust_env=False, limits=limits, timeout=BUDGET_SECONDS)
 
 
@@ -248,5 +251,5 @@ def _key(url: StoreUrl) -> tuple[int, asyncio.AbstractEventLoop, StoreUrl]:
     return os.getpid(), asyncio.get_running_loop(), replace(url.canonical(), namespace=DEFAULT_NAMESPACE)
 
 
-# Those of a parent process stay here in a forked child, so that nothing closes its connections.
+# In a forked child, the wires of the parent process stay here, so that nothing closes the parent's connections.
 _shared: dict[tuple[int, asyncio.AbstractEventLoop, StoreUrl], Wire] = {}

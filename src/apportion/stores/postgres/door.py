@@ -1,8 +1,8 @@
 """The door to a PostgreSQL server: how to connect, how to run a statement, and which servers are refused.
 
 Promises: each statement is a transaction of its own, bounded in time. `StoreUnavailable` means that a statement
-surely had no effect; `PostgresNoReply` means that it may have had one. A standby and an old version are refused.
-Another cluster or timeline than the schema remembers begins another incarnation.
+surely had no effect; `PostgresNoReply` means that it may have had one. A standby and an old version are refused. If
+the cluster or its timeline differs from what the schema remembers, another incarnation begins.
 Refuses: to rely on any state of a session, so that a transaction pooler may stand between.
 """
 
@@ -108,8 +108,8 @@ class Door:
         pid, standby, fsync, pages, commits, standbys, fingerprint = answer
         return Server(
             version=connection.info.server_version // 10_000,
-            # A pooler invents the process id that it names at connect: it does not know yet which server process will
-            # answer.
+            # At connect, a pooler does not know yet which server process will answer. So it names an invented process
+            # id.
             pooled=pid != connection.info.backend_pid,
             standby=bool(standby),
             fsync=fsync == "on",
@@ -176,7 +176,7 @@ class Door:
 
 
 def _targets(url: StoreUrl) -> list[str]:
-    """Return the connection string of each host, as the driver writes it: a password reads the same again."""
+    """Return the connection string of each host. The driver writes the string, so it reads the same password again."""
     ports = [str(port or 5432) for _, port in url.hosts] or ["5432"]
     names = (url.option("host") or ",".join(host for host, _ in url.hosts) or "localhost").split(",")
     ports = ports * len(names) if len(ports) == 1 else ports

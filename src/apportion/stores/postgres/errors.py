@@ -29,9 +29,9 @@ _CODES = {
     "XX": ("the server reports damage", "See the server's log; restore a copy, then: apportion store restored URL"),
 }
 
-# The causes of a failed connect, by words of the message, for the driver gives no code. Messages in another language
-# than English are told apart less well. TLS comes last, since a host may be named after it. In a sentence about
-# certificates, a blank stands next to the word; in a host's name, none does.
+# The causes of a failed connect, by words of the message, because the driver gives no code. Messages in other
+# languages than English are recognized less well. The words of TLS come last, because the name of a host may contain
+# them. In a sentence about certificates, a blank stands next to the word; in a host's name, none does.
 _DENIALS = (
     (("password authentication failed",), "it refuses this user or password", "Check both in the URL."),
     (("no password supplied", "fe_sendauth"), "it wants a password and the URL has none", "Add it: user:password@"),

@@ -12,7 +12,7 @@ _PATIENCE_RATIO = 0.25
 _LEAST_SECONDS = 0.25
 _LEAST_COMMIT_SECONDS = 0.5  # a flush of a busy disk
 _USUAL_TTL_SECONDS = 10.0
-_LOCK_RATIO = 0.8  # a lock is given up before the connection is
+_LOCK_RATIO = 0.8  # the wait for a lock ends before the connection is given up
 
 
 class Leases:

@@ -73,7 +73,7 @@ class PostgresLink:
         """Run a statement once. `PostgresNoReply` when it is unknown whether it happened.
 
         `allowed` raises when the statement must not be sent any more. A caller that is cancelled leaves a statement
-        running: to interrupt it would cost one more connection, or this one.
+        running. An interruption would need one more connection, or would end this one.
         """
         self._require_open()  # a forked child has no event loop to wait in
         sending = asyncio.get_running_loop().create_task(self._send(statement, parameters, allowed))

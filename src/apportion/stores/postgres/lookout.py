@@ -83,7 +83,7 @@ class PostgresLookout:
         self._polling.nudge()
 
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: SeenState | None = None) -> None:
-        """Wake the watches of keys that this process has written, or may have; look often for a while.
+        """Wake the watches of keys that this process has written or may have written; look often for a while.
 
         `at` is the state after a write. When it directly follows the last seen state, the next look finds nothing
         new.
@@ -152,7 +152,10 @@ class PostgresLookout:
 
     @property
     def _early_seconds(self) -> float:
-        """How early leases may be read: at fixed looks, the look nearest to the time is used, not the next one."""
+        """How early leases may be read.
+
+        With looks at a fixed pace, leases are read at the look nearest to their time, which may be before it.
+        """
         return self._leases.shortest_seconds / POLLS_PER_TTL / 2 if self._is_polled else 0.0
 
     def _pause_seconds(self, quiet_seconds: float) -> float:

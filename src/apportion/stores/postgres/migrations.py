@@ -89,7 +89,8 @@ CREATE FUNCTION {schema}.has_moved(remembered text) RETURNS boolean LANGUAGE sql
 $$
 """
 
-# For this transaction: wait for the flush, and fail for certain rather than leave the caller without a reply.
+# For this transaction: wait for the flush, and limit the wait for a lock. So the statement fails for certain before
+# its caller stops waiting for a reply.
 _BE_SAFE = """
 CREATE FUNCTION {schema}.be_safe(lock_milliseconds integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -185,8 +186,9 @@ BEGIN
 END $$
 """
 
-# Renewals need no flush: losing one shortens a lease. But a crash then takes a counter back. The next renewal must
-# not raise it to a value that a reaper saw before, as if it had stood still. So it grows by a random stride.
+# Renewals need no flush: losing one shortens a lease. But a crash can then take a counter back. If the next renewal
+# raised it to a value that a reaper saw before, the counter would seem to have stood still. So each renewal raises it
+# by a random number.
 _RENEW = """
 CREATE FUNCTION {schema}.renew_leases(
     known_incarnation bigint, known_revision bigint, wanted bigint[],

@@ -1,7 +1,7 @@
 """A scan in portions, so that every reply is short and other requests can pass between.
 
-Each portion brings some more items, and the changes since the last portion of the items before them, all of one
-state. So after the last portion, the whole scan is of one revision.
+Each portion brings more items. It also brings the changes since the last portion to the items found before. A portion
+is all of one state. So after the last portion, the whole scan is of one revision.
 Promises: where the history that this needs is gone, or the store is in another life, the scan begins anew.
 """
 

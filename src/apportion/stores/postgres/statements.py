@@ -5,7 +5,8 @@ Each is a transaction of its own, and relies on no state of a session. Writes ar
 """
 
 # The facts about a server that a plain role may read. The fingerprint is the id of the cluster and its timeline. The
-# timeline grows when a standby is promoted or a point in time is restored; a standby has none of its own to write on.
+# timeline grows when a standby is promoted or a point in time is restored; a standby has no timeline of its own, so
+# it is empty here.
 PROBE = """
 SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
@@ -13,7 +14,8 @@ SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('fsync'), current_
         CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END
 """
 
-# It reads the catalog as a table: a session may go on to believe that a name is absent after it has looked it up.
+# This statement reads the catalog as a table. After a lookup of an absent name, a session may go on to believe that
+# the name is absent.
 HAS_SCHEMA = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'meta')"
 
 SCHEMA_VERSION = "SELECT schema_version FROM {schema}.meta"
@@ -41,8 +43,8 @@ NOTHING = "SELECT 1"
 
 STATE = "SELECT incarnation, revision FROM {schema}.meta"
 
-# The next portion of a scan: items from `next` on, limited by number and by bytes, and the changes since the last
-# portion of the items before. All is of one state.
+# The next portion of a scan: items from `next` on, limited by number and by bytes. It also has the changes since the
+# last portion to the items before `next`. All is of one state.
 SCAN = """
 SELECT meta.incarnation, meta.revision, meta.compacted,
     found.is_change, found.key, found.value, found.revision, found.lease

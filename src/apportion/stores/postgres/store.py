@@ -6,8 +6,8 @@ reads it on from its own position. Leases are rows that a reaper ends. All handl
 (`links.py`).
 
 Promises: all promises of `CoordinationStore`, where the server flushes (`fsync` and `full_page_writes` are on). They
-hold behind a transaction pooler too, then without hints. On a server that does not flush it is neither `durable` nor
-`fencing`.
+hold behind a transaction pooler too, then without hints. On a server that does not flush, the store is neither
+`durable` nor `fencing`.
 Refuses: standbys, servers before version 12, a schema from the future.
 After a failover to an asynchronous standby the last commits may be gone. The timeline then differs, so another
 incarnation begins.
@@ -65,7 +65,7 @@ _log = logging.getLogger("apportion.stores")
 _SCAN_SECONDS = 30.0
 _EVENTS_AT_A_TIME = 64
 _AWAY_SECONDS = 0.25
-_ROUND_TRIPS_PER_TTL = 30  # a new connection takes some twelve; two fifths of the time are left for it
+_ROUND_TRIPS_PER_TTL = 30  # a new connection takes some twelve round trips; two fifths of the time are left for it
 
 
 class PostgresStore:
@@ -90,8 +90,8 @@ class PostgresStore:
                 raise StoreUnavailable(self._name, f"a scan took {_SCAN_SECONDS:g} s")
             rows = await self._committing.ask(sql.SCAN, scanning.wanted(), allowed=self._require_open)
             seen = scanning.take(rows)
-        # Only now, so that no request sent in the meantime is accepted by another life. And others may have met a
-        # newer state.
+        # The state is noted only now, so that another life accepts no request that was sent during the scan. A newer
+        # state that other calls have noted meanwhile is kept.
         if self._seen is before or self._seen.incarnation != seen.incarnation or self._seen.revision < seen.revision:
             self._seen = seen
         return Scan(items=scanning.items(), revision=seen.revision, incarnation=seen.incarnation)

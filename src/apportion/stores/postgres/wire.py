@@ -48,7 +48,7 @@ def is_lost(connection: Connection) -> bool:
 
 @contextmanager
 def bounded(connection: Connection, seconds: float) -> Iterator[None]:
-    """Within: a connection that takes longer is broken."""
+    """Within the block, break the connection if it takes longer than this."""
     limit = asyncio.get_running_loop().call_later(seconds, cut, connection)
     try:
         yield

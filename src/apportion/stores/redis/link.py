@@ -112,7 +112,7 @@ class RedisLink:
             words = (len(scripts.NAMES), *scripts.NAMES, self._fingerprint, *arguments)
             try:
                 reply = await self._exchange(connection, ("EVALSHA", digest, *words))
-            except NoScriptError:  # a server forgets them when it restarts
+            except NoScriptError:  # a server forgets its scripts when it restarts
                 reply = await self._exchange(connection, ("EVAL", script, *words))
         return self._known(reply)
 

@@ -1,4 +1,5 @@
-"""Lua scripts: the single steps of the Redis server. Only a script is a transaction that can decide.
+"""Lua scripts: the requests as single steps of the Redis server. No other transaction of Redis can decide while it
+runs.
 
 All names start with `apportion:` and belong to one database of one server:
 

@@ -3,8 +3,8 @@
     redis://user:password@host:6379/0?namespace=crawl    rediss://… with TLS, verified; ?ca=file for a CA of one's own
 
 Promises: commits are whole, and the server decides them. Watches are in order and without gap for as long as the
-server lives. Every handle with a watch also ends leases; it goes by their renewals and by no clock of the server. A
-restart or a fail-over is seen (`StoreWentBack`), so that all members join again.
+server lives. Every handle with a watch also ends leases; it judges them by their renewals and by no clock of the
+server. A restart or a fail-over is seen (`StoreWentBack`), so that all members join again.
 Refuses: fencing tokens. A server that restarts may have lost acknowledged commits, and a promoted replica may never
 have seen them. So revisions can be given twice, and `connect(url, needs=("fencing",))` raises `NotPromised`. One
 server only, no Cluster.
@@ -103,7 +103,7 @@ class RedisStore:
         return Committed(revision=rest[0]) if word == "ok" else Refused(revision=rest[0])
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
-        """See `CoordinationStore`. Keeps a connection waiting. It looks twice a second, also without hints."""
+        """See `CoordinationStore`. It keeps one connection waiting, and looks twice a second even without hints."""
         start, end = self._space.span(prefix)
         checked_after(after)
         incarnation = self._incarnation

@@ -61,7 +61,8 @@ class SqliteFile:
     async def open(self) -> None:
         """Open the file, unless it is open; make a new file where there is none.
 
-        A file with another inode than at the begin of its incarnation is a copy: it begins another incarnation.
+        If the inode differs from the one at the beginning of the incarnation, the file is a copy: another incarnation
+        begins.
         """
         self.require_open()
         check(self.path)
@@ -198,7 +199,10 @@ class SqliteFile:
         return result
 
     def _commit(self, connection: Connection, result: object) -> None:
-        """Commit. A full disk stops before the last frame, and a lock before the first; other errors leave doubt."""
+        """Commit, or raise `InDoubt` when the outcome is unknown.
+
+        A full disk stops a commit before its last frame, and a lock before its first: then nothing has happened.
+        """
         try:
             connection.execute("COMMIT")
         except sqlite3.DatabaseError as error:

@@ -84,7 +84,7 @@ class SqliteLink:
         raise StoreWentBack(self.name, seen, f"another file stands in its place, inode {found[1]}")
 
     def gone(self) -> StoreUnavailable:
-        """Return the error of a file that was there and is not."""
+        """Return the error for a file that was there and is gone."""
         hint = "Nothing was changed. Put the file back, or connect again to begin an empty store."
         return StoreUnavailable(self.name, "its file is gone", hint)
 
@@ -134,7 +134,7 @@ class SqliteLink:
             self._synchronous = synchronous
 
     def has_leftover(self, *, is_restored: bool) -> bool:
-        """Say whether the -wal beside the file is of an earlier file. No look is taken while the file is open here."""
+        """Say whether the -wal beside the file is of an earlier file. Nothing is checked while it is open here."""
         place = identity(self.path)
         is_open_here = any(link.holds(place) for link in list(links))
         return not is_open_here and has_leftover(self.path, is_restored=is_restored)

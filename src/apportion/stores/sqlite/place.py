@@ -1,7 +1,8 @@
 """The place of an SQLite file: the facts that can be known before the file is opened.
 
 Promises: each refusal names the thing at that place and the remedy. Refuses: directories, and file systems that
-several kernels share: there neither SQLite's locks nor its shared memory hold. One that cannot be determined passes.
+several kernels share, where SQLite's locks and shared memory do not hold. A file system that cannot be determined is
+accepted.
 Source: https://www.sqlite.org/wal.html (all processes must be on the same host).
 """
 

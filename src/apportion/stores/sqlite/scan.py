@@ -1,8 +1,8 @@
 """A scan in portions, so that neither the event loop nor a checkpoint waits for a million keys.
 
-Each step reads some more items, and the changes since then of the items before them, in one transaction. After it,
-all found items are as they are at the revision of that step. So after the last step, the whole scan is of one
-revision.
+Each step is one transaction. It reads more items, and the changes since the last step to the items found before.
+After a step, all found items are as they are at the revision of that step. So after the last step, the whole scan is
+of one revision.
 Promises: where the history that this needs is gone, or the store is another, the scan begins anew.
 """
 

@@ -36,7 +36,7 @@ def version_of(connection: Connection, path: Path) -> int:
     """Return the version of the schema, 0 for an empty file; `InvalidInput` for a future version or a foreign file."""
     hint = "Name another file; nothing was written to this one."
     try:
-        connection.execute("BEGIN")  # one state for all three, while another process makes the schema
+        connection.execute("BEGIN")  # all three reads see one state, even while another process makes the schema
         mark = value_of(connection, "PRAGMA application_id")
         tables = value_of(connection, "SELECT count(*) FROM sqlite_master")
         version = value_of(connection, "PRAGMA user_version")

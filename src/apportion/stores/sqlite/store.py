@@ -1,7 +1,8 @@
 """The SQLite store: one file that many processes of one host share; the default for a single machine.
 
-Promises: an acknowledged commit survives a power cut (`synchronous=FULL`). Renewals alone are NORMAL, since losing
-one only shortens a lease. Revisions come from one counter in the file. A reaper watches leases and ends them.
+Promises: an acknowledged commit survives a power cut (`synchronous=FULL`). Only renewals use `synchronous=NORMAL`,
+since a lost renewal only shortens a lease. Revisions come from one counter in the file. A reaper watches leases and
+ends them.
 Refuses: several hosts, and so any file system over a network; to see by itself that a copy was written over the file.
 """
 

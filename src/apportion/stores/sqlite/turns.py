@@ -32,7 +32,7 @@ class Turns:
 
     @asynccontextmanager
     async def ordinary(self) -> AsyncIterator[None]:
-        """Within: it is the turn of this writer."""
+        """Within the block, it is the turn of this writer."""
         async with self._turn:
             rest = self._rests_until - self._clock.elapsed()
             if rest > 0:
@@ -41,7 +41,7 @@ class Turns:
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """Within: a renewal waits for the lock, and all other writers wait for the renewal."""
+        """Within the block, a renewal waits for the lock, and all other writers wait for the renewal."""
         self._renewals += 1
         try:
             yield
