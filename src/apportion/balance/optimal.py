@@ -1,4 +1,4 @@
-"""`optimal`: partitions with replicas over nodes in zones, even, still and safe at once, with a proof.
+"""`optimal`: partitions with replicas over nodes in zones: even loads, few moves, distinct zones, with a proof.
 
 The goals have an order, and none is given up for a later one:
 

@@ -6,7 +6,7 @@ Helix are asked for one resource after the other, with the current mapping. Bala
 topics at once, with the partitions that members own. They place one replica, so a cluster with more replicas has no
 answer.
 
-Refuses: to judge; `measures` does. Programs of others are entrants too, which the console adds.
+Refuses: to judge; `measures` does. Programs of others are entrants too; the console adds them.
 """
 
 from collections.abc import Callable, Mapping

@@ -23,7 +23,7 @@ Lists = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """The evenness: of all resources together, the mean deviation of each resource, and the largest gap of any.
+    """The evenness of all resources together, the mean deviation of a resource, and the largest gap of a resource.
 
     `lacking` is the number of partitions with fewer replicas, or fewer zones, than the nodes that are up allow.
     """

@@ -1,9 +1,9 @@
 """Scenarios: events on a cluster, as the states that it goes through and the pairs of states between which moves count.
 
 A node that is *disabled*, or in a zone that is *lost*, is down and stays in the topology; a *removed* node leaves it.
-`rolling-upgrade` takes nodes down one after the other and counts from one to the next. `outage-and-return` and
-`remove-and-return` count between the first state and the last. These states are equal: replicas that moved between
-them have drifted.
+`rolling-upgrade` takes nodes down one after the other, and counts moves from each state to the next.
+`outage-and-return` and `remove-and-return` count moves between the first state and the last. These states are equal:
+replicas that moved between them have drifted.
 
 Promises: a seed always chooses the same nodes. Source: the published evaluation of CrushED.
 """
@@ -19,12 +19,12 @@ from apportion.errors import CannotPlace, UnknownOption
 from apportion.model.topology import Node, Topology
 
 ROLLED = 4
-"""Nodes of a rolling upgrade that are looked at; the others would add time and no other figure."""
+"""The nodes that a rolling upgrade takes down. More nodes would take more time and give the same figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The current nodes, and the nodes of them that are down."""
+    """The current nodes, and those of them that are down."""
 
     topology: Topology
     down: frozenset[str] = frozenset()

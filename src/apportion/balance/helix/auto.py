@@ -2,7 +2,7 @@
 
 Every node gets its part of the replicas, in seats. Replicas that exist already stay while there are seats for them.
 Promises: the lists of Helix, including its defects; loads within one of each other for a first placement.
-Refuses: zones and weights, which Helix does not look at here: leave a node that drains out of `live`.
+Refuses: zones and weights, which Helix does not look at here. So leave a draining node out of `live`.
 Source: `AutoRebalanceStrategy` of Apache Helix 2.0.
 """
 
@@ -110,7 +110,10 @@ def _preferred(request: HelixRequest, hosts: Sequence[Host], replicas: int) -> d
 
 
 def _ranked(seating: Seating, request: HelixRequest, states: StateModel) -> Lists:
-    """Return the lists: earlier owners before new ones, and within both the node with the fewest of a state first."""
+    """Return the lists: earlier owners first, then new ones.
+
+    Among earlier owners, and among new ones, each place goes to the node that has the state of that place least often.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     lists: dict[str, list[str]] = {partition: [] for partition in sorted(request.partitions, key=string_order)}
     for found in (seating.lists(of_new=False), seating.lists(of_new=True)):

@@ -1,8 +1,8 @@
-"""The circle of CrushED: it finds nodes in place of those that are not live. It has an end.
+"""The circle of CrushED: it finds nodes in place of those that are not live.
 
 Promises: the nodes that Helix finds. **It does not wrap around**: a replica that looks beyond the last token finds no
-node. Then the whole resource goes back to plain CRUSH; small clusters see that now and then. Loads are not looked at,
-so evenness is lost with the first node that is down.
+node. Then the whole resource goes back to plain CRUSH; this sometimes happens in small clusters. Helix does not look
+at loads here, so evenness is lost with the first node that is down.
 Source: `ConsistentHashingAdjustmentAlgorithm` of Helix.
 """
 

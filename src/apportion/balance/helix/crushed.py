@@ -4,7 +4,7 @@ CRUSH places over all nodes, live or not. Cards are dealt until loads are even, 
 of nodes that are not live move along a circle. When a step fails, the whole resource gets plain CRUSH.
 Promises: the lists of Helix, including its defects; no two nodes of a list in one zone; loads within one or two of
 the shares by weight while all nodes are live.
-Refuses: evenness when a node is down, few moves when nodes are added: see the page on Helix in docs/algorithms.
+Refuses: evenness when a node is down; few moves when nodes are added. See the page on Helix in docs/algorithms.
 Source: `CrushEdRebalanceStrategy` of Apache Helix 2.0.
 """
 

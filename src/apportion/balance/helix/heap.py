@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 class Heap(Generic[Item]):
-    """Items by rank, the least first. The rank of an item may change while it is out.
+    """Items by rank, the least first. The rank of an item may change while the item is not in the heap.
 
     >>> heap = Heap(["bb", "a", "cc"], rank=lambda text: (len(text), 0))
     >>> [heap.pop() for _ in range(len(heap))]

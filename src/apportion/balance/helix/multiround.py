@@ -1,10 +1,10 @@
 """`helix.multiround`: Apache Helix's MultiRoundCrushRebalanceStrategy, to the bit.
 
-Zones are drawn for all partitions. Then nodes are drawn one placement at a time, in each zone and for each state
-apart, weighted by how much the nodes lack. The surplus of a node is drawn again, in three rounds.
+Zones are drawn for all partitions. Then nodes are drawn one placement at a time, separately for each zone and each
+state. Nodes that lack more weigh more. The surplus of a node is drawn again, in three rounds.
 Promises: the lists of Helix, including its defects; no two nodes of a list in one zone.
-Refuses: short lists: with fewer live zones than replicas it raises, as Helix does. Helix also raises for a cluster
-without zones; here every node is then a zone.
+Refuses: short lists. With fewer live zones than replicas, the function raises, as Helix does. Helix also raises for a
+cluster without zones; here every node is then a zone.
 Source: `MultiRoundCrushRebalanceStrategy` of Apache Helix 2.0.
 """
 
@@ -41,7 +41,7 @@ def multiround(
     """Return Helix's preference lists.
 
     `partitions` is a count (ids "0", "1", …) or the ids; `live` are the nodes that are up, all by default. `model`
-    determines the states, each of which is evened out apart. O(partitions · replicas · (zones + nodes of a zone)).
+    determines the states; each state is evened out on its own. O(partitions · replicas · (zones + nodes of a zone)).
     Raises `InvalidInput`, `UnknownNode`, `BadWeight`, `NoNodes`, `NotEnoughNodes`.
 
     >>> multiround("orders", ["orders_0", "orders_1"], 2, Topology(["a", "b", "c"])).preference_lists["orders_0"]
@@ -96,7 +96,7 @@ def _in_one_zone(zone: FaultZone, partitions: list[str]) -> dict[str, str]:
     straws, pending = zone.straws, list(partitions)
     for _ in range(MOST_ROUNDS):
         for node in in_order(surplus):
-            # The surplus of an earlier round stays surplus, and is drawn for again: Helix never forgets it.
+            # As in Helix, the surplus of an earlier round is never forgotten: it is drawn for again in each round.
             held[node] = [partition for partition in held[node] if partition not in surplus[node]]
             pending += surplus[node]
         for partition in pending:

@@ -1,8 +1,8 @@
 """Requests to Helix's strategies and their answers, in this library's words.
 
 Helix calls a node an INSTANCE, its weight INSTANCE_WEIGHT (1000 unless set, which is our weight 1), its zone ZONE_ID.
-Promises: two things that Helix would take for one are refused, or are one thing here. An answer tells which lists are
-short.
+Promises: where Helix would take two different inputs for one, they are refused, or they are one input here too. An
+answer tells which lists are short.
 """
 
 from collections.abc import Iterable, Mapping

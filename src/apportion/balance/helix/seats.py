@@ -29,7 +29,7 @@ class Replica:
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """A node: its seats, the number taken, and its replicas: those that prefer it, guests, and the new ones of both."""
+    """A node with its seats and replicas. `own` prefer this node, `guests` do not, `new` are the new ones of both."""
 
     id: str
     is_live: bool = False
@@ -115,7 +115,7 @@ class Seating:
         return host is not None
 
     def _borrowed_seat(self, replica: Replica) -> bool:
-        """Move a seat from a node with an extra one that may not hold the replica to a node that may hold it."""
+        """Move an extra seat from a node that may not hold the replica to one that may, and seat the replica there."""
         lenders = (host for host in self._from(replica) if host.has_extra and host.has_room)
         takers = (host for host in self._from(replica) if not host.has_extra and host.taken == host.seats)
         lender = next((host for host in lenders if not host.may_hold(replica)), None)
@@ -163,7 +163,7 @@ class Seating:
                 chosen.take(replica, as_guest=True)
 
     def lists(self, *, of_new: bool) -> dict[str, list[str]]:
-        """Return the nodes of each partition where replicas are new, or where they were before; own ones first."""
+        """Return the nodes of each partition with new replicas, or with earlier ones; nodes with own replicas first."""
         found: dict[str, list[str]] = {}
         sitting = chain(
             ((host, replica) for host in self.live for replica in host.own),

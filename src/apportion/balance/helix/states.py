@@ -2,8 +2,8 @@
 
 Listed replicas come up before others are dropped. A node beyond the list keeps its replica until the listed replicas
 under way are up. At most one replica beyond the listed number is added at a time. So a partition that moves never has
-fewer replicas than before. The top state goes to a node that is one step from it, while there is one: no leader waits
-for a copy to be made.
+fewer replicas than before. The top state goes to a node that is one step from it, if there is such a node. So no
+leader waits for a copy.
 Promises: Helix's states, for live nodes. A replica in ERROR stays so, and its place is given to no other.
 Refuses: cases that do not follow from lists: a resource that is switched off or taken away, WAGED's capacities, and
 resolvers of abnormal states. It also leaves out a limit of 0 of Helix's scope PARTITION, with which Helix adds no
@@ -36,9 +36,9 @@ def states(
 
     `disabled` are the nodes that are switched off, for this partition or altogether: they go OFFLINE. `current` is
     the state of each live node that has a replica. A node in `coming` has no replica yet, and its first step is under
-    way. `zones` decides which replica is dropped first: one in the zone with the most replicas. Several nodes can be
-    coming and no longer listed. Then the first by name stays longest, where Helix asks a hash table. O(nodes²) for
-    one partition. Raises `UnknownOption`, `InvalidInput`.
+    way. `zones` decides which replica is dropped first: one in the zone with the most replicas. If several nodes are
+    coming and no longer listed, the first by name stays longest; Helix asks a hash table. O(nodes²) for one
+    partition. Raises `UnknownOption`, `InvalidInput`.
 
     >>> states(["a", "b"], live=["a", "b", "c"])
     {'a': 'MASTER', 'b': 'SLAVE'}

@@ -7,7 +7,8 @@ Promises: admitted changes and changes under way together exceed no limit. Nodes
 in Helix. No second top state is admitted while there is one.
 Differs from Helix: changes under way are charged for all resources before any change is admitted. Helix charges
 resource by resource, and can exceed a limit of the cluster or of a node. Where Helix walks a hash table, nodes here
-come by name. That concerns partitions without a list, and circles in Helix's order of changes by lists and names.
+come by name. This concerns partitions without a list. It also concerns cycles, which Helix's order of changes by
+lists and names can have.
 Refuses: to call back changes under way, to hand a top state over by a relay, and Helix's limits of scope PARTITION. A
 partition without a list has an empty list here; Helix derives its needs from all nodes.
 Source: `MessageGenerationPhase`, `MessageSelectionStage`, `IntermediateStateCalcStage` and

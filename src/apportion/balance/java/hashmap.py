@@ -3,8 +3,8 @@
 A table has a power of two of bins. It grows when more than three quarters full and never shrinks. A key stands in the
 bin of its hash; within a bin, keys keep the order in which they came.
 
-Refuses: bins of more than eight keys, which Java turns into trees or spreads early. Nine names would have to agree in
-the low bits of their hashes, most often because they were made to; then the order may differ from Java's.
+Refuses: bins of more than eight keys, which Java turns into trees or spreads early. Nine names agree in the low bits
+of their hashes mostly when somebody made them to agree. For such names the order may differ from Java's.
 Source: `java.util.HashMap` of JDK 8 and later.
 """
 
@@ -16,7 +16,7 @@ _LEAST = 16
 
 
 def in_order(keys: Collection[str], *, most: int = 0) -> list[str]:
-    """Return keys in the order of a map that once held `most` of them, given in the order in which they came.
+    """Return keys in the order of a map that once held `most` of them; `keys` has them in the order in which they came.
 
     >>> in_order(["b", "Aa", "BB", "a"])
     ['Aa', 'BB', 'a', 'b']

@@ -1,4 +1,4 @@
-"""Claims: the earlier owner of each partition. The newest claim is right; two claims of one generation never are.
+"""Claims: the earlier owner of each partition. The newest claim is right; two claims of one generation are both wrong.
 
 Promises: the answer for a partition is that of Java's sticky assignors, with members in the order in which they are
 walked. A claim of a partition with an unknown topic or number is passed over. Java does so for topics; with a number

@@ -42,7 +42,10 @@ def deal(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> Dealt:
 
 
 class _Dealing:
-    """The state of such an assignment. `below` are members under the floor, `at` those at it that may get one more."""
+    """The state while partitions are dealt out.
+
+    `below` are the members under the floor. `at` are the members at the floor that may get one more partition.
+    """
 
     def __init__(self, group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> None:
         self.group, self.claims, self.nearby = group, claims, nearby

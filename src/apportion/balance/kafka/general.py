@@ -5,10 +5,10 @@ each time to the least loaded member that wants the topic. Then a partition move
 more than another member that wants it. A moved partition goes back to an older owner, else to the least loaded
 member.
 
-Promises: Java's result, except where that cannot be used. Java may move a partition back to an older owner that does
-not want its topic any more; this algorithm does not. No member could be relieved by giving one partition to another
-directly.
-Refuses: the optimum, which chains of moves may come nearer to; `kafka.optimal` is that.
+Promises: Java's result, except where this result cannot be used. Java may move a partition back to an older owner
+that does not want its topic any more; this algorithm does not. No member could be relieved by giving one partition to
+another directly.
+Refuses: the optimum. Chains of moves may come nearer to it, and `kafka.optimal` finds it.
 O(partitions · members) at worst for each round of moves, of which there are few.
 Source: `AbstractStickyAssignor` of Kafka 4.1. Two of its steps are left out. It asks for racks while it evens out,
 which never changes the moves. It undoes all moves if nothing became more even, which never happened in thousands of
@@ -37,7 +37,7 @@ def even_out(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> tupl
 
 
 class _Evening:
-    """The state of such an assignment: the owner of each partition, and the load of each member."""
+    """The state of the algorithm: the owner of each partition, and the load of each member."""
 
     def __init__(self, group: CheckedGroup, nearby: Nearby | None) -> None:
         layout = group.layout
@@ -141,7 +141,7 @@ class _Moving:
             pass
 
     def _moved(self, index: int) -> bool:
-        """Move a partition if that helps, or another in its place; return whether it helps."""
+        """Move a partition, or another one in its place, if the move helps; return whether it helps."""
         evening, sizes = self._evening, self._evening.sizes
         owner = evening.owners[index]
         older = self._older.get(index, NOBODY)

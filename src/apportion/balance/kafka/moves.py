@@ -1,7 +1,8 @@
 """Moves: a record of the moves that even members out, so that no two members swap partitions of one topic.
 
 Before a partition goes from a to b, the record may show another partition of its topic that went from b to a. Then
-that partition goes back in its place. Where there are several, it is the first in a hash set of Java's.
+that partition goes back in its place. If there are several such partitions, the first in the order of a Java hash set
+goes back.
 
 Source: KIP-54, and `AbstractStickyAssignor` of Kafka 4.1.
 """

@@ -7,7 +7,10 @@ from apportion.balance.kafka.group import CheckedGroup, is_rack_aware
 
 
 class Nearby:
-    """The racks of a group, where they matter. A member without a rack is near to all it owns; no search finds it."""
+    """The racks of a group, where they matter.
+
+    A member without a rack is near to every partition that it owns, but `next_near` never finds it.
+    """
 
     def __init__(self, group: CheckedGroup, racks: Sequence[frozenset[str]]) -> None:
         self._member_racks = tuple(member.rack for member in group.members)

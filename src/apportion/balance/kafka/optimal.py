@@ -1,4 +1,4 @@
-"""`kafka.optimal`: as even as members' topics allow, with the fewest moves for that. Sticky comes near to it.
+"""`kafka.optimal`: as even as members' topics allow, with the fewest moves. `kafka.sticky` comes near to this.
 
 The goals have an order, and none is given up for a later one: each partition goes to a member that wants its topic;
 the sum of the squares of the loads is the least possible; the fewest partitions leave their owners.

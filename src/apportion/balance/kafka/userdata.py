@@ -49,7 +49,7 @@ def encode_sticky(remembered: Remembered, *, version: Literal[0, 1] = 1) -> byte
     for topic, number in remembered.owned:
         by_topic.setdefault(topic, []).append(number)
     parts = [_INT32.pack(len(by_topic))]
-    # Java puts them in with `computeIfAbsent`, which puts the later of two in one bucket first.
+    # Java adds topics with `computeIfAbsent`. Of two topics in one bucket, it puts the later one first.
     for topic in in_order(list(reversed(by_topic))):
         parts += [_packed_text(topic), _INT32.pack(len(by_topic[topic])), *map(_INT32.pack, by_topic[topic])]
     if version == 1:
@@ -58,7 +58,9 @@ def encode_sticky(remembered: Remembered, *, version: Literal[0, 1] = 1) -> byte
 
 
 def decode_sticky(data: bytes) -> Remembered:
-    """Return the content of user data of `sticky`, of version 1 or else 0. O(bytes). Raises `BadSnapshot`.
+    """Return the content of user data of `sticky`, read as version 1, or else as version 0.
+
+    O(bytes). Raises `BadSnapshot`.
 
     >>> decode_sticky(bytes.fromhex("00000001 000174 00000001 00000003"))
     Remembered(owned=(('t', 3),), generation=-1)

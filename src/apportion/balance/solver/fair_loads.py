@@ -1,6 +1,6 @@
-"""Evenness, checked instead of sought: are these loads as even as possible, and which other loads are equally even?
+"""Evenness, checked: whether given loads are as even as possible, and which other loads are equally even.
 
-Shares no line with `quotas`, which seeks them.
+It shares no line with `quotas`, which finds the even loads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class ZoneLimits:
 class Costs:
     """The amount that a replica adds to the sum of squares: `load - share` for the last replica, 1 more for the next.
 
-    The costs are halved and less one half, which changes no comparison.
+    The exact amount is twice this number, less 1. The difference changes no comparison.
     """
 
     loads: Mapping[str, int]
@@ -60,7 +60,7 @@ class Costs:
 
 
 Span = tuple[Fraction | None, Fraction | None, int]
-"""Of a zone: the dearest last replica, the cheapest next one, and how many it holds."""
+"""For a zone: the cost of the dearest last replica, the cost of the cheapest next one, and the number of replicas."""
 
 
 def box_of(

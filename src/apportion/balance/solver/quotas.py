@@ -175,7 +175,7 @@ def _least_squares(demand: Demand, held: _Zones, numerators: Sequence[int], deno
 
 
 def _first_level(held_at: Callable[[int], int], wanted: int, span: int) -> int:
-    """Return the lowest level in -span .. span with at least `wanted` replicas held; they grow with the level."""
+    """Return the lowest level in -span .. span with `wanted` replicas or more; their number grows with the level."""
     low, high = -span, span
     while low < high:
         middle = (low + high) // 2

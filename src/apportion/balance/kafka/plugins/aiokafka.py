@@ -2,9 +2,9 @@
 
 An object keeps its state in itself and not in its class. aiokafka tells an assignor no generation: the leader puts it
 into the assignments. `Cooperative` is as cooperative as aiokafka's protocol allows. aiokafka's consumers stop reading
-while their group rebalances, with any assignor. In a group with kafka-python's consumers and our `Cooperative`, those
-go on reading undisturbed. No member then waits for partitions that an aiokafka consumer has released. In a group of
-aiokafka's consumers alone, `Cooperative` does the same as `Sticky`.
+while their group rebalances, with any assignor. In a group with kafka-python's consumers and our `Cooperative`,
+kafka-python's consumers go on reading undisturbed. No member then waits for partitions that an aiokafka consumer has
+released. In a group of aiokafka's consumers alone, `Cooperative` does the same as `Sticky`.
 Refuses: static members and racks, which the client does not tell an assignor. It also refuses to lead cooperative
 members that are not ours. It cannot see their partitions, since it reads subscriptions of version 0 alone.
 Source: aiokafka's `AbstractPartitionAssignor` as of 0.14, of which nothing is imported.
@@ -93,13 +93,16 @@ class Sticky(Range):
 
 
 class Cooperative(Range):
-    """`kafka.cooperative`, for groups with kafka-python: its consumers read on, aiokafka's get partitions back."""
+    """`kafka.cooperative`, for groups with kafka-python.
+
+    The consumers of kafka-python read on; those of aiokafka get their partitions back.
+    """
 
     name = "cooperative-sticky"
     _spec = COOPERATIVE_STICKY
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return this member's message when it joins: it holds nothing, and its earlier partitions."""
+        """Return this member's message when it joins: its earlier partitions, and that it holds none of them now."""
         return wire.owning_subscription(topics, self._past)
 
     def _heard(self, member_id: str, said: Metadata) -> Past:

@@ -5,8 +5,8 @@ serves one consumer.
 Refuses: racks, which the client does not tell an assignor. It also refuses to notice a lost session, which the client
 does not tell either: a consumer that comes back then claims its earlier partitions. Our leader detects this by a new
 member id. Where the broker refuses only the generation (ILLEGAL_GENERATION), the consumer keeps its id. Then our
-leader waits for it, as other leaders always do, and as with kafka-python's own assignor. A partition that the
-consumer released may be left without a reader.
+leader waits for the consumer, as other leaders always do, and as with kafka-python's own assignor. A partition that
+the consumer released may be left without a reader.
 Source: kafka-python's `AbstractPartitionAssignor` as of 3.0, of which nothing is imported.
 """
 
@@ -134,7 +134,8 @@ class Cooperative(Range):
     def metadata(self, topics: Iterable[str]) -> bytes:
         """Return this member's message when it joins: its partitions of topics it still wants, and their generation."""
         wanted = frozenset(topics)
-        # The client releases the rest before it joins. Others would wait in vain for a member that claimed it.
+        # The client releases the rest before it joins. If a member claimed partitions that it has released, others
+        # would wait for it in vain.
         owned = tuple(partition for partition in self._past.owned if partition[0] in wanted)
         return wire.owning_subscription(wanted, replace(self._past, owned=owned, is_held=True))
 
@@ -142,8 +143,8 @@ class Cooperative(Range):
         past = wire.cooperative_past(metadata.user_data)
         if past is not None:
             return past
-        # Another assignor's: its partitions are in the subscription; before version 2, its generation is in the user
-        # data.
+        # This member's assignor is not ours. Its partitions are in the subscription. Before version 2, its generation
+        # is in the user data.
         generation = max(metadata.generation_id, recall_generation(metadata.user_data))
         owned = tuple((each.topic, number) for each in metadata.owned_partitions or () for number in each.partitions)
         return Past(owned=owned, generation=generation, is_held=True)

@@ -1,6 +1,7 @@
 """Wire: the messages of a consumer group's members in Kafka's bytes, and the past of a member.
 
-Clients take bytes as they take their own structures, so nothing of theirs is imported; reading is left to them.
+Clients take bytes in place of their own structures, so no client is imported. The clients themselves read the
+messages.
 Big-endian: INT16, INT32, texts with an INT16 length, arrays and bytes with an INT32 length.
 Source: ConsumerProtocolSubscription 0 and 2, and ConsumerProtocolAssignment 0, of Kafka 4.1.
 """
@@ -51,12 +52,12 @@ def owning_subscription(topics: Iterable[str], past: Past) -> bytes:
 
 
 def assignment(owned: Iterable[Partition], *, generation: int, member_id: str) -> bytes:
-    """Return an assignment, version 0; its user data is generation and member id, which clients do not tell."""
+    """Return an assignment, version 0. Its user data is generation and member id: clients tell neither to assignors."""
     return _int16(PLAIN) + _partitions(owned) + _bytes(_int32(generation) + member_id.encode())
 
 
 def given(owned: Iterable[Partition], user_data: bytes | None) -> Past:
-    """Return the past of a member with this assignment; its generation is unknown if another's assignor leads.
+    """Return the past of a member with this assignment; the generation is unknown if a foreign assignor made it.
 
     >>> given([("t", 1)], (7).to_bytes(4) + b"m1")
     Past(owned=(('t', 1),), generation=7, member_id='m1', is_held=False)
@@ -82,7 +83,7 @@ def sticky_past(user_data: bytes | None) -> Past:
 def cooperative_data(past: Past) -> bytes:
     """Return user data of `cooperative`: the generation, as in Java, and after it a part that Java does not read.
 
-    aiokafka reads subscriptions of version 0 alone: when it leads, the past stands nowhere else.
+    aiokafka reads subscriptions of version 0 alone: when aiokafka leads, it can read the past nowhere else.
     """
     remembered = Remembered(owned=past.owned, generation=past.generation)
     extra = past.is_held.to_bytes() + _text(past.member_id) + encode_sticky(remembered)
