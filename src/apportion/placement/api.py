@@ -103,15 +103,15 @@ class PlacementSpec:
     def takes_hasher(self) -> bool:
         """Whether `build` takes any hasher; otherwise the layout prescribes its own.
 
-        In the second case, there is no such option, or it has one value. The answer comes from the default of the
-        option, so a spec cannot differ from its placement.
+        A layout with its own hasher has no option `hasher`, or only one value for it. The answer comes from the
+        default of this option, so a spec cannot differ from its placement.
         """
         option = signature(self.build).parameters.get("hasher")
         return option is not None and option.default == DEFAULT
 
 
 def check_topology(topology: Topology) -> Topology:
-    """Return `topology`, or raise `InvalidInput`, so that no change loses the cluster name and the epoch."""
+    """Return `topology`; raise `InvalidInput` for another value, which would lose the cluster name and the epoch."""
     if not isinstance(topology, Topology):
         raise InvalidInput("topology", topology, "a Topology", "Change the one there is: placement.topology.add(...).")
     return topology

@@ -189,7 +189,8 @@ class Bounded:
         """Return the node for one more key, and the loads after it. O(nodes + nodes tried).
 
         The load of that node is then at most its cap for the number of keys held, including this one. A node above
-        its cap gets no key until its load is below. A release at another node can put it there.
+        its cap gets no key until its load is below. A release at another node can lower the cap of a node below its
+        load.
         """
         self._check(loads)
         caps, index = self.caps(loads.total + 1), self.topology.index(self.placement.route(key))

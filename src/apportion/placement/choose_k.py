@@ -6,14 +6,15 @@ node that comes back finds its number, and all its keys.
 Refuses: weights; hashes of fewer than 64 bits; a lost `order`. `order` is the list of numbers: keep it with the
 topology.
 
-Numbers: node i of `order` has number i. `on(topology)` leaves the number of a departed node vacant. A new node takes
-the lowest vacant number without a returned node, or the next number at the end. A draining node (weight 0) keeps its
-number.
+Numbers: node i of `order` has number i. `on(topology)` leaves the number of a departed node vacant. A node that
+returns takes its old number. A new node takes the lowest number that is still vacant, or the next number at the end.
+A draining node (weight 0) keeps its number.
 Ranking: a tree of merges draws a shuffle of 2**L numbers. At level l and place p, the tree holds the numbers from
-p << l up to p + 1 << l, not included. At level 0 it holds a single number. Draw t there, from 0, comes from the right
-half if u * (left + right) >> 64 >= left, else from the left half. Here left and right are the numbers that each half
-has yet to give. u is the hash of `b"choose-k/1"`, l (4 bytes), p (4 bytes), the key's hash (8 bytes), t (4 bytes),
-integers little-endian. L is the least with 2**L >= the length of `order`. A larger L only inserts further numbers.
+p << l up to p + 1 << l, not included. At level 0 it holds a single number. At level l and place p, draws have numbers
+t = 0, 1, …. Draw t comes from the right half if u * (left + right) >> 64 >= left, else from the left half. Here left
+and right are the numbers that each half has yet to give. u is the hash of `b"choose-k/1"`, l (4 bytes), p (4 bytes),
+the key's hash (8 bytes), t (4 bytes), integers little-endian. L is the least with 2**L >= the length of `order`. A
+larger L only inserts further numbers.
 
 Cost: a lookup draws until a live number comes. That is 1 + (2**L - live) / (live + 1) draws on average, each of at
 most L hashes. No ranking with equal shares for any set of live nodes has fewer draws. Reason: each other number comes
@@ -124,7 +125,7 @@ class ChooseK(Computed):
 
 
 class _Tree:
-    """The tree of merges over all numbers. A half without a live number is counted and never entered."""
+    """The tree of merges over all numbers. A half without a live number has its turns, but is never entered."""
 
     __slots__ = ("_live", "owners")
 

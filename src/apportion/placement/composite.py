@@ -5,8 +5,8 @@ is on one node and its history on `width` nodes. A long scan is shared among the
 
 Promises: an entity touches at most `width` nodes. With a base of minimal disruption, a node joins or leaves the nodes
 of an entity only with a cause. Any `width` periods in a row take each of the nodes once.
-Refuses: more width than the base can rank; shares by weight, which only decides the nodes of an entity; minimal
-disruption of single periods. No rotation without memory can promise the last one (below).
+Refuses: more width than the base can rank; shares by weight (weight only decides which nodes an entity has); minimal
+disruption of single periods. No rotation without memory can promise this last point (see below).
 
 Rule: node = nodes[(seconds // period_seconds) % width], nodes = base.preference(entity, width); // rounds down, also
 below 0. A key is written `entity|seconds`: the entity's bytes, the separator, a decimal integer of 64 bits (leading

@@ -91,7 +91,7 @@ class Directory(KeyByKey):
 
     def _explain_base(self, key: Key) -> Explanation:
         explained = self.base.explain(key)
-        # In that case, `on` refuses a topology without this node.
+        # If its owner has exceptions, `on` refuses a topology without this owner.
         has_exceptions = explained.owner in self._nodes.values()
         note = f"; before {explained.owner} can leave, give its exceptions away" if has_exceptions else ""
         return replace(
@@ -104,7 +104,7 @@ class Directory(KeyByKey):
     def _base_says(self, key: Key) -> str:
         try:
             return f"the base would take {self.base.route(key)}"
-        except (CannotPlace, InvalidInput):  # the key is one; the base may want another form
+        except (CannotPlace, InvalidInput):  # the key is valid; the base may want another form
             return "the base has no node for it"
 
     def _followers(self, key: Key) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ class Explanation:
     - `range`: the stretch of positions with the same owner; None where the owner is computed.
     - `why`: the rule in words.
     - `next`: the nodes after the owner, in order of preference.
-    - `if_owner_left`: the node that would take over. It is None if the balancer decides that, or if no rule does.
+    - `if_owner_left`: the node that would take over. It is None if the balancer decides this, or if no rule decides it.
     """
 
     key: Key

@@ -90,7 +90,7 @@ class PopularKeys:
         object.__setattr__(self, "spread", spread)
         object.__setattr__(self, "_counts", counts)
         for key in counts:
-            self.nodes(key)  # refuses more nodes than there are, before the first question
+            self.nodes(key)  # refuses more nodes than there are, before the first lookup
 
     @property
     def topology(self) -> Topology:

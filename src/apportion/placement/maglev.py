@@ -1,10 +1,10 @@
 """Maglev hashing: nodes take turns to fill a table of fixed size; a key's hash picks an entry of it.
 
 Promises: a lookup is one memory access, however many nodes there are. With equal weights, shares are even to one
-entry. With others, after r rounds a node of weight w owns r * w / W entries, rounded up. Here W is the largest
-weight, and the last round is cut short. So every node with a weight above 0 owns an entry. Plans are exact.
+entry. With unequal weights, a node of weight w owns r * w / W entries after r rounds, rounded up. Here W is the
+largest weight, and the last round is cut short. So every node with a weight above 0 owns an entry. Plans are exact.
 Refuses: more nodes than entries. It does not promise minimal disruption: a change of one node also moves some entries
-of other nodes. A plan shows them exactly as `stray_ratio`. A larger table has fewer of them. The loss of one of 60
+of other nodes. A plan shows them exactly as `stray_ratio`. A larger table has fewer such moves. The loss of one of 60
 nodes moves some 2.2 times the bound with 100 entries per node, 1.3 times with 1000. `entries_per_node` tells this
 number; below 100, take a larger `table_size`. The size is part of the format: choose it for the largest fleet.
 
@@ -81,7 +81,7 @@ class Maglev(Computed):
     ) -> tuple[str, ...]:
         """Return the owner and the nodes met after it in the table, each zone once. O(nodes + entries walked).
 
-        It is not a forecast: when a node leaves, the table is filled anew.
+        The list is not a forecast: when a node leaves, the table is filled anew.
         """
         rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
         return tuple(self.topology.ids[index] for index in rule.pick(self._walk(self._entry(key))))

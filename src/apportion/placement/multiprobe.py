@@ -4,9 +4,9 @@ Promises: when a node comes or goes, only keys that it gains or loses move (exac
 per node. With 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
 Refuses: weights (shares are equal only on average), hashes of fewer than 64 bits, and an even lower end. **Probes cap
 the peak and nothing else**: a node that stands close behind another is nearly idle. With 10, 100, 1000 nodes the
-least share is typically some 0.8, 0.2, 0.02 of the mean. In bad fleets of any size, it is lower. With fewer than 30
-nodes, one node may own much more than its share. `shares()` computes the shares of your nodes. For shares that are
-even at both ends, take `slots`, `rendezvous` or `maglev`.
+least share is typically some 0.8, 0.2, 0.02 of the mean. In bad fleets of any size, the least share is lower. With
+fewer than 30 nodes, one node may own much more than its share. `shares()` computes the shares of your nodes. For
+shares that are even at both ends, take `slots`, `rendezvous` or `maglev`.
 
 Tokens: node `id` stands at the hash of `b"multiprobe/1"`, the length of the id (4 bytes), the id. Probe j of a key is
 the hash of `b"multiprobe/1"`, a length of 0 (4 bytes), the key's hash (8 bytes), j (4 bytes). j counts from 0, and

@@ -1,4 +1,4 @@
-"""Twin table: the answers that a plan needs from a placement's table, from the native twin without the table.
+"""Twin table: the native twin gives the answers that a plan needs from a placement's table, without the table.
 
 Promises: the answers of the table itself. Refuses: lists of more than one owner; these need the table.
 """
@@ -17,7 +17,7 @@ from apportion.placement.shapes.tabular import Tabular
 
 @dataclass(frozen=True, slots=True)
 class LaidTable:
-    """The table of single owners of a placement that is in use in any case."""
+    """The table of single owners that a placement has laid out for its lookups in any case."""
 
     placement: Tabular
 

@@ -2,4 +2,4 @@
 
 MAX_KEY_BYTES = 65_536
 MAX_ROWS = 2**31 - 1
-"""Rows of one Arrow array, or items of one buffer: the recommendation of Arrow, and more than one call should route."""
+"""The most rows of an Arrow array, or items of a buffer. Arrow recommends this limit; one call should route fewer."""

@@ -10,7 +10,7 @@ Points: the share s of a host is its weight divided by the sum of weights. With 
 is the smaller of ceil(m * minimum_ring_size) / m and maximum_ring_size. In the order of the hosts, a target grows by
 scale * s. A host gets points 0, 1, … while all hosts so far have fewer points than the target. Point i is the hash of
 id, underscore and i in decimal. All numbers are IEEE 754 doubles, as in Envoy, each operation rounded by itself.
-Key: its XXH64. It belongs to the first point at or after it.
+Key: the hash of a key is its XXH64. The key belongs to the first point at or after this hash.
 
 Source: Envoy, source/extensions/load_balancing_policies/ring_hash; MurmurHash64A by A. Appleby.
 """

@@ -5,7 +5,7 @@ With equal weights, shares are even to one slot.
 Refuses: preference lists (Envoy hashes anew for a retry, and may meet the same host), fractional weights, locality
 weights, `hash_balance_factor`, and more hosts than slots.
 It does not promise minimal disruption: a change of one host also moves some slots of other hosts. A larger table has
-fewer of them. Take `ring` or `rendezvous` if you are free to choose.
+fewer such moves. Take `ring` or `rendezvous` if you are free to choose.
 
 Turns: hosts are sorted by id. With M slots, a host's offset is XXH64(id) % M and its skip XXH64(id, seed 1) % (M - 1)
 plus 1. It prefers the slots offset, offset + skip, offset + 2 * skip, … modulo M. In round i = 1, 2, … every host in

@@ -8,7 +8,8 @@ takes points from others. Their keys then move between servers that were there b
 are free to choose.
 
 Points: n servers of weight w out of a total W have g groups of points each. Group k is the MD5 of name, hyphen and k
-in decimal; its four points are its four little-endian words of 32 bits. Key: the first of those words of its MD5.
+in decimal; its four points are its four little-endian words of 32 bits. Key: the hash of a key is the first of the
+four words of its MD5.
 
 - `libketama`: the name is the node's id. p = w / W rounded to float32, g = floor(float32(p * 40 * n)).
 - `libmemcached`: the name is the host for port 11211 (or none), `host:port` for another, `path:0` for a socket's path.
@@ -138,7 +139,10 @@ def _libmemcached_groups(weights: Sequence[int]) -> list[int]:
 
 
 def _float32(number: float) -> float:
-    """Return the nearest IEEE 754 single. The same quotient or product of two singles results through doubles."""
+    """Return the nearest IEEE 754 single.
+
+    For two singles, a quotient or product in doubles that is rounded here is the same as one computed in singles.
+    """
     single: float
     (single,) = unpack("<f", pack("<f", number))
     return single

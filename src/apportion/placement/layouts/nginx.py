@@ -9,7 +9,7 @@ Points: a server of weight w has 160 * w. Each point is the CRC-32 (that of zlib
 point before it. The point before it is 4 little-endian bytes, four NULs for the first. Host and port are the text of
 the `server` line, split at its last colon if only digits follow. Without such a colon, and after `unix:`, there is no
 port.
-Key: its CRC-32. It belongs to the first point at or after it.
+Key: the hash of a key is its CRC-32. The key belongs to the first point at or after this hash.
 
 Source: nginx 1.22, ngx_http_upstream_hash_module.
 """

@@ -23,7 +23,7 @@ class Tabular(Router, ABC):
     _made: list[Table] = field(compare=False)
 
     def _fill(self, topology: Topology, hasher: Hasher) -> None:
-        """Take the subject of the table; `_lay` lays its stretches."""
+        """Take the topology and the hasher of the table; `_lay` takes its stretches."""
         self._check_unmade()
         for name, value in {"topology": topology, "hasher": hasher, "_made": []}.items():
             object.__setattr__(self, name, value)
@@ -47,9 +47,9 @@ class Tabular(Router, ABC):
 
     @property
     def _met_by_walks(self) -> Topology | None:
-        """The nodes that a walk meets, with all others drained; None if a preference list is not a walk.
+        """The nodes that a walk meets, with all others drained; None if preference lists are not walks.
 
-        If it is a walk, and uses the zones as they are, the twin makes the list.
+        The twin makes a list that is a walk and uses the zones as they are.
         """
         return None
 

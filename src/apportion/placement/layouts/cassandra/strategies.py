@@ -92,7 +92,7 @@ class SimpleStrategy:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class NetworkTopologyStrategy:
-    """So many replicas in each datacenter, on distinct racks as far as there are any; kept as sorted pairs.
+    """A number of replicas for each datacenter, on distinct racks while there are any. `replicas` has sorted pairs.
 
     >>> NetworkTopologyStrategy({"dc2": 2, "dc1": 3})
     NetworkTopologyStrategy({'dc1': 3, 'dc2': 2})
