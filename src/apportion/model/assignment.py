@@ -89,8 +89,8 @@ class Assignment:
 
     Partition i is `names[i]`; without names, the partitions are "0", "1", …. In every call that takes a partition,
     the int n means `str(n)`. `down` holds the ids of the nodes that are not up. `home` holds the rows that apply
-    again once all nodes are up; None means that `rows` does. `sizes` holds the bytes of each partition. An assignment
-    made by a balancer names its rule and may carry a certificate.
+    again once all nodes are up; None means the same rows as `rows`. `sizes` holds the bytes of each partition. An
+    assignment made by a balancer names its rule and may carry a certificate.
 
     >>> assignment = Assignment(topology=Topology(["a", "b"]), rows=((0,), (1,), (1,)))
     >>> assignment[2], assignment["0"], assignment.loads

@@ -100,10 +100,10 @@ class Wave:
 class Schedule:
     """Waves that lead from one assignment to another.
 
-    `before` and `after` are the epochs that the schedule leads from and to. `throttle` is the one in force when the
-    schedule was made. Once its `expires_at` has passed, make a new schedule from the state at that time. `floor` is
-    the promised number of live replicas. `below_floor` lists the partitions that begin with fewer. `lost` lists those
-    with none at all; no step touches them.
+    `before` and `after` are the epochs that the schedule leads from and to. `throttle` is the throttle in force when
+    the schedule was made. Once its `expires_at` has passed, make a new schedule from the state at that time. `floor`
+    is the promised number of live replicas. `below_floor` lists the partitions that begin with fewer. `lost` lists
+    those with none at all; no step touches them.
     """
 
     before: Epoch

@@ -119,7 +119,7 @@ class Table:
         """
         widths = [0] * len(self.topology)
         starts = [start for start in self.starts if isinstance(start, int)]
-        for start, end, row in zip(starts, [*starts[1:], POSITIONS], self.rows, strict=False):  # none of bytes
+        for start, end, row in zip(starts, [*starts[1:], POSITIONS], self.rows, strict=False):  # empty for bytes
             for index in row:
                 widths[index] += end - start
         return dict(zip(self.topology.ids, widths, strict=True))
@@ -142,7 +142,7 @@ class Table:
         cuts = sorted({*self.starts, *new.starts})
         ends = (*cuts[1:], self.end)
         stretches = zip(cuts, ends, self._owners_at(cuts), new._owners_at(cuts), strict=True)
-        # Neighbours never change alike: where they meet, one table has a boundary with other owners beyond it.
+        # No two neighbouring changes have the same owners: where they meet, the owners change in one of the tables.
         return tuple(Change(KeyRange(start, end), was, now) for start, end, was, now in stretches if was != now)
 
     def _overlaid_by_twin(self, new: "Table") -> tuple[Change, ...]:

@@ -1,8 +1,8 @@
 """Envelope: values as bytes that can be stored, sent, and read by every later release.
 
 A snapshot is one JSON object on one line. Its head (kind, format version, cluster, checksum) has a fixed form that is
-read without a parser. The checksum covers every other byte. Only then are the columns of numbers cut out, also
-without a parser. The rest is parsed last.
+read without a parser. The checksum covers every other byte. After this check, the columns of numbers are cut out,
+also without a parser. The rest is parsed last.
 
 Promises: each of these snapshots is refused:
 - a snapshot that is cut anywhere or has one bit turned;
@@ -32,8 +32,8 @@ from apportion.model.topology import Topology
 MAX_BYTES = 16 * 2**20
 FORMAT_VERSION = 2
 
-# The memory that reading JSON may take. Then the most that it takes: per byte of text, per value, and per member of
-# an object.
+# `_PARSING_BYTES` is the memory that reading JSON may take. The costs below are the most memory that it takes per
+# byte of text, per value, and per member of an object.
 _PARSING_BYTES = 60 * 2**20
 _TEXT_COST, _VALUE_COST, _MEMBER_COST = 3, 96, 160
 
@@ -92,7 +92,7 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
 def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> tuple[object, SavedColumns, str]:
     """Return the body, columns and cluster of a snapshot. Body and columns are not checked.
 
-    For callers that can make more of the columns than the value, as a routing table does. Raises as `decode` does.
+    This is for callers that use the columns without making the value, as a routing table does. Raises as `decode` does.
     """
     head = _checked_head(data, _kind_of(kind), FORMAT_VERSION, _checksum)
     named = _parsed(head["cluster"])
