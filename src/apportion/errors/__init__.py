@@ -30,7 +30,7 @@ class ApportionError(Exception):
         return f"{self.problem}\n{self.hint}"
 
     def within(self, place: str) -> None:
-        """Put the file or line of the fault before the message; for the caller that passes the error on."""
+        """Put the file or line of the fault before the message. A caller that passes the error on calls this."""
         self.problem = f"{place}: {self.problem}"
 
     def __reduce__(self) -> "tuple[object, ...]":

@@ -39,11 +39,11 @@ def nearest(value: object, known: Iterable[str]) -> str | None:
 def _without_password(text: str) -> str:
     """Hide all between `://` and the last `@`: a password may itself hold `@ : /` and blanks.
 
-    One slash is enough to hide it: a URL that was taken for a path has lost the other.
+    A text with one slash after the colon is hidden too: a URL that was read as a path has lost the other slash.
     """
     scheme, mark, rest = text.partition(":/")
     if mark and len(text) >= 4096:
-        return f"{scheme}://***"  # cut before its end: the last `@` may be beyond
+        return f"{scheme}://***"  # the text was cut: its last `@` may be missing
     if not mark or "@" not in rest:
         return text
     return f"{scheme}://***@{rest.rpartition('@')[2]}"
