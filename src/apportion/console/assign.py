@@ -46,7 +46,7 @@ def assign(
 
 
 def _topology(source: NodesSource, before: Assignment | None) -> Topology:
-    """Return the nodes of the options, at a later epoch than the nodes before if they differ."""
+    """Return the nodes of the options. Nodes that differ from those of `before` get a later epoch."""
     if before is None:
         return source.load_topology()
     old = before.topology

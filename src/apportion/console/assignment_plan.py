@@ -1,8 +1,8 @@
-"""Assignment plan: from a saved assignment to the next, planned after edits of its nodes, then applied.
+"""Assignment plan: plans the next assignment after edits of the nodes of a saved one, and applies that plan.
 
 The command saves the target of a plan, not the plan. The certificate of the target names, by digest, the assignment
 that it was made from. It also proves that no other target moves fewer replicas.
-Promises: the target replaces exactly that assignment, or is refused.
+Promises: the target replaces exactly that assignment; `apply` refuses the target for any other assignment.
 """
 
 from pathlib import Path
@@ -23,7 +23,10 @@ from apportion.model.epoch import Epoch
 def plan_assignment(
     path: Path, edits: Edits, outage: Outage, output: Path | None, *, spread: Spread | None, json: bool
 ) -> bool:
-    """Print the effect of edited nodes, or of a saved target, on a saved assignment; return whether it changes."""
+    """Print the effect of edited nodes, or of a saved target, on a saved assignment.
+
+    Return whether the assignment changes.
+    """
     before = read(path, Assignment)
     if output is not None and output.resolve() == path.resolve():
         hint = "Save the plan elsewhere, look at it, and carry it out with apportion apply."
@@ -47,7 +50,7 @@ def plan_assignment(
 
 
 def keep(step: AssignmentStep, output: Path | None, *, is_plan: bool) -> None:
-    """Save the result of a step if the caller names a file; its certificate is verified first."""
+    """Save the result of a step if the caller names a file. The certificate of the result is verified first."""
     if output is not None and step.verdict is not None:
         save_assignment(step.after, output, before=step.before, is_plan=is_plan)
 

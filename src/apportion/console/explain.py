@@ -17,7 +17,7 @@ def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json:
         The key; the bytes of the text are the key.
     """
     data = os.fsencode(key)
-    # The same key as its bytes, but printed as text if it is text.
+    # Text and its UTF-8 bytes are the same key. A key that is text is passed as text, so that it is printed as text.
     why = source.load_explained().explain(key if data == key.encode(errors="replace") else data)
     if not json:
         print(why)

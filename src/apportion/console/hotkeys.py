@@ -2,8 +2,8 @@
 
 The counter is that of Apache DataSketches (frequent items), an extra. It keeps a table of candidates and drops the
 rare ones when the table is full. Counts are therefore bounds: the least and the most occurrences of a key. A key that
-is not listed occurs at most as often as the last line tells. Up to KEYS_COUNTED_EXACTLY different keys, both bounds
-are the count.
+is not listed occurs at most as often as the last line tells. In a file with at most KEYS_COUNTED_EXACTLY different
+keys, both bounds are equal to the count.
 
 Promises: every bound holds; the same file gives the same output in every process. `share` is the lower bound divided
 by all keys read. Refuses: to guess between the bounds.
@@ -20,10 +20,10 @@ from apportion.errors import InvalidInput, MissingExtra, shown
 
 MOST_LISTED = 10_000
 KEYS_COUNTED_EXACTLY = 12_288
-_TABLE_BITS = 14  # three quarters of these are used
+_TABLE_BITS = 14  # the table uses three quarters of its 2**14 places
 
 # Keys are bytes, but only the sketch of strings hashes alike in every process. So each byte becomes the character
-# with its number. The character below is none of them: it stands for every key that is not in the table.
+# with its number. `_NO_KEY` stands for every key that is not in the table: no byte becomes this character.
 _NO_KEY = "\u0100"
 
 
@@ -74,7 +74,7 @@ def hotkeys(*, keys: KeysFile = None, column: Column = None, top: int = 10, json
 
 
 def _empty_sketch() -> tuple[Sketch, object]:
-    """Return a sketch, and its name for the answer that omits no key that may be frequent."""
+    """Return a sketch, and the constant that asks it for every key that may be frequent."""
     try:
         package = import_module("datasketches")
     except ImportError as error:

@@ -107,15 +107,15 @@ def _cannot_print(error: OSError) -> int:
 
 
 def _tamed(message: str) -> str:
-    """Return the parser's message in words that are safe to print: it quotes the input, which may be a password."""
-    if "@" in message or "://" in message:  # a password may hold blanks, so nothing shows where it begins
+    """Return the parser's message in a form that is safe to print. It quotes the input, which may be a password."""
+    if "@" in message or "://" in message:  # a password may hold blanks, so its beginning cannot be found
         return "an argument cannot be used here; it is not shown, because it is a URL or holds an '@'."
     words = (word if word.isprintable() else shown(word).strip("'\"") for word in message.split(" "))
     return " ".join(words)[:400]
 
 
 def application() -> "App":
-    """Return the command line as an object; the file of a command is imported at its use."""
+    """Return the command line as an object. The file of a command is imported when the command is used."""
     from cyclopts import App  # noqa: PLC0415
 
     app = App(

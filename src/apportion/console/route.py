@@ -45,7 +45,7 @@ def route(
 
 
 def _lines(batches: Iterable[list[bytes]], placement: Placement) -> Iterator[bytes]:
-    """Yield the lines of each batch at once: a million keys are a few dozen batches."""
+    """Yield the lines of each batch as one piece. A million keys make a few dozen batches."""
     endings = {node_id: f"\t{node_id}\n".encode() for node_id in placement.topology.ids}
     done = 0
     for batch in batches:
@@ -61,7 +61,7 @@ def _lines(batches: Iterable[list[bytes]], placement: Placement) -> Iterator[byt
 
 
 def _print_json(batches: Iterable[list[bytes]], placement: Placement) -> None:
-    """Print as the keys arrive: the object may be larger than memory."""
+    """Print each route as its key arrives, because the whole object may be larger than memory."""
     epoch = placement.saved.epoch if isinstance(placement, Frozen) else epoch_of(placement)
     head = {"format_version": FORMAT_VERSION, "command": "route", "epoch": str(epoch)}
     print(json.dumps(head)[:-1] + ', "routes": [', end="")

@@ -2,8 +2,8 @@
 
 Promises: the output of a cluster becomes the table of the placement that the cluster uses, so keys route as in the
 cluster. Notes name the facts that a table cannot hold: addresses, nodes that are down, slots that are moving.
-Refuses: nodes or a hash function beside a format that has its own, and an option that the format does not use. It
-refuses tokens that do not fit into a table, and more replicas than a datacenter has nodes.
+Refuses: options for nodes or a hash function if the format has its own, and an option that the format does not use.
+It refuses tokens that do not fit into a table, and more replicas than a datacenter has nodes.
 """
 
 from collections.abc import Callable
@@ -103,7 +103,7 @@ def _of_redis(path: Path, reading: Reading) -> Imported:
 
 
 def _owner_notes(found: RedisCluster) -> tuple[str, ...]:
-    """Return a line per owner, because Redis's ids mean little to people."""
+    """Return a line per owner with its address, because people cannot read Redis's ids."""
     return tuple(
         f"{node_id} is {found.addresses[node_id]}; slots: {load}, replicas: {len(found.replicas[node_id])}"
         for node_id, load in found.assignment.loads.items()

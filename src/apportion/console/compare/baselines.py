@@ -1,4 +1,4 @@
-"""Baselines: the methods with which papers on consistent hashing begin, and why these methods are not enough.
+"""Baselines: simple methods that papers on consistent hashing name first, with the reasons why they are not enough.
 
 `compare` sets them beside the placements. They are functions outside the catalog, so that no program routes by them.
 Each takes a topology and keys, and returns the owner of every key. Two calls, with the topology before and after a
@@ -31,7 +31,7 @@ class Baseline:
 
 
 def baselines(random: Random) -> tuple[Baseline, ...]:
-    """Return every baseline, sorted by name; `random` makes the choices of the random one."""
+    """Return every baseline, sorted by name. The baseline "random" draws from `random`."""
     return (
         Baseline(
             "key ranges",
@@ -78,7 +78,7 @@ def single_node(topology: Topology, keys: Sequence[bytes]) -> list[str]:
 
 
 def key_ranges(topology: Topology, keys: Sequence[bytes]) -> list[str]:
-    """Return a node for each key: equal parts of all 8-byte beginnings belong to the nodes. O(keys).
+    """Return a node for each key: each node owns an equal part of the range of a key's first 8 bytes. O(keys).
 
     Shorter keys are filled up with zero bytes. Nodes have their parts in the order of their ids.
 
@@ -91,7 +91,7 @@ def key_ranges(topology: Topology, keys: Sequence[bytes]) -> list[str]:
 
 
 def static_modulo(topology: Topology, keys: Sequence[bytes]) -> list[str]:
-    """Return a node for each key: the key's hash modulo the number of nodes is the place of the node by id. O(keys).
+    """Return a node for each key: nodes are sorted by id, and the hash modulo their number is the index. O(keys).
 
     >>> static_modulo(Topology(["a", "b", "c"]), [b"tenant-42"])
     ['a']

@@ -1,6 +1,6 @@
 """`apportion compare`: every placement of the catalog on your nodes and your keys, side by side.
 
-It prints columns or JSON, or writes a page with charts. See `comparison` for the measures and methods.
+It prints columns or JSON, or writes a page with charts. `trial` tells how each value is measured.
 """
 
 import shlex

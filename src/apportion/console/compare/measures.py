@@ -1,4 +1,4 @@
-"""Measures of any placement, ours or a peer's, counted from its owners of keys."""
+"""Measures of any placement, ours or a peer's, counted from the owners that the placement gives to keys."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from apportion.model.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyEvenness:
-    """Loads divided by shares proportional to weight: 1.0 is exact, and the mean over nodes is 1.0 by definition."""
+    """Each load divided by the node's share by weight. 1.0 is exact; the mean over nodes is 1.0 by definition."""
 
     max_over_mean: float
     variation: float
@@ -48,7 +48,7 @@ def movement(before: Sequence[str], after: Sequence[str], old: Topology, new: To
 
 
 def fair_bound(old: Topology, new: Topology) -> float:
-    """Return the least ratio that must move between shares exactly proportional to weight."""
+    """Return the least ratio of keys that must move, if both topologies give exact shares by weight."""
     old_total, new_total = sum(node.weight for node in old), sum(node.weight for node in new)
     gains = (node.weight / new_total - (old[node.id].weight / old_total if node.id in old else 0) for node in new)
     return sum(max(0.0, gain) for gain in gains)

@@ -30,8 +30,8 @@ from apportion.placement.hashers import Hasher
 class Row:
     """The measurements of one placement, or the reason why there are none (`refused`).
 
-    `loads` are the keys of each node. `stray` is the larger of the two ratios after it. Only a baseline has
-    `why_not`.
+    `loads` are the keys of each node. `stray` is the larger of `stray_on_add` and `stray_on_remove`. Only a baseline
+    has `why_not`.
     """
 
     placement: str
@@ -62,7 +62,7 @@ class KeyTrial:
 
     @classmethod
     def of(cls, topology: Topology, keys: Sequence[bytes], hasher: Hasher) -> Self:
-        """Return the trial in which a node with the weight of the first one joins, and in which the last one leaves."""
+        """Return the trial: a node joins with the weight of the first node, and the last node leaves."""
         owning = [node for node in topology if node.weight > 0]
         if len(owning) < 2:
             raise CannotPlace(
@@ -100,7 +100,7 @@ class KeyTrial:
 
     @property
     def chance_variation(self) -> float:
-        """The variation that chance alone gives when so many keys fall on exact shares."""
+        """The variation that chance alone gives when this number of keys falls on exact shares."""
         return sqrt(fmean((1 - share) / (share * len(self.keys)) for share in self.fair_shares.values()))
 
 
@@ -120,7 +120,7 @@ def measured(name: str, trial: KeyTrial) -> Row:
 
 
 def measured_baseline(baseline: Baseline, trial: KeyTrial) -> Row:
-    """Measure a baseline, without time and memory, which would mean nothing."""
+    """Measure a baseline. Time and memory are left out, because they would mean nothing."""
     owners = [baseline.owners(topology, trial.keys) for topology in (trial.topology, trial.added, trial.removed)]
     return _counted(Row(placement=baseline.name, why_not=baseline.why_not), trial, *owners)
 

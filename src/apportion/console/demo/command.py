@@ -1,4 +1,4 @@
-"""`apportion demo`: the main job, live. Worker processes share real work on one file; they come, go, die and sleep."""
+"""`apportion demo`: shows live how worker processes share real work on one file, and come, go, die and sleep."""
 
 import subprocess
 import sys

@@ -97,7 +97,7 @@ class Crew:
         return there == set(names) and is_at_rest(self.view)
 
     def worked(self) -> Callable[[], bool]:
-        """Return a function: has the present owner of every partition worked on it since this call?"""
+        """Return a function that tells whether the owner of every partition has worked on it since this call."""
         start = len(self.ledger.lines())
 
         def is_so() -> bool:

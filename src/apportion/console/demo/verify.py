@@ -74,7 +74,10 @@ def _disturbed(effects: Sequence[Line], sleepers: Collection[object]) -> int:
 
 
 def _moves(lines: Sequence[Line]) -> tuple[int, int]:
-    """Return how many partitions moved from step to step, and how many had to; up to the step without members."""
+    """Return the number of partitions that moved, and the number that had to move.
+
+    Both are sums over all steps, up to the step without members.
+    """
     moves = least = 0
     owners: dict[int, str] = {}
     before: dict[int, str] = {}

@@ -1,8 +1,8 @@
 """Work of the demonstration: to count the places of the world by country, partition by partition.
 
 Each effect counts some places of one partition. One transaction holds the guard, the counts, the progress and a line
-in the log of effects. So each place is counted once, by any of the workers. A reader of the log needs to trust no
-worker.
+in the log of effects. So each place is counted exactly once, no matter by which worker. A reader of the log need not
+trust any worker.
 
 A line of the log is a JSON object: `pid`, `member`, `partition`, `token` (incarnation and epoch), `holder`, `began`
 and `ended` (elapsed seconds of this machine). It also holds the counted `places` of the partition, from place `start`
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, line TEXT NOT NULL);
 
 
 def partitioned() -> list[list[str]]:
-    """Return the countries of the places, by partition and in order."""
+    """Return a list for each partition: the countries of its places, in the order of the places."""
     digest = hashers.get("xxh3-64")
     parts: list[list[str]] = [[] for _ in range(PARTITIONS)]
     for line in places():
@@ -56,7 +56,10 @@ class WorkLedger:
         self._connection.execute("COMMIT")
 
     def count(self, token: FencingToken, partition: int, countries: Sequence[str], batch: int) -> tuple[int, int]:
-        """Count the next places of a partition; return the first place and the number. `Fenced` under an old token."""
+        """Count the next places of a partition; return the first place and the number.
+
+        It raises `Fenced` if the token is old.
+        """
         self._connection.execute("BEGIN IMMEDIATE")
         with ExitStack() as undo:
             undo.callback(self._connection.execute, "ROLLBACK")

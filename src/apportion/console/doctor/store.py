@@ -86,7 +86,7 @@ def _print_json(store: str, findings: tuple[Finding, ...], speed: Measured | Non
 
 
 def _promises(capabilities: Capabilities) -> dict[str, str]:
-    """Return the promises that a store can and cannot give, then its limits, as they are printed."""
+    """Return the printed lines: the promises that a store gives, those that it does not give, and its limits."""
     needs = {need: "yes" if getattr(capabilities, need) else "NO" for need in get_args(Need)}
     limits = {name: f"{value}" for name, value in asdict(capabilities).items() if name not in needs}
     return needs | limits

@@ -1,8 +1,8 @@
 """Ceph's CRUSH as an entrant, if its program `crushtool` is on the path: one pool per resource.
 
 The map has a straw2 bucket per zone. A rule takes each replica from another zone, with the tunables that Ceph has
-used since Jewel. A node that is down is out: it has weight 0 in the test, and stays in the map. Nodes and zones keep
-their numbers, because CRUSH hashes these numbers.
+used since Jewel. A node that is down counts as "out" in Ceph's sense: it has weight 0 in the test, and stays in the
+map. Nodes and zones keep their numbers, because CRUSH hashes these numbers.
 """
 
 import re

@@ -1,7 +1,7 @@
 """`apportion evaluate`: balancers side by side on clusters that fail, grow and change.
 
-It uses the eight clusters of the preset `helix-paper`, after the published evaluation of CrushED, or your own
-clusters. It prints columns or JSON, or writes a page with charts.
+It uses your own clusters, or the eight clusters of the preset `helix-paper`. The preset follows the published
+evaluation of CrushED. It prints columns or JSON, or writes a page with charts.
 
 Promises: an interrupted run leaves nothing behind; a page is written whole, at the end.
 """

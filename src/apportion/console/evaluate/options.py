@@ -1,7 +1,7 @@
 """Options of `evaluate` and its scenario file: the clusters, the events on them, and the entrants.
 
-Promises: an impossible choice is refused before any measurement. An absent balancer is named with the reason. So is a
-scenario that a cluster cannot have, if all scenarios were asked for.
+Promises: an impossible choice is refused before any measurement. An absent balancer is named with the reason. If all
+scenarios were asked for, a scenario that a cluster cannot have is also named with the reason.
 """
 
 import shlex
@@ -94,7 +94,7 @@ class EvaluateOptions:
         return [(production_like(shape, seed=seed), seed) for seed in seeds for shape in SHAPES[: self.topologies]]
 
     def _chosen(self, what: str, file: ScenarioFile | None, known: Sequence[str]) -> Sequence[str] | None:
-        """Return the names from the option, else from the file, None for all; refuse unknown names."""
+        """Return the names from the option, or else from the file; None means all. Unknown names are refused."""
         option, listed = (
             (self.balancers, None if file is None else file.balancers)
             if what == "balancer"

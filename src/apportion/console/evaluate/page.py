@@ -1,6 +1,6 @@
 """The page of `apportion evaluate --html`: all measurements as charts and tables, in one file.
 
-Promises: those of `page_parts`; every chart has a name, and its figures in a table.
+Promises: those of `pages/parts.py`. Every chart has a name, and a table shows its figures.
 Refuses: charts of single clusters; `--json` has every result.
 """
 

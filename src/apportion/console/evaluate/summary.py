@@ -1,7 +1,7 @@
 """Summary of a trial: means over its clusters, gains over CRUSH, and the published figures for comparison.
 
-A gain is the ratio by which a standard deviation is smaller than that of Helix's CRUSH on the same cluster. The mean
-over all clusters gives each the same weight. Times are compared as sums.
+A gain compares a standard deviation with that of Helix's CRUSH on the same cluster: the ratio by which it is smaller.
+The mean over all clusters gives each the same weight. Times are compared as sums.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +20,9 @@ STATIC = "static"
 class SummaryLine:
     """A balancer in a scenario, over all clusters: means, but sums for `seconds` and `lacking`.
 
-    Deviations and gaps are in partitions. Without `_each`, they count all resources of a cluster together. With
-    `_each`, they count one resource at a time: the mean of the deviations and the largest gap. Gains and
-    `times_crush` are None without CRUSH to compare with.
+    Deviations and gaps are in partitions. A field without `_each` counts all resources of a cluster together. A field
+    with `_each` counts each resource alone: it is the mean of their deviations, or the largest of their gaps. Gains
+    and `times_crush` are None if CRUSH was not measured.
     """
 
     balancer: str
@@ -160,7 +160,7 @@ def compared(lines: Sequence[SummaryLine]) -> list[Comparison]:
 
 
 def _means(lines: Sequence[SummaryLine], field: str, begins: str) -> dict[str, float | None]:
-    """Return the mean of a field by balancer, over the scenarios with names that begin so."""
+    """Return the mean of a field for each balancer, over the scenarios with names that begin with `begins`."""
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(line.balancer for line in lines):
         own = (line for line in lines if line.balancer == name and line.scenario.startswith(begins))

@@ -2,7 +2,7 @@
 
 A node is a device of a zone. A node that is down has weight 0, as an operator would set it. The limit on moves per
 hour is lifted, so that one rebalance makes all its moves. The first replica counts as the leader, and Swift does not
-even out leaders. Swift's rings have a power of two of partitions; here they have the number asked for.
+even out leaders. The number of partitions in Swift's own rings is a power of two; here it is the number asked for.
 """
 
 import copy
@@ -37,7 +37,7 @@ def entrant() -> Entrant:
 
 
 class _Rings:
-    """The builder of each resource, and the number of each node and zone, the same number in all builders."""
+    """The builder of each resource. Each node and each zone has one number, the same in all builders."""
 
     def __init__(self) -> None:
         self.builders: dict[str, Any] = {}

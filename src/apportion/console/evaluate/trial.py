@@ -40,7 +40,10 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a balancer was not measured in a scenario on a cluster; without a name, it holds for every balancer."""
+    """Why a balancer was not measured in a scenario on a cluster.
+
+    An empty `balancer` means every balancer.
+    """
 
     balancer: str
     cluster: str
@@ -61,7 +64,7 @@ class BalancerTrial:
         return sum(len(scenarios) for _, scenarios in self.clusters) * len(self.entrants)
 
     def run(self) -> Iterator[TrialResult | Refusal]:
-        """Yield the outcome of each balancer in each scenario: as many as the length of the trial."""
+        """Yield the outcome of each balancer in each scenario. The length of the trial is the number of outcomes."""
         for cluster, scenarios in self.clusters:
             for entrant in self.entrants:
                 yield from _run(entrant, cluster, scenarios)

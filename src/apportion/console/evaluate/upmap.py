@@ -1,12 +1,12 @@
-"""Ceph's balancer as an entrant, if `osdmaptool` is on the path: CRUSH, and exceptions that even it out.
+"""Ceph's balancer as an entrant, if `osdmaptool` is on the path: CRUSH, with exceptions that make its loads even.
 
-The program makes only pools of its own size, so all resources with the same number of replicas are one pool. It evens
-them out together, and no resource by itself. The trial asks for a deviation of 1, the smallest that the program
-offers. Earlier exceptions are kept. A node that is down is left out of the map: the program has no other way to show
-a node that is out.
-If zones forbid such a deviation, the program may search for ever. It is then stopped, and there is no measurement.
-There is also none if the program leaves an exception for a node that is gone. Ceph's monitors drop such exceptions,
-but no program does so without them.
+The program sets the size of a pool by its own rule. So one pool holds all resources with the same number of replicas.
+The program makes the loads of the whole pool even, not those of each resource. The trial asks for a deviation of 1,
+the smallest that the program offers. Earlier exceptions are kept. A node that is down is left out of the map: the
+program has no other way to show a node that is out.
+If zones forbid such a deviation, the program may search for ever. The trial then stops the program, and there is no
+measurement. A measurement is also missing if the program leaves an exception for a node that is gone. Ceph's monitors
+drop such exceptions, but no program does so without monitors.
 """
 
 import re
@@ -32,7 +32,7 @@ _LINE = re.compile(r"^1\.([0-9a-f]+)\t\[([\d,]*)\]", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """The numbers of nodes and zones, and per number of replicas the map with its exceptions."""
+    """The numbers of nodes and zones, and a map with its exceptions for each number of replicas."""
 
     numbers: Numbers
     maps: dict[int, bytes] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
 def _write(path: Path, known: bytes | None, *, pool: int, replicas: int) -> None:
     """Write the earlier map, or a new one.
 
-    A pool has as many partitions as a map has devices, so the map gets that many devices.
+    The program gives a pool as many partitions as the map has devices. So the new map gets `pool` devices.
     """
     if known is not None:
         path.write_bytes(known)

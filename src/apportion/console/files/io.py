@@ -1,7 +1,7 @@
 """File access with bounds: a read has a cap, and a write is whole or absent.
 
-Promises: reading stops at the cap whatever size the file claims, and never hangs on a pipe without a writer. A reader
-of a written file sees the old content or the new, even if the writer is killed in between.
+Promises: a read stops at the cap, whatever size the file claims. A read never hangs on a pipe without a writer. A
+reader of a written file sees the old content or the new, even if the writer is killed in between.
 """
 
 import fcntl
@@ -91,7 +91,7 @@ def write_whole(path: Path, data: bytes, *, what: str) -> None:
 
 @contextmanager
 def alone_with(path: Path, *, what: str) -> Iterator[None]:
-    """Let one process at a time change the file at `path`, so that no process overwrites a fresh write of another.
+    """Let one process at a time change the file at `path`, so that no process overwrites the write of another.
 
     The lock is on the folder's own descriptor: it needs no extra file and ends with the process.
     """

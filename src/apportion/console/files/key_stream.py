@@ -23,13 +23,13 @@ from apportion.placement.keys.key_bytes import MAX_KEY_BYTES
 
 CHUNK_BYTES = 1 << 18
 
-# A lone hyphen, standard input, is a value and not an option.
+# A lone hyphen means standard input: it is a value, not an option.
 KeysFile: TypeAlias = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 Column = Annotated[str | None, Parameter(help="Take the keys from this column of a CSV file with a header.")]
 
 
 def keys_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[bytes]:
-    """Return the keys that a command line names; `InvalidInput` if it names none, or names them twice."""
+    """Return the keys of a command line; raise `InvalidInput` unless it has either arguments or a file."""
     return chain.from_iterable(batches_of(arguments, file, column))
 
 
@@ -73,14 +73,17 @@ def _lines(stream: BufferedReader) -> Iterator[list[bytes]]:
         *lines, rest = (rest + chunk).split(b"\n")
         yield from _checked([line.removesuffix(b"\r") for line in lines] if b"\r" in chunk else lines, number)
         number += len(lines)
-        if len(rest) > MAX_KEY_BYTES + 1:  # a carriage return may yet turn out to be outside the key
+        if len(rest) > MAX_KEY_BYTES + 1:  # the last byte may be a carriage return, which is not part of the key
             yield from _checked([rest], number)
     if rest:
         yield from _checked([rest.removesuffix(b"\r")], number)
 
 
 def _checked(keys: list[bytes], number: int) -> Iterator[list[bytes]]:
-    """Yield keys, the first of them from this line; at a bad key, yield those before it and raise `InvalidInput`."""
+    """Yield the keys; at a key that is too long, yield the keys before it and raise `InvalidInput`.
+
+    The first key is in line `number`.
+    """
     if keys and number == 1:
         _check_encoding(keys[0])
     if max(map(len, keys), default=0) <= MAX_KEY_BYTES:

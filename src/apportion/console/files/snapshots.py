@@ -1,4 +1,4 @@
-"""Snapshots: tables and assignments in files, read with a bound. No write replaces a possible only copy.
+"""Snapshots: tables and assignments in files, read with a bound. No write replaces a file that may be the only copy.
 
 Promises: a table never replaces a table of a later epoch. An assignment replaces only its predecessor or itself.
 """
@@ -28,7 +28,7 @@ def save(value: Table, output: Path) -> None:
             try:
                 current = read(output, Table).epoch
             except BadSnapshot:
-                pass  # not a table of ours, so no version of it
+                pass  # the file holds no table, so no later version of this one
             else:
                 if current.number > value.epoch.number:
                     raise StaleEpoch(seen=value.epoch, current=current)
@@ -36,9 +36,9 @@ def save(value: Table, output: Path) -> None:
 
 
 def save_assignment(after: Assignment, output: Path, *, before: Assignment | None, is_plan: bool) -> None:
-    """Write the assignment after `before`, over nothing but `before` or itself.
+    """Write the assignment that follows `before`. It may replace only `before` or an equal assignment.
 
-    A plan may also replace another plan from `before`.
+    A plan may also replace another plan that was made from `before`.
     """
     data = codec.encode(after)
     with alone_with(output, what="--output"):

@@ -60,7 +60,7 @@ def watch_group(url: Url, name: GroupName, /, *, json: bool = False) -> None:
     json
         Print one JSON object per line instead.
     """
-    with suppress(KeyboardInterrupt):  # how it is ended
+    with suppress(KeyboardInterrupt):  # the user ends the command with Ctrl-C
         for line in admin.watch(url, name):
             report.print_line(name, line, json=json)
 

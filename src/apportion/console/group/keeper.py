@@ -3,15 +3,16 @@
     python -I -S group_keeper.py SOCKET COMMAND [ARGUMENTS]
 
 The keeper inherits SOCKET from the runner. An order is one line of JSON. `live` sets a deadline on the elapsed clock
-of the machine; `start` has an id and variables; `ask` asks an id to end; `kill` kills an id. The keeper replies with
-the process id and, at the end, with the outcome. Each command has a supervisor, a fork of this process. On Linux the
-supervisor adopts all descendants of the command, so that none of them can leave the tree.
+of the machine; `start` has an id and variables; `ask` asks the command with an id to end; `kill` kills it. The keeper
+replies with the process id and, at the end, with the outcome. Each command has a supervisor, a fork of this process.
+On Linux the supervisor adopts all descendants of the command, so that none of them can leave the tree.
 
 Promises: no command runs past the deadline, even when the runner is paused. The end of the runner, of the keeper or of
 a supervisor ends the whole tree of its commands. An outcome is told after the last process of the tree has ended. The
 socket closes after the last tree has ended.
-Refuses: to import anything but the standard library, so a module of the working directory is never run. To survive
-SIGKILL of the runner, the keeper and a supervisor at the same moment: then only the command itself ends with them.
+Refuses: to import anything but the standard library, so a module of the working directory is never run. It does not
+promise to end a whole tree if SIGKILL ends the runner, the keeper and a supervisor at the same moment. Then only the
+command itself ends with them.
 """
 
 import ctypes
@@ -26,10 +27,10 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-_REPORT = struct.Struct("128s")  # of a supervisor: the process id of its command, then the outcome
+_REPORT = struct.Struct("128s")  # a supervisor reports twice: the process id of its command, then the outcome
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _LONGEST_WAIT_SECONDS = 0.5  # timers stand still while the machine is suspended; the clock does not
-_LAST_SECONDS = 0.02  # from SIGKILL to the end of a process
+_LAST_SECONDS = 0.02  # time that a process needs to end after SIGKILL
 _ASK, _END = signal.SIGUSR1, signal.SIGTERM
 _HEARD = {signal.SIGCHLD, _ASK, _END, signal.SIGINT, signal.SIGHUP}
 _IS_LINUX = sys.platform == "linux"
@@ -51,7 +52,7 @@ class Keeper:
         self._until = float("-inf")
         self._is_ending = False
         self._kept: dict[int, _Kept] = {}
-        self._torn: list[int] = []  # numbers with a killed supervisor, while descendants may go on
+        self._torn: list[int] = []  # commands with a killed supervisor; their descendants may still run
         self._unread, self._unsent = b"", b""
         self._children, woken = os.pipe()
         for each in (self._children, woken, orders.fileno()):
@@ -85,7 +86,7 @@ class Keeper:
 
     def _read_orders(self) -> None:
         read = _read(self._orders.fileno())
-        self._is_ending |= read == b""  # the runner has gone, or wants no more of us
+        self._is_ending |= read == b""  # the runner has ended, or has closed its side
         *lines, self._unread = (self._unread + (read or b"")).split(b"\n")
         for line in lines:
             order = json.loads(line)
@@ -128,7 +129,9 @@ class Keeper:
                 self._tell(kept.number, pid=int(pid))
 
     def _reap(self) -> None:
-        """Report commands that have ended; a supervisor that was killed leaves its orphans to us."""
+        """Report commands that have ended.
+
+        If a supervisor was killed, its orphans are children of this process, and are killed too."""
         _read(self._children)
         while supervisor := _reaped():
             if (kept := self._kept.pop(supervisor, None)) is not None:
@@ -151,7 +154,7 @@ class Keeper:
         self._unsent += json.dumps({"id": number, "pid": pid, "end": end}).encode() + b"\n"
 
     def _send(self) -> None:
-        """Send as much as possible without waiting; a runner that has gone hears nothing."""
+        """Send as much as possible without waiting. A runner that has ended receives nothing."""
         with suppress(OSError):
             self._unsent = self._unsent[self._orders.send(self._unsent) :] if self._unsent else b""
 
@@ -166,7 +169,7 @@ def _supervise(
         supervisor, pid = os.getpid(), os.fork()
         if pid == 0:
             _become(command, environ, supervisor, mask)
-        with suppress(OSError):  # the command does the same, and either may be first
+        with suppress(OSError):  # the command makes the same call, and either process may be first
             os.setpgid(pid, pid)
         _say(report, str(pid))
         _say(report, _how(_ended(pid)))
@@ -178,7 +181,10 @@ def _supervise(
 
 
 def _ended(command: int) -> int:
-    """Return the exit code of a command, or less than 0 for a signal, once its whole tree has ended."""
+    """Wait until the whole tree of a command has ended.
+
+    Return the exit code of the command; the number of a signal that ended it is returned negative.
+    """
     code = None
     while code is None:
         heard = signal.sigwait(_HEARD)
@@ -219,7 +225,7 @@ def _become(
         os.setpgid(0, 0)
         _ends_with(supervisor, signal.SIGKILL)
         for number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)):
-            signal.signal(number, signal.SIG_DFL)  # Python ignores them
+            signal.signal(number, signal.SIG_DFL)  # Python ignores these signals, and the command must not inherit that
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.execvpe(command[0], command, os.environ | environ)  # noqa: S606 - the command of the user
     except OSError as error:
@@ -265,7 +271,7 @@ def _reaped() -> int:
 
 
 def _read(descriptor: int, size: int = 65_536) -> bytes | None:
-    """Return the bytes that are there, empty at the end, None for nothing yet."""
+    """Return the bytes that have arrived: None if there are none yet, and empty bytes at the end of the stream."""
     try:
         return os.read(descriptor, size)
     except BlockingIOError:
@@ -279,7 +285,7 @@ def _say(report: int, text: str) -> None:
 
 
 def _said(report: int) -> str | None:
-    """Return the next message of a supervisor, empty at the end, None for nothing yet."""
+    """Return the next message of a supervisor: None if there is none yet, and an empty text at the end."""
     said = _read(report, _REPORT.size)
     return None if said is None else said.rstrip(b"\0").decode()
 

@@ -1,4 +1,4 @@
-"""Plan: reads a saved plan of members of a group, prints the moves of a change, and the acts of a plan carried out."""
+"""Plan: reads a saved plan for the members of a group, and prints the moves of a change and the acts of a plan."""
 
 from collections import Counter
 from collections.abc import Mapping

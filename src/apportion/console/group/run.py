@@ -5,8 +5,8 @@ before the partition is handed over: by SIGTERM, and by SIGKILL once the drain t
 the deadline of the session, before others may take over. A command that ends by itself, or that cannot be started, is
 started again, later each time. SIGTERM, SIGINT and SIGHUP hand over all partitions. A second signal kills all works,
 then the runner.
-Refuses: to let a report decide anything. To protect work that a killed command began in other systems: these must
-check its token.
+Refuses: to let a report decide anything. It does not protect other systems from requests of a killed command: those
+systems must check its token.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ from apportion.runtime.signals import ONE_SIGNAL_SECONDS
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
-STEADY_SECONDS = 10.0  # a command that ran for so long begins with the first pause again
-LAST_SECONDS = 1.0  # for killed commands to be gone
+STEADY_SECONDS = 10.0  # after a run of at least this time, the next pause is the first pause again
+LAST_SECONDS = 1.0  # time that killed commands have to end
 _KILLED = "killed: the drain timed out, or our session is over"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -155,10 +155,13 @@ class _Runner:
         work.add_done_callback(self._works.discard)
 
     async def _work(self, group: AsyncGroup, partition: int, lost: asyncio.Event) -> None:
-        """Run the command while the partition is ours; the hold keeps it from being handed over before that ended."""
+        """Run the command while the partition is ours.
+
+        The partition is not handed over before the command has ended, because the hold is open until then.
+        """
         try:
             async with group.hold(partition) as token:
-                note(token)  # a guard that the command asks is in another process: this one cannot tell
+                note(token)  # the command asks its guard in another process, so this process cannot see the check
                 await self._keep_running(group, partition, token, lost)
         except NotOwner as error:
             self._say(partition, "lost", error.problem)
@@ -167,13 +170,13 @@ class _Runner:
         pause = FIRST_PAUSE_SECONDS
         loop = asyncio.get_running_loop()
         while not lost.is_set():
-            group.token(partition)  # raises when it is not ours any more
+            group.token(partition)  # raises `NotOwner` if the partition is not ours any more
             began = loop.time()
             how = await self._run_once(partition, token, lost)
             if lost.is_set():
                 self._say(partition, "lost", f"lost; the command has ended ({how})")
                 return
-            if partition not in group.owned:  # the keeper was first to see the deadline pass
+            if partition not in group.owned:  # the keeper saw the deadline before this process
                 self._say(partition, "killed", _KILLED)
                 group.token(partition)
             pause = FIRST_PAUSE_SECONDS if loop.time() - began >= STEADY_SECONDS else pause
@@ -257,7 +260,7 @@ class _Requests:
 
 
 async def _seen_through(ended: "asyncio.Future[str]") -> None:
-    """Wait until a killed command has ended, even if we are cancelled meanwhile: it takes milliseconds."""
+    """Wait until a killed command has ended, even if our task is cancelled meanwhile. This takes milliseconds."""
     while not ended.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait((ended,))

@@ -1,9 +1,9 @@
 """Reports: the lines of `apportion group run` on standard error, which decide nothing.
 
 Promises: a report never waits and never fails. A thread writes the lines from a bounded queue. A line is dropped and
-counted if the queue is full, or if standard error does not take it. The next line that is written gives the count. Log
-messages of the library, from any thread, take the same way.
-Refuses: to keep a line for longer than a second after the end.
+counted if the queue is full, or if standard error does not take it. The next line that is written gives the count.
+Log messages of the library, from any thread, go through the same queue.
+Refuses: to wait for unwritten lines for longer than a second after the end.
 """
 
 import json
@@ -63,7 +63,10 @@ class Reports(logging.Handler):
                 self.dropped += 1
 
     def _is_written(self, line: str) -> bool:
-        """Write past the streams of Python, so that a waiting write holds no lock that the end of the process needs."""
+        """Write without the streams of Python.
+
+        A write that waits in such a stream holds a lock, and the process needs this lock to end.
+        """
         rest = f"{line}\n".encode(errors="backslashreplace")
         try:
             while rest:

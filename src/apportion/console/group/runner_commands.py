@@ -21,7 +21,9 @@ BEATS_PER_TTL = 20
 
 
 class Command:
-    """A command that was asked for. `pid` comes once it runs, `ended` with its outcome once its tree has ended."""
+    """A command that was asked for.
+
+    `pid` is set once the command runs; `ended` is set to its outcome once its tree has ended."""
 
     def __init__(self, number: int, order: Callable[[str, int], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -82,7 +84,7 @@ class RunnerCommands:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         with ExitStack() as undo:
-            undo.callback(ours.close)  # a keeper that has started ends by that
+            undo.callback(ours.close)  # if the keeper has started, the closed socket ends it
             with theirs:
                 process = _process(self._command, theirs)
             _, keeper = await loop.create_connection(lambda: _Keeper(process, self._hear), sock=ours)
@@ -129,13 +131,13 @@ class _Keeper(asyncio.Protocol):
         self._transport.write(json.dumps({"do": what, **members}).encode() + b"\n")
 
     async def close(self) -> None:
-        """Send no more orders, which ends the keeper and all of its commands, and wait for that."""
+        """Close our side of the socket, and wait: this ends the keeper and all of its commands."""
         self._transport.write_eof()
         await self._is_gone
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport, to which orders are written."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - as of every stream
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - asyncio gives every stream such a transport
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -144,8 +146,8 @@ class _Keeper(asyncio.Protocol):
         for line in lines:
             self._hear(json.loads(line))
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - that it is lost says all
-        """Reap the keeper: no process of a tree has the socket open any more."""
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
+        """Reap the keeper. The closed socket shows that every tree has ended."""
         self.beating.cancel()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)

@@ -1,7 +1,8 @@
 """Composition: placements from options, and from saved tables; here `placement` and `balance` meet.
 
-`Slots` and its kinds need an assignment, which the balancer makes. A placement that is built from an explicit list is
-refused, because nodes alone do not give a list. A hash function is refused for a layout that prescribes its own.
+`Slots` and its subclasses need an assignment, which the balancer makes. A placement that is built from an explicit
+list of owners is refused, because nodes alone do not give such a list. A hash function is refused for a placement
+that prescribes its own.
 """
 
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ def compose(
 ) -> Placement:
     """Return the placement with this name on a topology. Only `ring` takes `vnodes`, and only `slots` takes `slots`.
 
-    `hasher` is None if the caller named none. A layout that prescribes its own refuses any.
+    `hasher` is None if the caller named none. A placement that prescribes its own hash function refuses every other
+    value.
     """
     spec = catalog.get(name)
     for option, value, taker in (("--vnodes", vnodes, "ring"), ("--slots", slots, "slots")):
@@ -67,7 +69,7 @@ def _hashing(spec: PlacementSpec, hasher: str | Hasher | None) -> dict[str, str 
 
 
 def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Placement:
-    """Return the placement that made a saved table: its slots, its layout, or the ring with these `vnodes`."""
+    """Return the placement that made a saved table: slots, the layout of its hasher, or a ring with `vnodes`."""
     if max(map(len, table.rows)) > 1:
         hint = "Export it with one owner per range; compare tables of replicas by `table diff`."
         raise InvalidInput("--table", repr(table), "one owner per range, to plan", hint)
@@ -98,7 +100,7 @@ def recomposed(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> Pl
 
 
 def _laid(table: Table, hasher: Hasher, vnodes: int | None) -> Iterator[Placement]:
-    """Yield the placements of these nodes with this hash function: a ring, and layouts that prescribe it."""
+    """Yield placements of the table's nodes that use its hash function: a ring, and layouts that prescribe it."""
     if _is_named(table.hasher) and hasher.bits == RING_BITS:
         yield Ring(table.topology, vnodes=DEFAULT_VNODES if vnodes is None else vnodes, hasher=hasher)
     for name, options in _LAYOUTS.get(table.hasher, ()):
@@ -109,5 +111,5 @@ def _laid(table: Table, hasher: Hasher, vnodes: int | None) -> Iterator[Placemen
 
 
 def _is_named(label: str) -> bool:
-    """Whether a table's hasher is a hash function by name; else it is that of a layout."""
+    """Whether the label of a hasher names a hash function. Any other label belongs to a layout."""
     return label.partition(":")[0] in hashers.names()

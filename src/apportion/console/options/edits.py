@@ -81,12 +81,12 @@ class Edits:
 
 
 def ids_in(entries: list[str] | None) -> list[str]:
-    """Split at commas, as `--nodes` does."""
+    """Split each entry at its commas, as `--nodes` does."""
     return [node_id for entry in entries or () for node_id in entry.split(",")]
 
 
 def _pairs(option: str, entries: list[str] | None) -> list[tuple[str, str]]:
-    """Split ID=VALUE at the last sign: an id may hold one, a value does not."""
+    """Split ID=VALUE at the last equals sign: an id may hold such a sign, a value may not."""
     pairs: list[tuple[str, str]] = []
     for entry in entries or ():
         node_id, sign, value = entry.rpartition("=")

@@ -35,9 +35,9 @@ class Hashing:
         return self.asked_hasher() or hashers.get()
 
     def load_position_hasher(self, table: Table | None = None) -> hashers.Hasher:
-        """Return the hasher of positions in ranges, from the options or of a table; it may be the hash of a layout.
+        """Return the hasher that gives keys their positions in ranges: that of the options, or else that of a table.
 
-        A hasher other than the table's own is refused.
+        The hasher may be that of a layout. If there is a table, a hasher other than the table's is refused.
         """
         of_table = hashers.DEFAULT if table is None else table.hasher.partition(":")[0]
         hasher = catalog.hasher(self.hasher or of_table, key=self._key())

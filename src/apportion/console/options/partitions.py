@@ -18,7 +18,7 @@ from apportion.model.topology import Topology
 class PartitionOptions:
     """The partitions, and the replicas of each with their zones."""
 
-    # A lone hyphen, standard input, is a value and not an option.
+    # A lone hyphen means standard input: it is a value, not an option.
     partitions: Annotated[
         str | None, Parameter(help="Number of partitions, or a file with one id per line.", allow_leading_hyphen=True)
     ] = None
@@ -65,5 +65,5 @@ class PartitionOptions:
 
 
 def _rule_of(before: Assignment) -> Rule:
-    """Return the rule of an assignment; without one, a rule for as many replicas as the assignment holds."""
+    """Return the rule of an assignment. If it has none, return a rule for the number of replicas that it holds."""
     return before.rule or Rule(replicas=max(1, *map(len, before.home_rows)))

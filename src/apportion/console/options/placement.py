@@ -43,7 +43,7 @@ class PlacementOptions(NodesSource, Hashing):
         return Frozen(table, hasher=self.load_position_hasher(table))
 
     def load_explained(self) -> Placement:
-        """Return the placement, or the answers of a table that no placement here would make."""
+        """Return the placement; or the table itself, if no placement makes exactly this table."""
         if self.table is None or self.vnodes is not None:
             return self.load_placement()
         table = self._table_beside({})
@@ -55,7 +55,7 @@ class PlacementOptions(NodesSource, Hashing):
         return self._table_beside({"--vnodes": self.vnodes})
 
     def _table_beside(self, others: dict[str, int | None]) -> Table:
-        """Read the table; refuse options that describe another source beside it."""
+        """Read the table of `--table`; refuse options that describe another source of the placement."""
         beside = {
             "--nodes": self.nodes,
             "--topology": self.topology,

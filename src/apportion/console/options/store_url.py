@@ -1,4 +1,4 @@
-"""Store URL: the URL of a store without the command line, because process lists show command lines to everybody.
+"""Store URL: gives commands a store's URL from a file or a variable, because everybody can read command lines.
 
 Promises: for each command that takes a store URL, `--url-file FILE` or the variable APPORTION_STORE can give it. The
 URL itself comes first, then the file, then the variable. No message holds a part of the URL.
@@ -45,13 +45,13 @@ def _of_doctor(kept: list[str], path: str | None, said: str) -> list[str]:
 
 
 def _divided(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Divide at the two hyphens: the arguments after them belong to another command."""
+    """Divide the arguments at the word `--`: those after it belong to another command."""
     place = arguments.index("--") if "--" in arguments else len(arguments)
     return list(arguments[:place]), list(arguments[place:])
 
 
 def _without_file(given: list[str]) -> tuple[list[str], str | None]:
-    """Take the option with its file out of the arguments."""
+    """Return the arguments without `--url-file` and its value, and this value."""
     for place, each in enumerate(given):
         name, mark, value = each.partition("=")
         if name == _FILE and mark:

@@ -37,8 +37,8 @@ PATTERNS = (
 class Bar:
     """A bar from zero: a plain part, a striped part after it, and a mark to compare the end with.
 
-    `label` stands before the bar (empty for a further bar of the same label), `letter` between the two, `value` at
-    its end.
+    `label` stands before the bar; it is empty if the bar belongs to the label above it. `letter` stands between label
+    and bar, `value` at the end of the bar.
     """
 
     label: str
@@ -50,7 +50,7 @@ class Bar:
 
 
 def bars(listed: Sequence[Bar], *, most: float, name: str) -> str:
-    """Return horizontal bars, `most` long at most; `name` describes the chart in words. O(bars)."""
+    """Return horizontal bars; the longest possible bar has the value `most`. `name` describes the chart. O(bars)."""
     short = shortened([bar.label for bar in listed])
     pieces, y = [], 0
     for bar in listed:
@@ -62,7 +62,10 @@ def bars(listed: Sequence[Bar], *, most: float, name: str) -> str:
 
 
 def columns(counts: Sequence[int], *, edges: Sequence[str], most: int, mark_after: int, name: str) -> str:
-    """Return vertical columns of counts, the names of the edges between them, and a mark after some of them."""
+    """Return vertical columns of counts, names for the edges between them, and a dashed line.
+
+    The line stands after the first `mark_after` columns.
+    """
     width = 100 / len(counts)
     pieces = [_column(count, place * width, width, most) for place, count in enumerate(counts)]
     pieces += [
@@ -89,8 +92,8 @@ def swatch(kind: str) -> str:
 def shortened(names: Iterable[str], cells: int = LABEL_CELLS) -> dict[str, str]:
     """Return names of at most `cells` letters in width; a part of each longer name is left out.
 
-    A wide letter counts as two. The part is the same for all names, and chosen so that as many as possible stay
-    distinct. O(cells · names).
+    A wide letter counts as two. The part is at the same place in all names. It is chosen so that as many names as
+    possible stay distinct. O(cells · names).
 
     >>> list(shortened(["db-01.eu.example.com", "db-02.eu.example.com"]).values())
     ['db-01.eu.exam…', 'db-02.eu.exam…']

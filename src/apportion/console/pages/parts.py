@@ -66,7 +66,7 @@ def legend_of(*entries: tuple[str, str]) -> str:
 
 
 def name_of(text: str) -> str:
-    """Return a name from outside as HTML, for either direction of its letters."""
+    """Return a name from outside as HTML, whether its script runs from left to right or from right to left."""
     return f"<bdi>{escape(text)}</bdi>"
 
 

@@ -19,7 +19,7 @@ from apportion.placement.change import plan as plan_of
 MAX_DEGRADED_SHOWN = 20
 
 
-# Without slots: a cached property keeps its value in the object's own dictionary.
+# The class has no `__slots__`, because a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class AssignmentStep:
     """A step from one assignment to the next, or to the first."""
@@ -34,7 +34,10 @@ class AssignmentStep:
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        """The facts that the certificate proves; None if it is about another step. `InvalidInput` if it is false."""
+        """The facts that the certificate proves; None if it is about another step.
+
+        A false certificate raises `InvalidInput`.
+        """
         certificate = self.after.certificate
         made_from = "" if self.before is None else self.before.epoch.digest
         if certificate is None or certificate.previous != made_from:
@@ -43,17 +46,17 @@ class AssignmentStep:
 
     @cached_property
     def gains(self) -> Counter[str | None]:
-        """The number of replicas that each node gets; under None, the number of dropped replicas."""
+        """The number of replicas that each node gets. The key None has the number of dropped replicas."""
         return Counter(move.target for move in self.change.moves)
 
     @cached_property
     def gives(self) -> Counter[str | None]:
-        """The number of replicas that each node gives up; under None, the number of new replicas."""
+        """The number of replicas that each node gives up. The key None has the number of new replicas."""
         return Counter(move.source for move in self.change.moves)
 
     @property
     def moved(self) -> int:
-        """The number of replicas that move to another node, without those of partitions that only grew."""
+        """The number of replicas that move from one node to another. New and dropped replicas do not count."""
         return sum(None not in (move.source, move.target) for move in self.change.moves)
 
     @property

@@ -34,7 +34,7 @@ def print_transfers(heading: str, transfers: Sequence[tuple[str, str, str]]) -> 
 
 
 def print_plan_json(change: Plan) -> None:
-    """Print a plan as JSON, with every single move; ratios are of the total that is owned."""
+    """Print a plan as JSON, with every single move. Each ratio is a part of everything that is owned."""
     total = sum(change.widths_after.values())
     print_json(
         "plan",

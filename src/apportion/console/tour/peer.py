@@ -1,4 +1,4 @@
-"""Peer: uhashring, which the tour is compared with, the ring with the most complete interface in Python."""
+"""Peer: the tour compares itself with uhashring, the ring with the most complete interface in Python."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from math import gcd
 from apportion.model.topology import Topology
 
 MAX_WEIGHT = 100
-"""A bound on its points (160 per unit of weight) if weights have no small ratio."""
+"""A bound on the points of the ring (160 per unit of weight) if weights have no small common unit."""
 
 
 def peer_name() -> str | None:
@@ -17,7 +17,9 @@ def peer_name() -> str | None:
 
 
 def peer_routes(topology: Topology, keys: Sequence[bytes]) -> list[str]:
-    """Return the owner of each key under uhashring and its defaults. Weights become the smallest integers in ratio."""
+    """Return the owner of each key under uhashring with its defaults.
+
+    Weights become the smallest integers of the same ratio."""
     from uhashring import HashRing  # noqa: PLC0415 - may be absent
 
     units = [node.millionths for node in topology]

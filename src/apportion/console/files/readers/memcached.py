@@ -8,8 +8,8 @@ A server is `host:port`, with an address of IPv6 in brackets, and this text is t
 blank, or after a second colon, is the weight of the server before it. A comment goes from `#` to the end of the line.
 
 Promises: every error names the line; a written list reads back as the same nodes.
-Refuses: a server without a port, one listed twice, or one of weight 0. Clients take weight 0 for 1, or drop the whole
-list.
+Refuses: a server without a port, one listed twice, or one of weight 0. Some clients read weight 0 as 1; others drop
+the whole list.
 """
 
 import re
@@ -64,7 +64,7 @@ def parse_memcached(text: str) -> Topology:
 def write_memcached(topology: Topology) -> str:
     """Return a server list of a topology's ids and weights, one per line, sorted by id. It has no place for zones.
 
-    Raises `InvalidInput` for an id that is not `host:port`, `BadWeight` for a weight that is not whole or 0.
+    Raises `InvalidInput` for an id that is not `host:port`, and `BadWeight` for a weight that is 0 or not whole.
 
     >>> write_memcached(Topology([Node("a:11211", weight=2), "b:11211"]))
     'a:11211 2\\nb:11211 1\\n'
@@ -82,7 +82,7 @@ def write_memcached(topology: Topology) -> str:
 
 
 def _servers(number: int, line: str) -> Iterator[tuple[str, Node]]:
-    """Yield the servers of a line, each with the word that named it."""
+    """Yield the servers of a line, each with the word that it was read from."""
     parts = line.partition("#")[0].split(",")
     if not parts[-1].strip():
         parts.pop()  # a comma may end a line if the list continues in the next

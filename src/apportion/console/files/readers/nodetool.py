@@ -3,14 +3,15 @@
 With the result, `placement.cassandra.Cassandra(found.topology, tokens=found.tokens, strategy=...)` is the cluster.
 Both formats are those of releases 3.11 and 4.x, with or without ports (`-pp`) and host names (`-r`).
 
-Promises: a node is its address as printed, and its zone is (datacenter, rack). A line with an unknown form is refused
-by its number. Output that was cut is refused too. In describering, such output has a range that does not join the one
-before it. In ring, it has a datacenter without the row of the token above its rows. A node that is not up is named in
-`not_up`: it owns its tokens.
-Refuses: nodes that join, leave or move, because the cluster has not yet decided between their two rings. It refuses
-tokens that are not numbers (ByteOrderedPartitioner).
-In describering, the first endpoint of a range is taken for the owner of its end token. This holds for a keyspace with
-replicas in every datacenter. For other keyspaces, nodes in the other datacenters are not seen.
+Promises: a node is its address as printed, and its zone is (datacenter, rack). A line with an unknown form is
+refused, and the error gives its number. Output that was cut is refused too. Cut output of describering has a range
+that does not begin where the range before it ends. In the output of ring, the line above the rows of a datacenter
+repeats a token; if the output is cut, the row with this token is missing. A node that is not up still owns its
+tokens; `not_up` names it.
+Refuses: nodes that join, leave or move, because the cluster still changes from one ring to another. It refuses tokens
+that are not numbers (ByteOrderedPartitioner).
+In describering, the reader takes the first endpoint of a range as the owner of the range's end token. This is right
+for a keyspace with replicas in every datacenter. For other keyspaces, nodes in the other datacenters are not seen.
 
 Source: the `Ring` and `DescribeRing` commands of Apache Cassandra.
 """
@@ -41,7 +42,8 @@ _RANGE = re.compile(
     r"TokenRange\(start_token:(?P<start>-?[0-9]{1,39}), end_token:(?P<end>-?[0-9]{1,39}), "
     r"endpoints:\[(?P<endpoints>.*)\], rpc_endpoints:\[.*\], endpoint_details:\[(?P<details>.*)\]\)"
 )
-# Hexadecimal digits, bare or as `Token(bytes[...])`: the last column of a row, alone above the rows, or of a range.
+# A token in hexadecimal digits, bare or as `Token(bytes[...])`. It stands in the last column of a row, alone on a
+# line above the rows, or in a range.
 _TOKEN_OF_BYTES = re.compile(
     r"(?:^|% +|\? +|(?:start|end)_token:)(?:Token\(bytes\[)?"
     r"(?P<token>(?=[0-9]*[a-f])(?:[0-9a-f]{2})+)\b(?:\]\))?(?:$|,)"
@@ -186,7 +188,7 @@ class _Cluster:
         self._owners[token] = (address, number)
 
     def check_listed(self, last: tuple[int, int] | None) -> None:
-        """Refuse output that was cut: the token above the rows of a datacenter is also that of one of its rows."""
+        """Refuse output that was cut: one row of a datacenter must have the token that stands above its rows."""
         if last and last[1] not in self._owners:
             _refuse(last[0], last[1], "the token of a row below it", "Rows are missing: pass the output whole.")
 

@@ -6,12 +6,13 @@ With the result, `RedisSlots(found.assignment)` is the cluster, and
 name and shard id. Node ids are Redis's own, 40 hexadecimal digits.
 
 Promises: every slot has one owner, or the output is refused. The error names a gap by its slots, and any other fault
-by the number of the line. The topology holds the nodes that may own slots, all of weight 1. Replicas are named beside
-it, because they own no slots.
+by the number of the line. The topology holds the nodes that may own slots, all of weight 1. Replicas own no slots, so
+`replicas` names them outside the topology.
 Refuses: owners that are down (`fail`), and replicas with slots. Owners that the asked node suspects (`fail?`) are
-refused unless `accept_suspected`. Slots that are moving are refused unless `accept_migrating`; each then belongs to
-the node that it leaves, as in Redis.
-A node without slots is left out if it is down, suspected, without an address or in its handshake: it cannot own.
+refused unless `accept_suspected`. Slots that are moving are refused unless `accept_migrating`. An accepted slot
+belongs to the node that it leaves, as in Redis.
+A node without slots is left out if it is down, suspected, without an address or in its handshake. Such a node cannot
+own slots.
 
 Source: the command CLUSTER NODES of Redis.
 """
@@ -30,7 +31,7 @@ from apportion.placement.layouts.redis_slots import SLOTS
 
 MAX_BYTES = 16 * 2**20
 
-# The words of the output. Everywhere else, our own words stand for their meaning.
+# These are Redis's words, as its output has them. Other lines here use the words of this project instead.
 _LEADER, _REPLICA = "master", "slave"
 _FLAGS = ("myself", _LEADER, _REPLICA, "fail?", "fail", "handshake", "noaddr", "nofailover", "noflags")
 _UNUSABLE = frozenset(("fail", "handshake", "noaddr", "noflags"))
@@ -44,8 +45,8 @@ _MARK = re.compile(r"\[(?P<slot>[0-9]{1,5})-(?P<way>[<>])-(?P<other>[0-9a-f]{40}
 class RedisCluster:
     """The owners of slots, their assignment, and the other facts of the output.
 
-    `addresses` are `host:port` by id. `replicas` are the replicas of each owner that are up. `migrating` and
-    `importing` are the moving slots, as the asked node sees its own: with the target, and with the source.
+    `addresses` are `host:port` by id. `replicas` are the replicas of each owner that are up. The asked node shows its
+    own moving slots: `migrating` maps a slot to its target, `importing` maps a slot to its source.
     """
 
     topology: Topology
