@@ -1,6 +1,6 @@
 """Sim: a seeded world with virtual time and faults, and the suites that certify a store.
 
-In a checkout, `play` and `Report` of `tests.sim.scenarios` have their names here too.
+In a checkout, this module also exports `play` and `Report` of `tests.sim.scenarios`.
 """
 
 from apportion.sim.invariants.store import Checker, Invariant, Violation

@@ -27,7 +27,7 @@ class Began(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed(Fact):
-    """The store went to a revision: the new item of each changed key, None for deleted."""
+    """The store went to a revision. `items` has the new item of each changed key, None for a deleted key."""
 
     incarnation: int
     revision: int
@@ -48,7 +48,7 @@ class Asked(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Fact):
-    """A commit came to its outcome at the caller; None when it raised, which says that nothing was changed."""
+    """The caller got the outcome of a commit. None means that the commit raised, so it has changed nothing."""
 
     call: int
     outcome: Outcome | None
@@ -56,7 +56,9 @@ class Answered(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted(Fact):
-    """The store made a lease for a process, no later than this time; "" for a dead or unrecorded process."""
+    """The store made a lease for a process, no later than this time.
+
+    `process` is "" if the process is dead or not recorded."""
 
     incarnation: int
     lease: int
@@ -76,7 +78,7 @@ class Renewed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked(Fact):
-    """A process sent the end of a lease, so it may end from now on; when `done`, it has ended."""
+    """A process asked the store to end a lease, which may end from now on. With `done`, the lease has ended."""
 
     incarnation: int
     lease: int
@@ -138,7 +140,9 @@ class Wrote(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entered(Fact):
-    """A process began to work on a resource under a token; it has held the resource since `since` of its own clock."""
+    """A process began to work on a resource under a token.
+
+    It has held the resource since `since`, by its own clock."""
 
     hold: int
     process: str

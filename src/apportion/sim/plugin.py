@@ -8,7 +8,7 @@
 
 `handler` may be a whole program, which opens a group of `apportion`. A test that takes `world` runs once per seed. A
 failing test prints the command that runs its seed again. A handler that iterates over a set of `str` repeats only
-under the same PYTHONHASHSEED: the command names it if it was set.
+under the same PYTHONHASHSEED. If this variable was set, the printed command contains it.
 """
 
 import os

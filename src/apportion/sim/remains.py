@@ -1,7 +1,8 @@
-"""Remains: the parts of `apportion` that still run in a process of a world, so that a test can claim that none do.
+"""Remains: the parts of `apportion` that still run in a process of a world. A test can claim that there are none.
 
-Everything that was opened must be closed again, also when its caller was cancelled at the worst moment. This covers
-its tasks, its handles of the store, its leases, the shared parts of its groups, and its SIGTERM callbacks.
+Everything that was opened must be closed again, also when its caller was cancelled at the worst moment. The remains
+of a process are its tasks, its handles of the store, its leases, the shared parts of its groups, and its SIGTERM
+callbacks.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from apportion.sim.world.world import World
 
 
 def remains(world: World, name: str) -> list[str]:
-    """Return the remains of a process, one line each, sorted. Call it between two runs: no remains may run now."""
+    """Return the remains of a process, one line each, sorted. Call this between two runs, while no task runs."""
     return sorted(_remains(world, name))
 
 

@@ -1,7 +1,7 @@
 """Stage: the environment of one case: a store in its own namespace, more handles, watches, members, and mishaps.
 
-Promises: at the end of a case, handles are closed, processes are ended, and the server is up again. Waiting is
-waiting for a condition, with a deadline.
+Promises: at the end of a case, handles are closed, processes are ended, and the server is up again. A case never
+waits for a fixed time: it waits for a condition, with a deadline.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from apportion.stores import Capabilities, CoordinationStore, StoreChange, Uncha
 
 PATIENCE_SECONDS = 30.0
 LATENESS_SECONDS = 2.0  # how late a store may be on a busy machine
-_SHORTEST_TTL_SECONDS = 0.5  # below this, a pause of the machine could end the lease of a healthy holder
+_SHORTEST_TTL_SECONDS = 0.5  # with a shorter one, a pause of the machine could end the lease of a healthy holder
 _POLL_SECONDS = 0.002
 FIELDS = frozenset(field.name for field in dataclasses.fields(Capabilities))
 _MEMBER = "apportion.sim.conformance.member"
@@ -72,7 +72,7 @@ class Stage:
         return tape
 
     def beside(self, deed: Coroutine[object, object, Value]) -> asyncio.Task[Value]:
-        """Run a coroutine beside the case, until the end of the case at most."""
+        """Run a coroutine beside the case. It is cancelled at the end of the case, if it still runs."""
         task = asyncio.create_task(deed)
 
         async def _end() -> None:
@@ -84,12 +84,12 @@ class Stage:
 
     @asynccontextmanager
     async def pulled(self, *, after: int) -> AsyncIterator[AsyncGenerator[StoreChange, None]]:
-        """Within: a watch of everything; the case takes its changes one by one."""
+        """Open a watch of all keys within the block; the case takes the changes of the watch one by one."""
         async with aclosing(self.store.watch("", after=after)) as changes:
             yield changes
 
     async def proxy(self) -> Proxy:
-        """Return a proxy in front of the server; `Impossible` where there is no wire."""
+        """Return a proxy in front of the server; raise `Impossible` if the store has no server to connect to."""
         proxy = Proxy(self.rig.address())
         await proxy.open()
         self._exits.push_async_callback(proxy.close)
@@ -105,7 +105,7 @@ class Stage:
         return LossyHandle(await self.connect(address=proxy.address), proxy)
 
     async def member(self, *words: str) -> "OtherProcess":
-        """Start another process that uses the store as the words say: see `member.py`."""
+        """Start another process that uses the store; the words tell it how (see `member.py`)."""
         url = self.rig.url_elsewhere(self.namespace)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", _MEMBER, *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -129,7 +129,7 @@ class Stage:
             await self.rig.start()
 
     def excused(self, impossible: Impossible) -> str:
-        """Return the field of capabilities that excuses a rig. A promised field excuses nothing."""
+        """Return the field of capabilities that excuses a rig; fail if the store promises this field."""
         field = impossible.capability
         if field not in FIELDS or getattr(self.able, field) is True:
             raise AssertionError(f"the rig is excused by a promise that the store makes: {impossible}") from impossible
@@ -174,7 +174,7 @@ class Tape:
         self._playing = asyncio.create_task(self._play(changes))
 
     async def shows(self, revision: int, *, within: float | None = None) -> list[StoreChange]:
-        """Return all changes, once the change of a revision was shown."""
+        """Wait until the watch has shown a revision; return all its changes up to now."""
         await self._stage.until(
             lambda: self._playing.done() or (self.changes and self.changes[-1].revision >= revision) is True,
             f"the watch shows revision {revision} (it showed {len(self.changes)} changes)",

@@ -1,4 +1,4 @@
-"""A line: commits with replies that can be lost, by a proxy, or by dropping the outcome where a store has no wire."""
+"""A line: commits with replies that can be lost: by a proxy, or by the handle if there is no server to connect to."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -29,7 +29,7 @@ class LossyHandle:
         return self._lost if self._proxy is None else self._proxy.lost
 
     def lose_reply(self, nth: int | None) -> None:
-        """Lose the nth reply from now on; None: lose no more. Over a wire, one commit may be several requests."""
+        """Lose the nth reply from now on; None loses no more. Over a network, a commit may be several requests."""
         self._until_loss = nth
         if self._proxy is not None:
             self._proxy.lose_reply(nth)

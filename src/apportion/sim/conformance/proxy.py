@@ -1,7 +1,8 @@
 """A proxy between a handle and its server that acts as networks do: lose, delay, trickle, refuse, cut, and repeat.
 
 It knows no protocol. A request is the data that a client sends at once. Its reply is the data that the server sends
-next on that connection. Promises: before a reply is lost, it was sent, so the server has done the request.
+next on that connection. Promises: the proxy loses a reply only after the server has sent it, so the server has done
+the request.
 """
 
 import asyncio
@@ -58,15 +59,15 @@ class Proxy:
         return host, port
 
     def lose_reply(self, nth: int | None) -> None:
-        """Pass the nth request from now on, then cut its connection in place of the reply; None: lose no more."""
+        """Pass the nth request from now on, then cut its connection before the reply passes; None loses no more."""
         self._until_loss, self._loses_request = nth, False
 
     def lose_request(self, nth: int) -> None:
-        """Cut the connection of the nth request from now on in place of passing it."""
+        """Cut the connection of the nth request from now on, instead of passing the request."""
         self._until_loss, self._loses_request = nth, True
 
     def delay(self, seconds: float) -> None:
-        """Pass everything later by this time."""
+        """Delay everything that passes by this time."""
         self._delay_seconds = seconds
 
     def trickle(self, seconds: float) -> None:
@@ -125,7 +126,7 @@ class Proxy:
         self._server.close()
         self.cut()
         self.heal()
-        for pump in self._pumps:  # one may be in a long pause
+        for pump in self._pumps:  # a task may be in a long pause
             pump.cancel()
         if self._pumps:
             await asyncio.wait(self._pumps)

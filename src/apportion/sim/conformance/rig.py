@@ -1,9 +1,9 @@
 """Rig: a store that a suite may handle roughly, such as killing its server or putting an old copy of its data back.
 
 One rig is made for a suite and used by one case after another. Each case has a namespace and an event loop of its
-own, so the rig keeps nothing that belongs to a loop. When a kind of store has no means for a method, the method
-raises `Impossible` with the capability that says so. The case is then skipped by that name. A promise that the store
-does make excuses nothing.
+own, so the rig keeps nothing that belongs to a loop. If a kind of store cannot offer a method, the method raises
+`Impossible`, which names the capability that is missing. The case is then skipped, and the report gives that name. A
+case is never skipped for a capability that the store promises.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from apportion.stores import CoordinationStore, connect
 
 
 class Impossible(Exception):
-    """This kind of store has no means for it; `capability` is the field of `Capabilities` that says so."""
+    """This kind of store cannot do this. `capability` is the field of `Capabilities` that says so."""
 
     def __init__(self, capability: str, why: str) -> None:
         super().__init__(f"{capability}: {why}")
@@ -29,7 +29,7 @@ class Rig(ABC):
 
     @abstractmethod
     def url(self, namespace: str, *, address: tuple[str, int] | None = None) -> str:
-        """Return the URL of the store; `address` is that of a proxy to go through instead of the server's own."""
+        """Return the URL of the store; with `address`, that of a proxy, the URL has this address for the server's."""
 
     async def connect(
         self, namespace: str, *, address: tuple[str, int] | None = None, clock: Clock | None = None
@@ -38,7 +38,7 @@ class Rig(ABC):
         return await connect(self.url(namespace, address=address), clock=clock)
 
     def url_elsewhere(self, namespace: str) -> str:
-        """Return the URL by which another process reaches the store; `Impossible` where none can."""
+        """Return the URL for another process; raise `Impossible` if no other process can reach the store."""
         return self.url(namespace)
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Rig(ABC):
 
     @asynccontextmanager
     async def denied(self) -> AsyncIterator[None]:
-        """Within: the user of the URL has no right to change anything."""
+        """Take from the user of the URL, within the block, every right to change data."""
         await self.deny()
         try:
             yield
@@ -96,7 +96,7 @@ class Rig(ABC):
 
     @asynccontextmanager
     async def full(self) -> AsyncIterator[None]:
-        """Within: the store has no room."""
+        """Keep the store without room within the block."""
         await self.fill()
         try:
             yield
@@ -109,7 +109,7 @@ class Rig(ABC):
 
     @asynccontextmanager
     async def stepped(self, seconds: float) -> AsyncIterator[None]:
-        """Within: the server's wall clock has been stepped."""
+        """Step the server's wall clock within the block."""
         await self.step_clock(seconds)
         try:
             yield

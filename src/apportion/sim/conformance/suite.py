@@ -35,7 +35,8 @@ def cases() -> tuple[Case, ...]:
 def check(case: Case, rig: Rig, *, patience_seconds: float = PATIENCE_SECONDS) -> str | None:
     """Run a case. Return the missing capability when the case was skipped, None when the store kept its promise.
 
-    `AssertionError` when the promise is broken; another error of this library when a healthy store would raise none.
+    A broken promise raises `AssertionError`. Another error of this library also fails the case: a healthy store would
+    raise none here.
     """
     return asyncio.run(_checked(case, rig, patience_seconds))
 

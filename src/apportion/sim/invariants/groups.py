@@ -18,7 +18,7 @@ from apportion.sim.invariants.store import Invariant
 from apportion.stores import Item, Unchanged
 
 SLOWEST_CLOCK = 0.99
-_LAG_SECONDS = 2.0  # after this time, a member has looked at everything it was given
+_LAG_SECONDS = 2.0  # a member has looked at everything it was given no later than this time afterwards
 _NOBODY = OwnershipRecord()
 Session = tuple[str, int]
 
@@ -47,7 +47,7 @@ class GroupInvariant(Invariant):
         self._join(fact.items)
 
     def look(self, fact: Changed) -> None:
-        """Check a change; `live` and the history are in the state before it."""
+        """Check a change. `live` and the history do not contain it yet."""
 
     def session_of(self, hold: Entered) -> Session:
         """Return the session under which a process works."""
@@ -71,7 +71,7 @@ class GroupInvariant(Invariant):
 
 
 class OneSessionAnId(GroupInvariant):
-    """A member id has one session at a time: a record of it is written only where there is none."""
+    """A member id has one session at a time: the record of a member is only written if there is none."""
 
     def look(self, fact: Changed) -> None:
         """Check records of members."""
@@ -99,7 +99,10 @@ class TargetsHaveATerm(GroupInvariant):
 
 
 class GivenWhenQuiet(GroupInvariant):
-    """Work on a partition has ended when a live session gives it away or renumbers it, except in its last commit."""
+    """If the epoch of a live session's partition changes, the work on it has ended.
+
+    The last commit of the session is excepted.
+    """
 
     def look(self, fact: Changed) -> None:
         """Check the open holds on changed partitions."""
@@ -118,7 +121,7 @@ class HoldsAreOwned(GroupInvariant):
     def entered(self, fact: Entered) -> None:
         """Check the session and the owner."""
         if fact.incarnation != self.history.incarnation:
-            return  # it belongs to another life of the store, which no process can know before the session ends
+            return  # the hold is of another life of the store; the process cannot know that before its session ends
         member, session = self.session_of(fact)
         if (member, session) not in self.live:
             self.broken(f"{fact.process} enters {fact.resource} though its session {session} is over")
@@ -145,7 +148,7 @@ class NoLiveOverlap(GroupInvariant):
 
 
 class TokensAreUnique(GroupInvariant):
-    """No two sessions hold a resource under one token. A session that keeps a hold has it since the same time."""
+    """No two sessions hold a resource under one token. Holds of one session under one token have one `since`."""
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
@@ -164,8 +167,8 @@ class TokensAreUnique(GroupInvariant):
 class UntouchedStays(GroupInvariant):
     """A live session's partition keeps its epoch while all targets that the owner may have seen name the same member.
 
-    A leaving member frees the partitions that it cannot hand over: with its own record, or once it has asked to be
-    drained.
+    A leaving member may free partitions that it cannot hand over. It does so after its request to be drained, or in
+    the commit that deletes its member record.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
@@ -231,17 +234,19 @@ class UntouchedStays(GroupInvariant):
             yield None if target is None else target.owner(partition)
 
     def _seen_by_owner(self, fact: Changed, session: Session) -> int:
-        """Return the revision that an owner had at least seen when the record was written."""
+        """Return a revision that the owner had certainly seen when its ownership record was written."""
         if (attempt := self.history.attempt) is None:
             return 0
         if self.history.writer(*session) != attempt.asked.process:
-            return fact.revision  # a gift: the receiver first sees everything before it
+            return fact.revision  # another member gave it: the receiver sees all earlier revisions before this one
         by = attempt.asked.at - _LAG_SECONDS
         return max((revision for at, revision in self._known.get(attempt.asked.process, ()) if at <= by), default=0)
 
 
 class DeathsAreTrue(GroupInvariant):
-    """A record lists sessions that are over, each once. Only its owner's end adds one, and delays the next owner."""
+    """A record lists ended sessions, each once.
+
+    Only the end of the owner's session adds a session to the list, and delays the next owner."""
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)

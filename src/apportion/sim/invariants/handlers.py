@@ -1,7 +1,7 @@
-"""Handling: the invariant of a group's handlers, by any author: they work only on resources held for them.
+"""Handlers: the invariant of all handlers of a group: a handler works only on resources that are held for it.
 
-It is checked together with the invariants of groups, in every world in which a process opens a part of `apportion`.
-It looks at writes by `Sink.put`. In most cases it finds a task that a handler began and never ended.
+The world checks it together with the invariants of groups, as soon as a process opens a part of `apportion`. It looks
+at writes by `Sink.put`. In most cases it finds a task that a handler began and never ended.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from apportion.sim.invariants.store import Invariant
 
 
 class WritesAreHeld(Invariant):
-    """A process writes under a token, once held by `hold` or `serve`, only while it holds it, and not afterwards.
+    """A process writes under a token of `hold` or `serve` only while the hold is open, and not afterwards.
 
-    A paused process keeps its holds until it has looked at its clock: the sink must refuse that write. A process that
-    only listens to `changes`, and holds nothing, is not judged.
+    The holds of a paused process stay open until it has looked at its clock. The sink must refuse its writes
+    meanwhile. A process that only listens to `changes`, and holds nothing, is not judged.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:

@@ -1,4 +1,4 @@
-"""History: the sum of all facts up to now, in which invariants look things up."""
+"""History: the sum of all facts up to now. Invariants look things up in it."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ class Tenure:
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """A requested commit and its result; `perhaps_end_of`: a lease whose end would look the same."""
+    """A requested commit and its result. `perhaps_end_of` is a lease: its end would cause the same change."""
 
     asked: facts.Asked
     writes: frozenset[Write]
@@ -32,15 +32,15 @@ class Attempt:
 
     @property
     def may_apply(self) -> bool:
-        """Whether the commit may happen now: no answer excludes it."""
+        """Whether the commit may still happen: it has not happened, and its answer does not exclude it."""
         return not self.applied and (not self.answered or isinstance(self.outcome, Unknown | Committed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The cause of a change: an attempt with these writes, or the end of a lease. To have neither is a defect.
+    """The cause of a change: an attempt with these writes, or the end of a lease. A change with neither is a defect.
 
-    With both, the attempt counts, until its answer says that it did not happen.
+    If both are set, the attempt counts as the cause, unless its answer says later that it did not happen.
     """
 
     attempt: Attempt | None = None
@@ -68,12 +68,12 @@ class History:
 
     @property
     def attempt(self) -> Attempt | None:
-        """The commit that caused the change at hand, None for the end of a lease."""
+        """The commit that caused the present change; None if the end of a lease caused it."""
         return self.cause.attempt
 
     @property
     def ending(self) -> int | None:
-        """The lease whose end caused the change at hand, or would look the same; None for no such lease."""
+        """The lease with an end that caused the present change, or would cause the same; None if there is none."""
         return self.cause.lease
 
     def item(self, key: str) -> Item | None:
@@ -89,7 +89,7 @@ class History:
         return None if lease is None else self.leases.get(lease)
 
     def look(self, fact: facts.Fact) -> None:
-        """Prepare the data that invariants need about a fact before it counts."""
+        """Prepare the data that invariants need about a fact, before `take` adds it."""
         if isinstance(fact, facts.Changed):
             self.cause = self._cause(fact)
         elif isinstance(fact, facts.Answered) and isinstance(fact.outcome, Committed):
@@ -98,7 +98,7 @@ class History:
             self._disclaim(self.attempts[fact.call])
 
     def take(self, fact: facts.Fact) -> None:
-        """Let a fact count; those of no case here change nothing."""
+        """Add a fact to the history. Kinds of facts without a case below change nothing."""
         match fact:
             case facts.Began():
                 self._begin(fact)
@@ -166,8 +166,8 @@ class History:
         asked = [attempt for attempt in self._by_key.get(fact.items[0][0], ()) if attempt.writes == writes]
         leases = {self.items[key].lease if key in self.items else None for key, _ in fact.items}
         is_end = len(leases) == 1 and leases != {None} and all(item is None for _, item in fact.items)
-        # Of equal attempts, take one that could have happened. Callers that want to be judged write a new value each
-        # time.
+        # If attempts are equal, take one that could have happened. A caller that writes a new value each time has no
+        # equal attempts.
         likely = [each for each in asked if each.asked.incarnation == fact.incarnation] or ([] if is_end else asked)
         attempt = next((each for each in likely if each.may_apply and self.compares_hold(each.asked)), None)
         if is_end and attempt is None:
@@ -188,7 +188,7 @@ class History:
                 other.applied.append(attempt.applied.pop())
 
     def _attribute(self, attempt: Attempt, revision: int) -> None:
-        """Credit a change that two equal attempts could have made to the acknowledged one."""
+        """If two equal attempts could have made a change, credit the change to the acknowledged attempt."""
         for other in self._by_key.get(min(key for key, _, _ in attempt.writes), ()):
             is_equal = other is not attempt and other.writes == attempt.writes
             is_known = revision in attempt.applied

@@ -20,11 +20,14 @@ EAGER_SECONDS = 6.0  # the longest work in the worlds, its drain and one more ti
 
 
 class BoundedOrphan(GroupInvariant):
-    """Once nothing fails any more, a partition without a live owner gets one within a bound. Measures the longest.
+    """Once nothing fails any more, a partition without a live owner gets one within a bound.
 
-    The bound is a time to live, the back-off of its deaths and a second. A session is no death when its process has
-    reported that it lives on. A static member has its grace, and an eager group first releases everything. Time
-    does not count while all members are asked to leave: none of them may own anything.
+    `figure` is the longest time without an owner.
+
+    The bound is the sum of a time to live, the back-off after the deaths of the partition's owners, and a second. A
+    session is no death when its process has reported that it lives on. The bound is longer by the grace if members
+    are static, and by the release of all partitions in an eager group. Time does not count while all members are
+    asked to leave: none of them may own anything.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
@@ -33,7 +36,7 @@ class BoundedOrphan(GroupInvariant):
         self._known: set[str] = set()
         self._began = 0.0
         self._lived: set[int] = set()
-        self._leaving: dict[str, float] = {}  # rooms in which all members were asked to go, and until when they were
+        self._leaving: dict[str, float] = {}  # groups with all members asked to leave, and the end of that time
 
     def began(self, fact: Began) -> None:
         """Take the partitions of this life of the store."""

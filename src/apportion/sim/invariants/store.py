@@ -3,7 +3,7 @@
 They read facts (`facts.py`) in the order of true time, and nothing else. So the simulated world, property tests and
 tests of real processes are checked by the same lines. They know nothing of the meaning of keys and values: the author
 of a format adds its invariants (`ownership.py`). Every invariant is known to find planted bugs by itself
-(`tests/sim/zoo`). One that finds none would count as absent.
+(`tests/sim/zoo`). An invariant that finds no planted bug counts as missing.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ from apportion.sim.invariants.history import History
 from apportion.stores import Committed, Event, Unknown
 
 DRIFT_RATIO = 0.01  # the difference that clocks of processes may have from the true time
-REAP_SECONDS = 2.5  # plus its time to live: a lease ends within this once its time is over and nothing fails
+REAP_SECONDS = 2.5  # once its time is over and nothing fails, a lease ends within this plus its time to live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

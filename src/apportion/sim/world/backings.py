@@ -1,4 +1,4 @@
-"""Backings: the store below the faults of a world. All its transitions are seen, and it can be set back."""
+"""Backings: the store below the faults of a world. A backing shows all transitions, and can restore an older copy."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -56,7 +56,7 @@ class MemoryBacking:
         self._clock = clock
         self._now = now
         self._memory = Memory(clock, incarnation=self.incarnation)
-        self._memory.take()  # for as long as the world
+        self._memory.take()  # the memory stays as long as the world
         self._space = Space(NAMESPACE)
         self._revision = -1
         self._records: dict[bytes, Record] = {}
@@ -96,7 +96,7 @@ class MemoryBacking:
         assert isinstance(copy, Ledger)  # noqa: S101 - it comes from `save`
         self.incarnation += 1
         before, ledger = self._memory.ledger, _copied(copy)
-        # As on every engine, a copy does not set the next lease back.
+        # As on every engine, a restore does not set the next lease id back.
         ledger.incarnation, ledger.next_lease = self.incarnation, before.next_lease
         self._memory.ledger = ledger
         self._revision = -1

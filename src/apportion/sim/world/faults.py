@@ -1,9 +1,9 @@
 """Faults: any store, seen through a network and on a machine that fails.
 
 A request travels to the store and is carried out there, also when its caller is gone; the reply travels back. So a
-lost request changes nothing, and a lost reply hides a change from the caller. A late request arrives when the caller
-has long given up. Faults that a store's promises exclude are not made up. A copy of a request follows the first at
-once, since no connection delivers one later. Messages on their way when a life of the store ended are lost.
+lost request changes nothing, and a lost reply hides a change from the caller. A late request arrives long after its
+caller has given up. The world makes no fault that the store's promises exclude. A copy of a request follows the first
+at once, since no connection delivers one later. When a life of the store ends, messages on their way are lost.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class FaultyStore:
                     await self._arrival()
                     troubles.trace.cover(f"watch: {type(error).__name__}")
                     raise
-                # Pending changes come together.
+                # Changes that arrive at one time are given together.
                 await (asyncio.sleep(0) if arrived == self._now() else self._arrival())
                 arrived = self._now()
                 if troubles.happens(troubles.odds.watch_gap, "watch gap", self._process):
@@ -200,7 +200,7 @@ class FaultyStore:
         return asyncio.get_running_loop().time()
 
     def _older(self, prefix: str, life: int) -> Scan | None:
-        """Return an older answer that this handle could still get: of this life, and not before its seen revision."""
+        """Return an older answer that is possible here: of this life, and not older than a revision seen before."""
         found = [
             scan
             for of_life, scan in self._troubles.recent.get(prefix, ())
@@ -223,7 +223,7 @@ class FaultyStore:
         )
 
     async def _certain(self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool) -> Result:
-        """Send a request that may be repeated without harm: a missing reply is then an ordinary failure."""
+        """Send a request that may be repeated without harm; raise `StoreUnavailable` if no reply comes."""
         try:
             return await self._ask(what, perform, changes=changes)
         except _NoReply as error:
@@ -232,7 +232,7 @@ class FaultyStore:
     async def _ask(
         self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool = True, lost: Way | None = None
     ) -> Result:
-        """Send a request, and wait for its reply as long as callers wait. After that its connection is given up too."""
+        """Send a request, and wait for its reply for `patience_seconds`. Then give up its connection too."""
         loop, troubles = asyncio.get_running_loop(), self._troubles
         reply: asyncio.Future[Result] = loop.create_future()
         silence = troubles.silence_of(self._process, self._connected_at)
@@ -261,7 +261,7 @@ class FaultyStore:
         *,
         changes: bool,
     ) -> None:
-        """Carry a request out at the store: nothing here stops when the caller stops."""
+        """Carry out a request at the store. This goes on even if the caller stops."""
         troubles, wave, believed = self._troubles, self._troubles.wave, self._heard_life
         await asyncio.sleep(journeys[0])
         if wave != troubles.wave:
@@ -291,7 +291,7 @@ class FaultyStore:
             _finish(reply, _NoReply("the disk failed at the commit") if broken else result)
 
     def _refusal(self, what: str, believed: int, *, changes: bool) -> ApportionError | None:
-        """Return the reason why the store does not even begin."""
+        """Return the reason why the store refuses a request before it begins; None if it begins."""
         now = self._now()
         if self._troubles.denies(self._process, now):
             return _denied()
@@ -299,15 +299,15 @@ class FaultyStore:
             return StoreUnavailable(_NAME, "connection refused")
         if changes and now < self._troubles.full_until:
             return StoreUnavailable(_NAME, "disk full")
-        if what != "scan" and self._scanned_life != believed:  # a real connection would send its caller's belief
+        if what != "scan" and self._scanned_life != believed:  # a real request names its caller's life
             return StoreWentBack(_NAME, f"life {believed}", f"life {self._scanned_life}")
         return None
 
     async def _arrival(self) -> None:
-        """Return when a message of the store has come through. A connection sends lost messages again.
+        """Wait until a message of the store has arrived. A connection sends lost messages again.
 
-        A silent connection is given up like any other, and the next one continues at its position. `StoreDenied` when
-        the store refuses us by then.
+        A watch gives up a silent connection, and continues at the same position on the next one. `StoreDenied` is
+        raised if the store refuses the process by then.
         """
         troubles = self._troubles
         if (silence := troubles.silence_of(self._process, self._connected_at)) is not None:
@@ -325,7 +325,7 @@ class FaultyStore:
 
 
 async def _in_vain(perform: Callable[[], Awaitable[object]]) -> None:
-    """Carry out a copy of a request; its reply goes nowhere."""
+    """Carry out a copy of a request, and ignore its result."""
     try:
         await perform()
     except ApportionError:

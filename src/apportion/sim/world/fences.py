@@ -2,8 +2,8 @@
 
 Promises: other threads of the program (a test runner's watchdog, say) see the machine as it is. Everything is put
 back at the end, also after an error. `random`, `secrets`, `uuid4` and `os.urandom` give seeded values.
-Refuses to pretend: some things cannot be fenced. These are names imported before (`from time import time`), the clock
-of `datetime`, the randomness of extension modules, and the order of sets of `str`.
+Refuses: to claim a complete fence. Names imported before (`from time import time`) are not fenced. The clock of
+`datetime`, the randomness of extension modules, and the order of sets of `str` are not fenced either.
 """
 
 import _posixsubprocess

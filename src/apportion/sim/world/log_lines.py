@@ -1,4 +1,4 @@
-"""Story: the log of groups, written between the lines of a world's trace when the trace is kept."""
+"""Story: the kept lines of a world's trace. This module writes the log of groups between them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from apportion.sim.world.trace import Trace
 
 @contextmanager
 def logged(trace: Trace) -> Iterator[None]:
-    """Put the log of groups into a kept story, and nowhere else. Without a story, the log is unchanged."""
+    """Send the log of groups only into the story, if the trace keeps one. Otherwise the log is unchanged."""
     if trace.lines is None:
         yield
         return

@@ -2,7 +2,7 @@
 
 Time stands still while anything can run, and then leaps to the next timer, so an hour of waiting costs nothing. The
 same seed gives the same run, in every process. The exception is code that iterates over a set of `str`
-(PYTHONHASHSEED orders it). A loop that has nothing left to wait for is a deadlock, and says so.
+(PYTHONHASHSEED orders it). If all tasks wait and no timer is left, the loop raises `Deadlock`.
 
 Refuses: sockets, threads, subprocesses and signals, and names a replacement for each. Calls that do not go through
 asyncio's loop (clocks, random bytes, bare sockets) are fenced by `fences`.
@@ -35,7 +35,7 @@ class Deadlock(ApportionError):
 
 
 class SeededTask(asyncio.Task[Any]):
-    """A task with a hash that does not depend on its address, so that `asyncio.wait` and task groups repeat.
+    """A task with a hash that does not depend on its address. So `asyncio.wait` has the same order in every run.
 
     `made_in` is the context that it runs in.
     """
@@ -80,7 +80,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return self._now
 
     def at_step(self, step: int, callback: Callable[[], object]) -> None:
-        """Call a function right after a step of the loop, counted like `steps`: between two turns of a running task."""
+        """Call a function right after the step of the loop with this number, between two turns of a running task."""
         self._at_steps[step] = callback
 
     def wake(self, handles: list[events.Handle]) -> None:
@@ -122,7 +122,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         """Keep a cancelled timer in the heap until its time has come."""
 
     def _process_events(self, event_list: list[object]) -> None:
-        """There is no selector, hence no events of one."""
+        """Do nothing: this loop has no selector, so no events come from one."""
 
     def _write_to_self(self) -> None:
         """Do nothing: no thread sleeps in a system call."""

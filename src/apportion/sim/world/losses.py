@@ -1,8 +1,9 @@
 """Losses: single commits of a world that are lost, each chosen by its number, in one of three ways.
 
-Weather loses a ratio of all messages, and so hardly ever the decisive one. Here a test loses the k-th commit of a
-story, for one k after another. The nemesis loses one of the next few of one process. A loss may go on: then the next
-commits of the same process are lost too, and the first of them is mostly the same commit, sent again.
+The network's weather loses a ratio of all messages, so it rarely loses the message that matters. With this module, a
+test runs the same story again and again, and loses another commit each time. The nemesis loses one of the next few
+commits of one process. A loss may last for several commits: then the next commits of the same process are lost too.
+The second lost commit is mostly the first one, sent again.
 """
 
 from collections.abc import Callable
@@ -34,9 +35,11 @@ class Losses:
         self._losses: list[_Loss] = []
 
     def lose(self, number: int, way: Way, *, process: str | None = None, times: int = 1) -> None:
-        """Lose the commit of that number from now on, 1 for the next: of one process, or among all of the world.
+        """Lose the commit with this number from now on; the next one is 1.
 
-        Lose `times` commits in a row, all of the process that sends the first.
+        With `process`, only commits of this process count.
+
+        Lose `times` commits in a row. All of them are commits of the process that sends the first one.
         """
         self._losses.append(_Loss(left=number, way=way, process=process, times=times))
 

@@ -56,7 +56,7 @@ class WorldMachine(Machine, Protocol):
 
 
 class Machines:
-    """The machines of one world and its one store; `held` is checked once a process has opened the store."""
+    """The machines of one world and its one store. Invariants in `held` apply once a process opens the store."""
 
     def __init__(self, world: Place, *, number: Callable[[], int], held: Iterable[type[Invariant]]) -> None:
         self._world, self._number, self._held = world, number, tuple(held)
@@ -184,7 +184,7 @@ class _Nowhere:
 
 def _loop(work: Coroutine[object, object, object]) -> asyncio.AbstractEventLoop:
     loop = asyncio._get_running_loop()
-    if loop is None:  # a `finally` at the end of the world
+    if loop is None:  # a `finally` runs at the end of the world
         work.close()
         _refuse()
     return loop

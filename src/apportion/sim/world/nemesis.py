@@ -27,7 +27,7 @@ Start = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """The faults of one seed: the network's weather, the store's odds, and the blows that fall at intervals."""
+    """The faults of one seed: the network's weather, the store's odds, and the single faults, called blows."""
 
     weather: Weather
     odds: Odds
@@ -36,7 +36,9 @@ class Mix:
 
     @staticmethod
     def drawn(seed: int, *, blows: Iterable[str] | None = None) -> "Mix":
-        """Draw the mix of a seed. Its blows come from `blows`, or from all blows that need no request."""
+        """Draw the mix of a seed.
+
+        Its blows come from `blows`, or else from all kinds that are not in `_ASKED_FOR`."""
         draw = Random(f"{seed} mix")  # noqa: S311 - it must repeat
         weather = Weather(
             most_seconds=draw.choice([0.002, 0.01, 0.05]),
@@ -149,7 +151,7 @@ async def _clog(nemesis: Nemesis) -> None:
 
 
 async def _swizzle(nemesis: Nemesis) -> None:
-    """Clog the links of some processes one after another, and free them in another order."""
+    """Cut some processes from the store one after another, and mend their links in another order."""
     running = nemesis.running
     names = nemesis.draw.sample(running, nemesis.draw.randint(1, len(running)))
     if not nemesis.world.trace.inject("swizzle", ",".join(names)):
@@ -170,7 +172,7 @@ async def _away(nemesis: Nemesis) -> None:
 
 
 async def _crash(nemesis: Nemesis) -> None:
-    """Lose the unsynced data: this world's store syncs once a second, and shows the loss by another incarnation."""
+    """Lose the data since the last sync, one of which comes every second. The store then has a new incarnation."""
     if nemesis.copies and nemesis.world.trace.inject("store crash", "to its last sync"):
         await _away(nemesis)
         nemesis.world.restore(nemesis.copies[-1], "crashes and loses its last second")
@@ -206,7 +208,9 @@ async def _step_wall(nemesis: Nemesis) -> None:
 
 
 async def _lose(nemesis: Nemesis) -> None:
-    """Lose one of the next commits of a process, and perhaps those after it. Each is counted when it is sent."""
+    """Lose one of the next commits of a process, and perhaps those after it.
+
+    The trace counts a loss when its commit is sent."""
     way, number, times = nemesis.draw.choice(list(Way)), nemesis.draw.randint(1, 4), nemesis.draw.choice([1, 1, 2, 3])
     nemesis.world.troubles.losses.lose(number, way, process=nemesis.victim(), times=times)
 
@@ -237,7 +241,7 @@ async def _damage(nemesis: Nemesis) -> None:
     if world.trace.inject("damaged record", item.key):
         put = Put(key=item.key, value=draw.choice(values), lease=draw.choice([None, item.lease]))
         store = world.store(VANDAL)
-        with suppress(ApportionError):  # it comes too late, or the store is away
+        with suppress(ApportionError):  # the write comes too late, or the store is away
             await store.scan(GROUPS)
             await store.commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])
 

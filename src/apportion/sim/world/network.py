@@ -1,7 +1,8 @@
 """The network: the time of a message from one process to another, if it arrives at all.
 
-Links are named by sender and receiver; a store is one of the names. A partition drops messages in both directions or
-in one. A clogged link keeps messages until it is free again. Everything else is drawn anew for each message.
+A link has the names of its sender and its receiver; one of them may be the store. A partition drops messages in both
+directions or in one. A clogged link keeps messages until it is free again. Everything else is drawn anew for each
+message.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -18,8 +19,8 @@ Inject = Callable[[str, str], bool]
 class Weather:
     """How a network behaves: the seconds that a message takes, and the ratios of affected messages.
 
-    `late` is the ratio that takes up to `late_seconds`, longer than a caller waits. Messages overtake each other
-    whenever their delays say so, `reordered` ones by much.
+    `late` is the ratio of messages that take up to `late_seconds`, which is longer than a caller waits. A message
+    with a shorter delay overtakes others. `reordered` is the ratio of messages with a much longer delay.
     """
 
     least_seconds: float = 0.0005

@@ -49,7 +49,7 @@ class Process:
 
     @property
     def lives(self) -> bool:
-        """Whether it was not killed."""
+        """Whether this life still lasts: the process was not killed."""
         return self.state is not ProcessState.DEAD
 
     def context(self) -> Context:
@@ -73,7 +73,7 @@ class TrueClock:
 
 
 class ProcessClock:
-    """The elapsed clock of one process: since its own start of the machine, and a little fast or slow."""
+    """The elapsed clock of one process: it counts from the start of its machine, and is a little fast or slow."""
 
     def __init__(self, loop: VirtualLoop, process: Process) -> None:
         self._loop = loop

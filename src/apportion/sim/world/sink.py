@@ -39,8 +39,8 @@ class Sink:
     async def put(self, token: FencingToken, value: object) -> None:
         """Write a value under a token of `open_group`, as a guarded database does.
 
-        `Fenced` when a newer token came before: nothing was written. `StoreUnavailable` when no reply came: the value
-        may have been written, or may still be.
+        `Fenced` is raised if a newer token came before: nothing was written. `StoreUnavailable` is raised if no reply
+        came: the value may have been written, or may be written later.
         """
         guards.note(token)
         self._world.record(

@@ -8,7 +8,10 @@ from apportion.sim import facts
 
 
 class Trace:
-    """The lines of a story: always hashed, kept only for a reader; with the counts of injected and covered events."""
+    """The lines of a story, and the counts of injected and covered events.
+
+    The lines are always hashed, but kept only if somebody wants to read them.
+    """
 
     def __init__(self, now: Callable[[], float], *, keep: bool, fault_limit: int | None) -> None:
         self.lines: list[str] | None = [] if keep else None
@@ -26,7 +29,7 @@ class Trace:
             self.lines.append(line)
 
     def note(self, line: str) -> None:
-        """Add a line for a reader that is not part of the hash."""
+        """Add a line that only a reader sees: it is not part of the hash."""
         if self.lines is not None:
             self.lines.append(f"{self._now():11.6f}    ({line})")
 
@@ -105,6 +108,6 @@ def told(fact: facts.Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
 
 
 def _line(value: bytes) -> str:
-    """Return the first line of a value: the rest of it, in a group's target, is packed."""
+    """Return the first line of a value. The other lines of a group's target are packed data."""
     text = value.partition(b"\n")[0].decode(errors="replace")
     return text if text.isprintable() and "\ufffd" not in text else f"({len(value)} bytes)"

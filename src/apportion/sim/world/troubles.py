@@ -13,7 +13,7 @@ from apportion.sim.world.process import outside
 from apportion.sim.world.trace import Trace
 from apportion.stores import Scan
 
-REPLY_SECONDS = 1.5  # how long a caller waits before it gives up, while its time to live is not known
+REPLY_SECONDS = 1.5  # the time that a caller waits for a reply, while its time to live is not known
 _REPLIES_PER_TTL = 4
 _SHORT_SECONDS = 0.1
 
@@ -22,7 +22,7 @@ _SHORT_SECONDS = 0.1
 class Odds:
     """The ratios of calls with a fault at the store itself, not on the way.
 
-    `cancelled` is the ratio of members that their caller cancels at some turn of the loop.
+    With the ratio `cancelled`, the caller of a member cancels it at some turn of the loop.
     """
 
     stale_scan: float = 0.0
@@ -34,7 +34,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """A silence: a process's connections of a certain time carry no more requests to the store, or no more replies."""
+    """A silence: connections that a process opened up to `at` carry no more requests, or no more replies."""
 
     at: float
     way: Way
@@ -48,7 +48,7 @@ class Troubles:
         self.odds = Odds()
         self.losses = Losses(trace.inject)
         self.life = 1
-        self.wave = 1  # of connections: messages on their way end with their wave, also where no life of the store ends
+        self.wave = 1  # of connections: messages end with their wave, even if the store's life goes on
         self.away_until = 0.0
         self.full_until = 0.0
         self.calls = 0
@@ -57,7 +57,7 @@ class Troubles:
         self._silences: dict[str, Silence] = {}
         self._ttl_seconds: dict[str, float] = {}
         self._serving: set[asyncio.Task[None]] = set()
-        self._late: dict[asyncio.Future[None], None] = {}  # in the order of their beginning
+        self._late: dict[asyncio.Future[None], None] = {}  # in the order in which they began
         self.recent: dict[str, deque[tuple[int, Scan]]] = {}
 
     def happens(self, ratio: float, kind: str, detail: str) -> bool:

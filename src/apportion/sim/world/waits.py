@@ -1,8 +1,8 @@
-"""Waits: calls that would stop the one thread of a world, with all its processes, are refused when they would wait.
+"""Waits: a world has one thread, so a waiting call would stop all its processes. Such a call is refused.
 
 Promises: calls that do not wait are unchanged: an event that is set, a queue that is not empty, a lock that is free,
-a time-out of 0. Refuses to pretend: locks and queues made before the world runs still stop the world while they wait.
-So do waits of C extensions (a busy timeout of SQLite, a read of a pipe or a terminal).
+a time-out of 0. Refuses: to claim that every wait is seen. Locks and queues made before the world runs still stop the
+world while they wait. Waits of C extensions do so too (a busy timeout of SQLite, a read of a pipe or a terminal).
 """
 
 import builtins

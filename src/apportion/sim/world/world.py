@@ -47,12 +47,12 @@ MakeBacking = Callable[[Clock, Callable[[], float]], Backing]
 
 
 class World(AbstractContextManager["World", None]):
-    """A seeded world. `fault_limit` ends all faults after this number; `story` keeps the lines of the trace.
+    """A seeded world. It injects no more than `fault_limit` faults; `story` keeps the lines of the trace.
 
-    `invariants` hold for everything that runs: all of `sim.invariants.store`, unless some are named. Once a process
-    opens any part of `apportion`, those of `sim.invariants.handlers` hold too. A broken one ends `run` with
-    `InvariantBroken`. With `collect`, it is only added to `checker.violations`. A world that turns in circles also
-    ends `run` so: more than `step_limit` callbacks.
+    `invariants` hold for everything that runs; the default is all of `sim.invariants.store`. With this default, those
+    of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`. A broken one ends `run` with
+    `InvariantBroken`. With `collect`, it is only added to `checker.violations`. A world that runs more than
+    `step_limit` callbacks also ends `run` in this way.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class World(AbstractContextManager["World", None]):
         return FaultyStore(name, inner, self.troubles, incarnation=self.backing.incarnation, now=self.now)
 
     def clock(self, name: str) -> Clock:
-        """Return the elapsed clock of a process: its own, and not quite as fast as the true time."""
+        """Return the elapsed clock of a process: it is a little faster or slower than the true time."""
         return ProcessClock(self.loop, self.processes.living(name))
 
     def run(self, until: float | Coroutine[Any, Any, Result]) -> Result | None:
@@ -141,7 +141,10 @@ class World(AbstractContextManager["World", None]):
             self.record(Died(at=self.now, process=name))
 
     def terminate(self, name: str) -> None:
-        """Ask a process to end, as SIGTERM does: its groups leave. Without any, or at a second call, it is killed."""
+        """Ask a process to end, as SIGTERM does: its groups leave.
+
+        A process without groups is killed; so is every process at a second call.
+        """
         process = self.processes.known(name)
         leaving = list(process.machine.leaving.values())
         process.machine.leaving.clear()
@@ -154,7 +157,7 @@ class World(AbstractContextManager["World", None]):
     def partition(self, source: str, target: str, seconds: float, *, one_way: bool = False) -> None:
         """Let no message through between two processes, or between a process and "store", for some time.
 
-        `UnknownOption` for a name that belongs to no process, past or present, and has got no store.
+        A name that never belonged to a process or a store raises `UnknownOption`.
         """
         self.network.partition(source, target, seconds, one_way=one_way)
         self.trace.say(f"{source} and {target} are parted for {seconds:.3f} s{' in one way' if one_way else ''}")
@@ -187,7 +190,7 @@ class World(AbstractContextManager["World", None]):
                 self.record(lapsed)
 
     def close(self) -> None:
-        """End the world: waiting tasks are thrown away, without an effect on anything in it."""
+        """End the world. Waiting tasks are thrown away, and have no more effect on anything in the world."""
         if not self._closed:
             self._closed = True
             self.processes.bury()

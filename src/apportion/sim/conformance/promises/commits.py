@@ -11,7 +11,7 @@ from apportion.stores import Absent, Committed, Compare, CoordinationStore, Put,
 
 @case()
 async def of_many_who_make_a_key_one_wins(stage: Stage) -> None:
-    """Of commits that compare the same absence, one is committed and all others are refused."""
+    """When many commits compare the same key as absent, one is committed and all others are refused."""
     handles = [await stage.connect() for _ in range(8)]
 
     async def _claim(number: int, store: CoordinationStore) -> object:

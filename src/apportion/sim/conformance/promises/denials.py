@@ -41,7 +41,7 @@ async def a_right_that_is_taken_for_a_moment_is_missed_and_then_every_call_works
 
 
 async def _denied(stage: Stage, ask: Callable[[], Awaitable[object]]) -> None:
-    """Repeat a request until the store denies it; a connection that broke is made again first."""
+    """Repeat a request until the store denies it. A broken connection may first have to be made again."""
     ends = stage.clock.elapsed() + stage.patience_seconds
     while True:
         try:

@@ -15,8 +15,8 @@ from apportion.stores import Absent, Committed, CoordinationStore, Event, Put, R
 
 _BOUND_SECONDS = 20.0
 _SOON_SECONDS = 30.0
-_MOST_REQUESTS = 20  # of one commit, including a new connection
-_SWEEPS = 3  # a first commit may send other requests than a later one
+_MOST_REQUESTS = 20  # the most requests that one commit sends, including a new connection
+_SWEEPS = 3  # the first commit may send other requests than a later one, so every loss is tried again
 _HALF_OPEN_TTL_SECONDS = 4.0
 _LARGE_BYTES = 256 * 1024
 _MOST_LARGE = 40
@@ -111,7 +111,7 @@ async def _raise_by_one(stage: Stage, line: LossyHandle) -> int:
 
 @case()
 async def a_request_that_comes_twice_is_done_once(stage: Stage) -> None:
-    """When the network delivers all requests of a handle twice, nothing changes: their compares no longer hold."""
+    """When the network delivers all requests of a handle twice, the second copies change nothing."""
     line, other = await stage.line(), await make(stage.store, "other")
     first = committed(await line.commit(when=[Absent(key="a")], puts=[Put(key="a", value=b"1")]))
     second = committed(await line.commit(when=[Unchanged(key="a", revision=first)], puts=[Put(key="a", value=b"2")]))

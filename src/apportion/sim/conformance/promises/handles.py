@@ -58,7 +58,7 @@ async def calls_that_are_cancelled_again_and_again_leave_a_handle_that_works(sta
 
 
 async def _outlasts_cancels(deed: Awaitable[object], *, after_turns: int) -> bool:
-    """Cancel a call at every turn of the loop from one on, until it has ended; return whether it was still answered."""
+    """Cancel a call at every turn of the loop after `after_turns`; return whether it was answered nevertheless."""
     task = asyncio.ensure_future(deed)
     for _ in range(after_turns):
         await asyncio.sleep(0)
@@ -85,7 +85,7 @@ async def closing_a_handle_ends_its_watches(stage: Stage) -> None:
 
 @case()
 async def a_watch_of_a_closed_handle_is_refused(stage: Stage) -> None:
-    """A watch that is begun on a closed handle raises `StoreClosed`: else it would end as if all were well."""
+    """A watch that is begun on a closed handle raises `StoreClosed`, and does not simply end without an error."""
     store = await stage.connect()
     after = (await store.scan("")).revision
     await store.close()
@@ -126,7 +126,7 @@ async def namespaces_do_not_see_each_other(stage: Stage) -> None:
 
 @case()
 async def a_need_that_is_not_promised_is_refused(stage: Stage) -> None:
-    """`connect` refuses exactly the needs that the capabilities lack, with `NotPromised`, and knows no other needs."""
+    """`connect` raises `NotPromised` for exactly the needs that the capabilities lack, and refuses unknown needs."""
     url = stage.rig.url(stage.namespace)
     for need in get_args(Need):
         promised = True

@@ -48,7 +48,7 @@ async def a_renewed_lease_lives_on(stage: Stage) -> None:
         await asyncio.sleep(lease.ttl_seconds * 0.6)
         sent = stage.clock.elapsed()
         alive = await stage.store.renew([lease.id])
-        late = stage.clock.elapsed() - renewed >= lease.ttl_seconds  # the machine was busy, and it may have ended
+        late = stage.clock.elapsed() - renewed >= lease.ttl_seconds  # the machine was busy: the lease may have ended
         holds(late or alive == {lease.id}, f"a lease is alive {sent - renewed:.3f} s after it was renewed")
         if late and not alive:
             return

@@ -28,7 +28,7 @@ async def increments_by_many_processes_add_up(stage: Stage) -> None:
 
 @case()
 async def a_process_killed_in_a_commit_leaves_all_of_it_or_nothing(stage: Stage) -> None:
-    """Kill -9 amid commits leaves no half of one, loses no acknowledged commit, and blocks no other process."""
+    """Kill -9 amid commits leaves no part of a commit, loses no acknowledged commit, and blocks no other process."""
     tape = await stage.watch("pair/", after=(await stage.store.scan("")).revision)
     for turn in range(3):
         member = await stage.member("pairs", "pair/")
@@ -56,7 +56,7 @@ async def a_forked_child_holds_a_dead_handle(stage: Stage) -> None:
         try:
             os.write(writing, _dead(stage.store).encode())
         finally:
-            os._exit(0)  # none of the parent's exit code may run here
+            os._exit(0)  # the child must not run any exit handler of the parent
     os.close(writing)
     with os.fdopen(reading) as pipe:
         said = await asyncio.to_thread(pipe.read)
@@ -68,7 +68,7 @@ async def a_forked_child_holds_a_dead_handle(stage: Stage) -> None:
 
 
 def _dead(store: CoordinationStore) -> str:
-    """Return "dead" if every call is refused before it waits for anything, else the first deviation."""
+    """Return "dead" if every call is refused before it waits; else return the first call that was not."""
     calls: dict[str, Callable[[], Awaitable[object]]] = {
         "scan": lambda: store.scan(""),
         "commit": lambda: store.commit(when=[Absent(key="child")], puts=[Put(key="child", value=b"")]),

@@ -12,11 +12,11 @@ from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchange
 
 _BUSY_KEYS = 25
 _KEPT = 50  # the copy of an almost empty store may look like the store
-_PAUSE_SECONDS = 0.005  # of a writer; a commit of an embedded store may never pause by itself
+_PAUSE_SECONDS = 0.005  # of a writer after a commit: in an embedded store, a commit may never let other tasks run
 
 
 async def _went_back(stage: Stage, ask: Callable[[], Awaitable[object]], what: str) -> None:
-    """Fail unless a handle reports that the store went back; it may first find its connections gone."""
+    """Fail unless a handle reports that the store went back. The handle may first have to connect again."""
     for _ in range(10):
         try:
             answer = await stage.available(ask)
@@ -27,7 +27,7 @@ async def _went_back(stage: Stage, ask: Callable[[], Awaitable[object]], what: s
 
 
 async def _back(stage: Stage, *handles: CoordinationStore) -> int:
-    """Save, go on, show the handles the newer state, restore; return the revision of `kept`, which the copy has."""
+    """Save a copy, write more, let the handles see it, and restore the copy. Return the revision of `kept`."""
     kept = await make(stage.store, "kept")
     await stage.rig.save()
     for number in range(5):
@@ -61,7 +61,7 @@ async def no_lease_is_given_again_after_a_restore(stage: Stage) -> None:
     for number in range(5):
         await make(stage.store, f"lost/{number}")
     await stage.rig.restore()
-    await stage.available(lambda: stage.store.scan(""))  # for another purpose; the holder does not know of the restore
+    await stage.available(lambda: stage.store.scan(""))  # not by the holder, which does not know of the restore
     given = [(await stage.store.grant(ttl_seconds=ttl_seconds)).id for _ in range(3)]
     same(set(), {*lost} & {*given}, "the ids granted twice")
     for lease in lost:
@@ -114,7 +114,7 @@ async def a_restore_that_is_told_begins_a_new_incarnation(stage: Stage) -> None:
 
 
 async def _restored_in_place(stage: Stage) -> list[tuple[int, int]]:
-    """Give tokens, and put an older copy in place that passes for the store itself; return the tokens that it lacks."""
+    """Save a copy, give tokens, and restore the copy with the store's identity; return the tokens it lacks."""
     await make(stage.store, "kept")
     incarnation = (await stage.store.scan("")).incarnation
     for number in range(_KEPT):
@@ -132,7 +132,7 @@ async def _tokens(store: CoordinationStore) -> list[tuple[int, int]]:
 
 @case("durable", "fencing", "restore_seen")
 async def a_copy_that_keeps_the_identity_of_its_store_is_seen_without_a_word(stage: Stage) -> None:
-    """A process that comes after the restore of such a copy gets no token that was given before."""
+    """A process that connects after such a copy was restored gets no token that was given before."""
     given = await _restored_in_place(stage)
     fresh = await stage.connect()
     again = await stage.available(lambda: _tokens(fresh))
