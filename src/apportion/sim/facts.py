@@ -58,7 +58,8 @@ class Answered(Fact):
 class Granted(Fact):
     """The store made a lease for a process, no later than this time.
 
-    `process` is "" if the process is dead or not recorded."""
+    `process` is "" if the process is dead or not recorded.
+    """
 
     incarnation: int
     lease: int
@@ -142,7 +143,8 @@ class Wrote(Fact):
 class Entered(Fact):
     """A process began to work on a resource under a token.
 
-    It has held the resource since `since`, by its own clock."""
+    It has held the resource since `since`, by its own clock.
+    """
 
     hold: int
     process: str

@@ -131,7 +131,8 @@ class Keeper:
     def _reap(self) -> None:
         """Report commands that have ended.
 
-        If a supervisor was killed, its orphans are children of this process, and are killed too."""
+        If a supervisor was killed, its orphans are children of this process, and are killed too.
+        """
         _read(self._children)
         while supervisor := _reaped():
             if (kept := self._kept.pop(supervisor, None)) is not None:

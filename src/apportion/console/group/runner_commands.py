@@ -23,7 +23,8 @@ BEATS_PER_TTL = 20
 class Command:
     """A command that was asked for.
 
-    `pid` is set once the command runs; `ended` is set to its outcome once its tree has ended."""
+    `pid` is set once the command runs; `ended` is set to its outcome once its tree has ended.
+    """
 
     def __init__(self, number: int, order: Callable[[str, int], None]) -> None:
         loop = asyncio.get_running_loop()

@@ -19,7 +19,8 @@ def peer_name() -> str | None:
 def peer_routes(topology: Topology, keys: Sequence[bytes]) -> list[str]:
     """Return the owner of each key under uhashring with its defaults.
 
-    Weights become the smallest integers of the same ratio."""
+    Weights become the smallest integers of the same ratio.
+    """
     from uhashring import HashRing  # noqa: PLC0415 - may be absent
 
     units = [node.millionths for node in topology]

@@ -246,7 +246,8 @@ class UntouchedStays(GroupInvariant):
 class DeathsAreTrue(GroupInvariant):
     """A record lists ended sessions, each once.
 
-    Only the end of the owner's session adds a session to the list, and delays the next owner."""
+    Only the end of the owner's session adds a session to the list, and delays the next owner.
+    """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)

@@ -38,7 +38,8 @@ class Mix:
     def drawn(seed: int, *, blows: Iterable[str] | None = None) -> "Mix":
         """Draw the mix of a seed.
 
-        Its blows come from `blows`, or else from all kinds that are not in `_ASKED_FOR`."""
+        Its blows come from `blows`, or else from all kinds that are not in `_ASKED_FOR`.
+        """
         draw = Random(f"{seed} mix")  # noqa: S311 - it must repeat
         weather = Weather(
             most_seconds=draw.choice([0.002, 0.01, 0.05]),
@@ -210,7 +211,8 @@ async def _step_wall(nemesis: Nemesis) -> None:
 async def _lose(nemesis: Nemesis) -> None:
     """Lose one of the next commits of a process, and perhaps those after it.
 
-    The trace counts a loss when its commit is sent."""
+    The trace counts a loss when its commit is sent.
+    """
     way, number, times = nemesis.draw.choice(list(Way)), nemesis.draw.randint(1, 4), nemesis.draw.choice([1, 1, 2, 3])
     nemesis.world.troubles.losses.lose(number, way, process=nemesis.victim(), times=times)
 
