@@ -16,7 +16,10 @@ _MOST_NAMED = 4
 
 
 async def read_records(url: str) -> tuple[Finding, ...]:
-    """Read every group and published table of a store; return a finding for each damaged one, else one for all."""
+    """Read every group and published table of a store.
+
+    Return a finding for each damaged one. If none is damaged, return one finding for all.
+    """
     store = await connect(url)
     try:
         groups = await read_all(store)

@@ -25,7 +25,7 @@ def read_plan(path: Path) -> MemberPlan:
 
 
 def print_change(change: TargetChange) -> None:
-    """Print the effect of a change on each member, the largest transfers first, and last its summary."""
+    """Print the effect of a change on each member, the largest transfers first, and its summary at the end."""
     held, holds = Counter(change.before), Counter(change.after)
     ids = sorted({*change.basis.members.ids, *change.members.ids, *filter(None, change.before)})
     rows = [(f"{_mark(change, each)} {each}", _weight(change, each), str(held[each]), str(holds[each])) for each in ids]

@@ -35,7 +35,7 @@ def print_groups(store: str, groups: Sequence[Found], *, json: bool) -> None:
 
 
 def print_group(found: Found, *, every: bool) -> None:
-    """Print a group: its members, partitions that are not as they should be (or all), and last its summary."""
+    """Print a group: its members, partitions that are not as they should be (or all), and its summary."""
     view = found.view
     if view.members or view.statics:
         headings = ("member", "weight", "zone", "owns", "should own", "state")

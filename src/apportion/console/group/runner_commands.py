@@ -1,8 +1,8 @@
 """Commands: the runner's side of its keeper, the process that starts and ends the commands.
 
-Promises: code here waits only for outcomes. A command has ended if its start fails, or if its keeper has ended. Each
-beat passes the deadline of the session on to the keeper, which kills all commands at that deadline. A runner that is
-paused, that is blocked or that has lost its store passes no later deadline on.
+Promises: code here waits only for outcomes. A command counts as ended if its start fails, or if its keeper has ended.
+The runner sends the deadline of the session to the keeper again and again (a beat). The keeper kills all commands at
+that deadline. A runner that is paused, is blocked, or has lost its store sends no later deadline.
 Refuses: to fork. The runner has threads, and a fork of it may hang.
 """
 

@@ -1,4 +1,4 @@
-"""Assignment report: a line per node, degraded partitions, the largest transfers, and last a summary.
+"""Assignment report: a line per node, degraded partitions, the largest transfers, and a summary at the end.
 
 The summary tells the facts that the certificate proves; `balance.verify` has checked it before anything is printed.
 """

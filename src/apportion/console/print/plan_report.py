@@ -1,4 +1,4 @@
-"""Plan report: a line per node, the largest transfers, and last a summary; or JSON with every single move."""
+"""Plan report: a line per node, the largest transfers, and a summary at the end; or JSON with every single move."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ MAX_TRANSFERS_SHOWN = 20
 
 
 def print_plan(change: Plan) -> None:
-    """Print a plan: a line per node, the largest transfers, and last its summary."""
+    """Print a plan: a line per node, the largest transfers, and its summary at the end."""
     rows = [(f"{mark_of(change, node_id)} {node_id}", *_node_cells(change, node_id)) for node_id in change.per_node]
     print_columns(("  node", "zone", "weight", "share before", "share after", "gains", "gives"), rows)
     total = sum(change.widths_after.values())

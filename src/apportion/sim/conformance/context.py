@@ -21,7 +21,7 @@ from apportion.stores import Capabilities, CoordinationStore, StoreChange, Uncha
 
 PATIENCE_SECONDS = 30.0
 LATENESS_SECONDS = 2.0  # how late a store may be on a busy machine
-_SHORTEST_TTL_SECONDS = 0.5  # with a shorter one, a pause of the machine could end the lease of a healthy holder
+_SHORTEST_TTL_SECONDS = 0.5  # with a shorter time, a pause of the machine could end the lease of a healthy holder
 _POLL_SECONDS = 0.002
 FIELDS = frozenset(field.name for field in dataclasses.fields(Capabilities))
 _MEMBER = "apportion.sim.conformance.member"

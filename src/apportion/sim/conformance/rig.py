@@ -29,7 +29,7 @@ class Rig(ABC):
 
     @abstractmethod
     def url(self, namespace: str, *, address: tuple[str, int] | None = None) -> str:
-        """Return the URL of the store; with `address`, that of a proxy, the URL has this address for the server's."""
+        """Return the URL of the store. The `address` of a proxy replaces the server's own address in the URL."""
 
     async def connect(
         self, namespace: str, *, address: tuple[str, int] | None = None, clock: Clock | None = None
@@ -79,7 +79,7 @@ class Rig(ABC):
 
     @asynccontextmanager
     async def denied(self) -> AsyncIterator[None]:
-        """Take from the user of the URL, within the block, every right to change data."""
+        """The user of the URL has no right to change anything within the block."""
         await self.deny()
         try:
             yield
@@ -96,7 +96,7 @@ class Rig(ABC):
 
     @asynccontextmanager
     async def full(self) -> AsyncIterator[None]:
-        """Keep the store without room within the block."""
+        """The store has no room within the block."""
         await self.fill()
         try:
             yield
@@ -109,7 +109,7 @@ class Rig(ABC):
 
     @asynccontextmanager
     async def stepped(self, seconds: float) -> AsyncIterator[None]:
-        """Step the server's wall clock within the block."""
+        """The server's wall clock is stepped within the block."""
         await self.step_clock(seconds)
         try:
             yield

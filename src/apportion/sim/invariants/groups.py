@@ -18,7 +18,7 @@ from apportion.sim.invariants.store import Invariant
 from apportion.stores import Item, Unchanged
 
 SLOWEST_CLOCK = 0.99
-_LAG_SECONDS = 2.0  # a member has looked at everything it was given no later than this time afterwards
+_LAG_SECONDS = 2.0  # the time after which a member has looked at everything it was given
 _NOBODY = OwnershipRecord()
 Session = tuple[str, int]
 

@@ -73,7 +73,7 @@ class History:
 
     @property
     def ending(self) -> int | None:
-        """The lease with an end that caused the present change, or would cause the same; None if there is none."""
+        """The lease that caused the present change by its end, or would cause the same; None if there is none."""
         return self.cause.lease
 
     def item(self, key: str) -> Item | None:

@@ -26,7 +26,7 @@ from apportion.sim.invariants.history import History
 from apportion.stores import Committed, Event, Unknown
 
 DRIFT_RATIO = 0.01  # the difference that clocks of processes may have from the true time
-REAP_SECONDS = 2.5  # once its time is over and nothing fails, a lease ends within this plus its time to live
+REAP_SECONDS = 2.5  # if nothing fails, a lease that is out of time ends within this plus its time to live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class CommitsAreWhole(Invariant):
 
 
 class ComparesHold(Invariant):
-    """A commit happens only if every compare held, and in the life of the store that its caller knew."""
+    """A commit happens only if every compare held, and only in the life of the store that its caller knew."""
 
     def changed(self, fact: Changed) -> None:
         """Check the compares of the commit."""

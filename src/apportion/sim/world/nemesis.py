@@ -173,7 +173,7 @@ async def _away(nemesis: Nemesis) -> None:
 
 
 async def _crash(nemesis: Nemesis) -> None:
-    """Lose the data since the last sync, one of which comes every second. The store then has a new incarnation."""
+    """Lose the data since the last sync; the store syncs once a second. It then has a new incarnation."""
     if nemesis.copies and nemesis.world.trace.inject("store crash", "to its last sync"):
         await _away(nemesis)
         nemesis.world.restore(nemesis.copies[-1], "crashes and loses its last second")

@@ -163,7 +163,7 @@ class Processes:
 
 
 class Senses:
-    """The running process's view of time and chance; for the fences."""
+    """The running process's view of time and chance. The fences use it."""
 
     def __init__(self, loop: VirtualLoop, draw: Random) -> None:
         self._loop = loop

@@ -48,7 +48,7 @@ class Troubles:
         self.odds = Odds()
         self.losses = Losses(trace.inject)
         self.life = 1
-        self.wave = 1  # of connections: messages end with their wave, even if the store's life goes on
+        self.wave = 1  # the present connections: a message ends with its wave, even if the store's life goes on
         self.away_until = 0.0
         self.full_until = 0.0
         self.calls = 0

@@ -50,9 +50,9 @@ class World(AbstractContextManager["World", None]):
     """A seeded world. It injects no more than `fault_limit` faults; `story` keeps the lines of the trace.
 
     `invariants` hold for everything that runs; the default is all of `sim.invariants.store`. With this default, those
-    of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`. A broken one ends `run` with
-    `InvariantBroken`. With `collect`, it is only added to `checker.violations`. A world that runs more than
-    `step_limit` callbacks also ends `run` in this way.
+    of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`. A broken invariant ends `run`
+    with `InvariantBroken`. With `collect`, the violation is only added to `checker.violations`. A world that runs
+    more than `step_limit` callbacks also ends `run` in this way.
     """
 
     def __init__(

@@ -4,7 +4,7 @@
     cache1.example:11211 600
     10.0.0.2:11211:300, [2001:db8::3]:11211
 
-A server is `host:port`, with an address of IPv6 in brackets, and this text is the node's id. A whole number after a
+A server is `host:port`, and an IPv6 address stands in brackets. This text is the node's id. A whole number after a
 blank, or after a second colon, is the weight of the server before it. A comment goes from `#` to the end of the line.
 
 Promises: every error names the line; a written list reads back as the same nodes.

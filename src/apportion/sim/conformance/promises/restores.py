@@ -12,7 +12,7 @@ from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchange
 
 _BUSY_KEYS = 25
 _KEPT = 50  # the copy of an almost empty store may look like the store
-_PAUSE_SECONDS = 0.005  # of a writer after a commit: in an embedded store, a commit may never let other tasks run
+_PAUSE_SECONDS = 0.005  # pause of a writer: a commit of an embedded store may never let other tasks run
 
 
 async def _went_back(stage: Stage, ask: Callable[[], Awaitable[object]], what: str) -> None:
@@ -61,7 +61,7 @@ async def no_lease_is_given_again_after_a_restore(stage: Stage) -> None:
     for number in range(5):
         await make(stage.store, f"lost/{number}")
     await stage.rig.restore()
-    await stage.available(lambda: stage.store.scan(""))  # not by the holder, which does not know of the restore
+    await stage.available(lambda: stage.store.scan(""))  # a scan for another purpose: the holder knows of no restore
     given = [(await stage.store.grant(ttl_seconds=ttl_seconds)).id for _ in range(3)]
     same(set(), {*lost} & {*given}, "the ids granted twice")
     for lease in lost:

@@ -1,4 +1,4 @@
-"""Scans: a prefix at one revision, sorted, and not a key more."""
+"""Scans: all keys under a prefix and no others, sorted, at one revision."""
 
 import asyncio
 
