@@ -22,14 +22,15 @@ def publish(url: str, name: str, table: Routing) -> Published:
 
     - `url`: the URL of the store, as in `open_store`.
     - `name`: the name that followers pass, without a slash, at most 200 bytes.
-    - `table`: a `Table`, such as `ring.table()`, or an `Assignment`; at most 16 MiB when encoded. A value that is the
-      newest version already is not published again.
+    - `table`: a `Table`, such as `ring.table()`, or an `Assignment`; at most 16 MiB when encoded. A value that is
+      already the newest version is not published again.
 
         apportion.sync.publish("sqlite:///work.db", "orders", ring.table())
 
     Raises the errors of `open_store`, and these. `InvalidInput`: the name or the value is wrong, or the name has
     versions of the other kind. `BadSnapshot`: the value is too large. `StaleEpoch`: another publisher was first, and
-    nothing was published. `StoreUnavailable`: no answer; the message tells if the value may be published.
+    nothing was published. `StoreUnavailable`: the store gave no answer; the message says whether the value may be
+    published nevertheless.
     """
     return io_thread().wait(published(url, name, table))
 

@@ -1,8 +1,8 @@
 """The copy of a published table in memory: scans and changes go in, and the newest version comes out as a whole.
 
-Each new version is made from the one before by its delta. A delta may not apply, or may lead to another epoch than
-announced. Then the error is raised, the version in use stays, and the next scan brings the table from its snapshot.
-Promises: versions never go back, and no number of one life of the store stands for two tables. Readers take one
+Each new version is made from the one before by its delta. If a delta does not apply, or leads to another epoch than
+announced, the error is raised and the version in use stays. The next scan then brings the table from its snapshot.
+Promises: versions never go back. Within one life of the store, no number stands for two tables. Readers take one
 reference without a lock. Refuses: I/O and time.
 """
 
@@ -17,10 +17,10 @@ from apportion.tables.routes import Routes
 
 
 class TableCopy:
-    """One name: `routes` in use, the newest version `heard` of, and the `trouble` that may keep `routes` behind it.
+    """One name: the `routes` in use, the newest version `heard` of, and the `trouble` that may hold the routes back.
 
-    `seen` is the revision shown last, behind its life of the store. `confirmed_at` is the last time at which the store
-    was asked and named the version in use. `swapped` is set at the next new version.
+    `seen` is a pair: a life of the store, and the revision in it that was shown last. `confirmed_at` is the last time
+    at which the store was asked and named the version in use. `swapped` is set at the next new version.
     """
 
     def __init__(self, keys: TableKeys, hasher: str | Hasher | None, *, now: float) -> None:
@@ -36,7 +36,7 @@ class TableCopy:
         self._at: tuple[VersionLink, Routing] | None = None
 
     def is_after(self, version: Version | None) -> bool:
-        """Say whether the version in use is newer than another one; None: whether there is one."""
+        """Say whether the version in use is newer than `version`; if that is None, whether any version is in use."""
         return self.routes is not None and (version is None or self.routes.version > version)
 
     def is_before(self, version: Version) -> bool:
@@ -50,10 +50,10 @@ class TableCopy:
         return self._show(at=None)
 
     def apply(self, change: StoreChange, incarnation: int) -> None:
-        """Take a change that a watch shows, unless a scan has shown it, or has shown another life of the store.
+        """Take a change that a watch shows, unless a scan has shown that change or a later life of the store.
 
-        A watch does not know the life of the store. If another scan of its handle accepts a new life while the watch
-        begins, the watch belongs to the new life. So a head names the life in which it was published.
+        A watch does not know the life of the store. If a scan on the same handle accepts a new life while the watch
+        begins, the watch belongs to the new life. Therefore each head names the life in which it was published.
         """
         if (incarnation, change.revision) <= self.seen:
             return

@@ -1,12 +1,12 @@
 """Deltas: a table or an assignment as bytes, whole or as the difference from the version before.
 
-Both values are rows under positions: tokens or bytes in a table, partition numbers in an assignment. A delta names the
-nodes that left, the nodes that are new or changed, the positions that are gone, and the rows that are put. All other
-rows stay. They stay by the ids of their nodes, because indexes shift when a node leaves.
+Both values map positions to rows. Positions are tokens or bytes in a table, and partition numbers in an assignment. A
+delta names the nodes that left, the nodes that are new or changed, the positions that are gone, and the rows that are
+put. All other rows stay. They keep the ids of their nodes, while the indexes of nodes shift when a node leaves.
 
 Promises: reading returns the value or raises `BadSnapshot`, never part of a value. Memory is bounded before it is
 taken. Only the epoch shows that a value is the *right* one: the caller compares it with the epoch that was announced.
-Refuses: a delta between values of another kind, cluster or hash, or of other partitions: there a snapshot is due.
+Refuses: a delta between values that differ in kind, cluster, hash or partitions. Such a change needs a snapshot.
 """
 
 import json

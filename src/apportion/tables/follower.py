@@ -1,13 +1,13 @@
 """Follower: keeps the newest version of a published table in memory and swaps it as a whole.
 
-It begins with one scan, then a watch. When a version cannot be made from its delta, the follower reads the table again
-from its snapshot, and keeps the old version until that works. Beside the watch it reads the head every few seconds.
-That bounds the age of the version in use, and detects a silent watch.
+It begins with one scan, and then watches the store. When a version cannot be made from its delta, the follower reads
+the table again from its snapshot, and keeps the old version until that works. Beside the watch it reads the head
+every few seconds. That bounds the age of the version in use, and detects a silent watch.
 
-Promises: readers never fail because a store or a publisher is away. Versions never go back. A version is its number
-within one life of the store. A store that was restored from a copy shows an older table, and the follower takes it as a
-*later* version. Publishers continue from there, so a reader that waited for the old number would route by a table that
-nobody maintains. Ownership under the restored records has tokens above all earlier ones, by the same order. The
+Promises: readers never fail because a store or a publisher is away. Versions never go back. A version is a number
+within one life of the store. A store that was restored from a copy shows an older table, and the follower takes it as
+a *later* version. Publishers continue from there, so a reader that waited for the old number would route by a table
+that nobody maintains. By the same order, tokens of ownership after the restore are above all earlier tokens. The
 follower does not believe a store that went back without another incarnation: it keeps its version until the numbers
 have grown past it, and `trouble` says so. Damage ends no follower: the version in use stays, `trouble` gives the
 reason, and the next publish mends the table.
@@ -48,8 +48,8 @@ class Follower:
     async def start(self, *, within_seconds: float = 10.0) -> None:
         """Return when a first version is there; `StoreUnavailable` when nobody published one within that time.
 
-        A damaged table is awaited as long, for the next publish mends it; then `BadSnapshot` gives the reason. Any
-        other `InvalidInput` says at once why the table cannot be followed.
+        For a damaged table the call waits as long, because the next publish mends it. Then it raises `BadSnapshot`
+        with the reason. Any other `InvalidInput` says at once why the table cannot be followed.
         """
         try:
             await self._read()
@@ -99,7 +99,7 @@ class Follower:
         return self._copy.trouble
 
     async def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, by which a key was routed to a node that refused it (`StaleRoute`).
+        """Return routes newer than `version`, which sent a key to a node that refused the key (`StaleRoute`).
 
         Raises the trouble that prevents this, or `StoreUnavailable` when no newer version was published within that
         time.
@@ -120,12 +120,12 @@ class Follower:
             raise StoreUnavailable(f"table {self._keys.name}", reason, hint) from error
 
     async def _until_after(self, version: Version | None) -> None:
-        """Ask the store until a newer version is in use, after pauses that a swap cuts short."""
+        """Ask the store, with pauses, until a newer version is in use; a swap cuts a pause short."""
         pause = _SHORTEST_PAUSE_SECONDS
         while not self._copy.is_after(version):
             swapped = self._copy.swapped
             async with self._confirming:
-                if not self._copy.is_after(version):  # by another call at the same time
+                if not self._copy.is_after(version):  # another call may have read it meanwhile
                     await self._confirm()
             if self._copy.is_after(version):
                 return
@@ -146,7 +146,7 @@ class Follower:
             finally:
                 self._watching.cancel()
             if not self._watching.cancelled():
-                self._watching.result()  # a defect of ours ends the following, and is its `trouble`
+                self._watching.result()  # a defect of ours ends this loop, and becomes `trouble`
             if isinstance(self._copy.trouble, StoreClosed):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if began == self._copy.seen else _SHORTEST_PAUSE_SECONDS
@@ -180,7 +180,7 @@ class Follower:
             sent = self._clock.elapsed()
             scan = await self._store.scan(self._keys.head)
             if self._watching is not None and scan.incarnation != self._after[0]:
-                self._watching.cancel()  # of another life, or, if it has just begun, of none that it knows
+                self._watching.cancel()  # its life is another one, or unknown if it has just begun
             newest = self._copy.hear(scan)
             if newest is not None and self._copy.is_before(newest):
                 sent = self._clock.elapsed()

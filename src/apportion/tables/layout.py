@@ -150,7 +150,7 @@ def follow_up(
 ) -> tuple[Head, list[bytes]]:
     """Return the head of version `number`, after `head`, and the chunks of its last link.
 
-    The last link is a delta while all deltas together are smaller than their snapshot, and at most `MAX_DELTAS`.
+    The last link is a delta as long as there are at most `MAX_DELTAS` deltas, together smaller than their snapshot.
     """
     payload = None
     if head is not None and was is not None and len(head.links) <= MAX_DELTAS:
@@ -168,7 +168,7 @@ def follow_up(
 def resolved(
     head: Head, keys: TableKeys, chunks: Mapping[str, bytes], *, at: tuple[VersionLink, Routing] | None = None
 ) -> Routing:
-    """Return the value that a head announces, made from its snapshot or from the value of one of its links.
+    """Return the value that a head announces, made from its snapshot, or from `at`: a link and its value.
 
     Raises `BadSnapshot` when a chunk is missing or damaged, or when the value is not of the announced epoch.
     """
@@ -184,7 +184,7 @@ def resolved(
 
 
 def recounted(head: Head, keys: TableKeys, chunks: Mapping[str, bytes]) -> Head:
-    """Return a head with links that name as many parts and bytes as are there. Its epoch still identifies the value."""
+    """Return a head with links that name only the parts and bytes that are there. The epoch identifies the value."""
     links = []
     for link in head.links:
         names = (keys.part(link, part) for part in count())
@@ -255,7 +255,7 @@ def _link(form: list[object]) -> VersionLink:
 
 
 def _payload(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
-    """Return the chunks of a link as one, if each part is there. The keys are built only if there can be so many."""
+    """Return the joined chunks of a link, if all are there. No keys are built if the link names too many parts."""
     names = keys.parts(link) if link.parts <= len(chunks) else []
     found = [chunks[name] for name in names if name in chunks]
     if len(found) != link.parts:

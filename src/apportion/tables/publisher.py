@@ -2,7 +2,8 @@
 
 The chunks are written first, in commits that leave the old head in place. The last commit writes the remaining chunks
 and the new head, and deletes chunks that no head needs. Every commit compares the head that the publisher read, and
-all that the caller adds. So two publishers never interleave, and one that lost its term publishes nothing.
+includes the compares that the caller adds. So two publishers never interleave, and one that lost its term publishes
+nothing.
 
 Promises: a reader finds a whole version at every moment. A publisher that dies at any step leaves the old version or
 the new one, and chunks that a later publish deletes.
@@ -47,7 +48,7 @@ from apportion.tables.layout import (
 )
 
 _TRIES = 3
-_SPACE_BYTES = 80  # of a namespace and its slash, at most, with some to spare
+_SPACE_BYTES = 80  # more than a namespace and its slash can take
 _PERHAPS = "It may be published already, or soon. Publish again: a version that is there is not published twice."
 
 
@@ -65,9 +66,9 @@ class Published:
 class _Known:
     """The state of a name as its publisher knows it: the head, its value, and the revision that wrote each key.
 
-    `number` is that of the last version. If the head or its chunks are damaged, `head` is None, and `number` was never
-    given. Each number is at most the revision that wrote it, so the revision of the store is above all. `saved` is the
-    value of a damaged head that miscounts its chunks. All chunks are there, and the epoch confirms the value.
+    `number` is that of the last version. If the head or its chunks are damaged, `head` is None, and `number` is the
+    revision of the store. No number is above the revision that wrote it, so no version had a higher number. `saved`
+    is the value of a damaged head that miscounts its chunks. All chunks are there, and the epoch confirms the value.
     """
 
     incarnation: int
@@ -83,8 +84,8 @@ class Publisher:
     """Publishes under one name. It remembers the version that it published, so the next version costs no read.
 
     Call its methods one after another, on one event loop. After a restore of the store make a new publisher, as
-    sessions do. An old publisher would still name the old life, if others have scanned the new life on the same
-    handle. With `incarnation` it publishes only in that life of the store, and raises `StoreWentBack` in another.
+    sessions do. If others have scanned the new life on the same handle, an old publisher would still name the old
+    life. With `incarnation` it publishes only in that life of the store, and raises `StoreWentBack` in another.
     """
 
     def __init__(self, store: CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
@@ -98,14 +99,15 @@ class Publisher:
         """Make `value` the next version, if it is not the newest and every compare of `when` holds.
 
         `StaleEpoch` when another publisher was first, `Conflict` when a compare did not hold: nothing was published.
-        `InvalidInput` for a table where an assignment was published, or the reverse. `BadSnapshot` above 16 MiB. Store
-        errors are those of its calls. `StoreUnavailable` says when the value may have been published.
+        `InvalidInput` for a table where an assignment was published, or the reverse. `BadSnapshot` for a value above
+        16 MiB. Calls of the store raise their own errors. If the value may have been published, the hint of
+        `StoreUnavailable` says so.
         """
         value = routed(value)
         attempts: set[str] = set()
         unsure, refused_from = False, None
         if self._known is not None and self._is_newest(self._known.head, value):
-            self._known = None  # it was; another may have published since
+            self._known = None  # the value was the newest; another may have published since
         for _ in range(_TRIES):
             known = await self._read(unsure=unsure)
             links = () if known.head is None else known.head.links
@@ -128,7 +130,7 @@ class Publisher:
         raise StoreUnavailable("the store", f"it did not answer {_TRIES} times", _PERHAPS)
 
     async def renew(self) -> Published:
-        """Publish the newest version again, whole and under a number that nobody saw, to mend one that went back.
+        """Publish the newest version again, whole and under a number never seen, to mend a table that went back.
 
         `BadSnapshot` when nobody can read it; the next publish mends it. Other errors are those of `publish`.
         """
@@ -152,7 +154,7 @@ class Publisher:
         return all(key in found and found[key] == known.revisions.get(key) for key in needed)
 
     async def _read(self, *, unsure: bool) -> _Known:
-        """Return the remembered state, once; after anything but a success the next call scans the store."""
+        """Return the remembered state and forget it, or scan the store. Only a success remembers a state again."""
         known, self._known = self._known, None
         if known is not None:
             return known
@@ -167,7 +169,7 @@ class Publisher:
         return self._found(scan)
 
     def _found(self, scan: Scan) -> _Known:
-        """Return the state that a scan shows. A head that is damaged, or went back, is not built upon."""
+        """Return the state that a scan shows. No version is built on a head that is damaged or went back."""
         chunks = {item.key: item.value for item in scan.items}
         head, value = self._newest(chunks)
         seen = self._last.number if self._last.incarnation == scan.incarnation else 0
@@ -237,7 +239,8 @@ class Publisher:
         old = self._unneeded(known, head, room)
         needed = [key for link in head.links[:-1] for key in self._keys.parts(link)]
         room = room.less(2 * _key_bytes(key) for key in old)
-        # Compare as many chunks below the delta as fit: if one of them is damaged, the version is published whole.
+        # Compare as many chunks of the earlier links as fit. If one of them is damaged, the version is published
+        # whole.
         kept = [*old, *needed[: room.takes(map(_key_bytes, needed))]]
         when = [*always, *_absent(last), *(Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
         outcome = await self._store.commit(when=when, puts=[*last, pointer], deletes=old)
@@ -251,7 +254,7 @@ class Publisher:
     def _unneeded(self, known: _Known, head: Head, room: "_Room") -> list[str]:
         """Return the keys that no reader of the new head needs, as many as there is room to delete.
 
-        Only a commit that replaces the head deletes keys. So all of them are there while the head is as it was read.
+        Only a commit that replaces the head deletes keys. So all of these keys are there while the head is unchanged.
         """
         needed = {self._keys.head, *(key for link in head.links for key in self._keys.parts(link))}
         old = sorted(known.revisions.keys() - needed)
@@ -293,7 +296,7 @@ def _anew(known: _Known) -> _Known:
 
 
 def _is_damaged_since(before: _Known, now: _Known) -> bool:
-    """Whether damage to the keys below a commit made it fail, and not another publisher."""
+    """Whether damage to the keys that a commit relied on made it fail, and not another publisher."""
     if now.is_damaged:
         return True
     ours = {} if before.head is None or before.head != now.head else before.revisions
@@ -306,7 +309,7 @@ def _room(limits: Capabilities, always: Sequence[Compare], pointer: Put) -> _Roo
 
 
 def _batches(puts: list[Put], room: _Room) -> Iterator[list[Put]]:
-    """Yield the puts in groups that fit into a commit. One that fits into none is left for the store to refuse."""
+    """Yield the puts in groups that fit into a commit. A put that fits into none stands alone; the store refuses it."""
     while puts:
         count = max(1, room.takes(map(_put_bytes, puts)))
         yield puts[:count]
@@ -318,7 +321,7 @@ def _absent(puts: Iterable[Put]) -> list[Compare]:
 
 
 def _put_bytes(put: Put) -> int:
-    return len(put.value) + 2 * _key_bytes(put.key)  # compared, and written
+    return len(put.value) + 2 * _key_bytes(put.key)  # the key is compared and written
 
 
 def _key_bytes(key: str) -> int:
@@ -326,7 +329,7 @@ def _key_bytes(key: str) -> int:
 
 
 def _published(incarnation: int, links: Sequence[VersionLink], link: VersionLink, value: Routing) -> Published:
-    """Return the result for one of these links, the one that leads to a value."""
+    """Return the result of the publish that wrote `link`, one of `links`; it leads to `value`."""
     return Published(
         version=Version(incarnation=incarnation, number=link.version),
         epoch=value.epoch,

@@ -2,7 +2,8 @@
 
 Promises: `Routes` never changes, so a reader that holds one is not disturbed by the next version. Frozen tables answer
 by the native twin.
-Refuses: to route keys by an assignment; ask for its partitions by their ids. To name owners of partitions by a table.
+Refuses: to route keys by an assignment (ask for its partitions by their ids), and to name owners of partitions by a
+table.
 """
 
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class Routes:
         `InvalidInput` or `UnknownOption` when keys cannot be hashed as the table says.
         """
         if isinstance(value, Assignment):
-            value.preference_lists.place("")  # makes the index of names now: not by the first readers, all at once
+            value.preference_lists.place("")  # makes the index of names now, so that the first readers need not
             return cls(version=version, epoch=epoch, value=value, laid=None)
         return cls(version=version, epoch=epoch, value=value, laid=laid(value, hasher))
 
