@@ -1,7 +1,8 @@
 """Connections of users: their library, whether their next statement is in a transaction, and how to run a statement.
 
 Promises: no database library is imported here; a connection of a library exists only where other code imported it.
-Refuses: connections that would commit the check before the write, and connections of unknown libraries, by name.
+Refuses: connections that would commit the check before the write. Connections of unknown libraries are refused too,
+and the error names them.
 """
 
 import re
@@ -37,12 +38,12 @@ class RunsSync(Protocol):
     """The used part of SQLAlchemy's connection for asyncio."""
 
     async def run_sync(self, function: Callable[..., None], /, *values: object) -> None:
-        """Call a function with the connection that does not await."""
+        """Call a function with the sync form of the connection."""
         ...
 
 
 def run(connection: Executes, statement: str, values: Mapping[str, str]) -> SqlRows:
-    """Run a statement with values named as in `:name`, for any kind of rows or cursors of the connection."""
+    """Run a statement with values named as in `:name`; the connection may use any kind of rows or cursors."""
     rows: SqlRows
     if _is(connection, "sqlalchemy", "Connection"):
         rows = connection.execute(sys.modules["sqlalchemy"].text(statement), values)
@@ -96,7 +97,7 @@ def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library
     if dialect not in _DIALECTS:
         raise UnknownOption("dialect", dialect, _DIALECTS)
     if not connection.in_transaction():
-        connection.begin()  # as its first statement would; some engines learn only now that they must begin
+        connection.begin()  # the first statement would do the same; some engines begin a transaction only now
     if dialect == "sqlite":
         _require_of_sqlite(connection.connection.driver_connection, hint)
     elif connection.connection.dbapi_connection.autocommit:
@@ -104,21 +105,21 @@ def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library
 
 
 def _require_of_sqlite(connection: Any, hint: str) -> None:  # noqa: ANN401 - a library's type
-    """Before Python 3.12 `isolation_level` alone said whether a write begins a transaction; now `autocommit` may."""
+    """Before Python 3.12 only `isolation_level` said whether a write begins a transaction; now `autocommit` can too."""
     begins = connection.isolation_level is not None and getattr(connection, "autocommit", None) is not True
     if not (connection.in_transaction or begins):
         raise _autocommit(connection, hint)
 
 
 def _require_of_psycopg(connection: Any) -> None:  # noqa: ANN401 - a library's type
-    """In a pipeline the status is that of requests not yet answered. That is no proof, so it is refused too."""
+    """In a pipeline the status is that of unanswered requests. It proves nothing, so the connection is refused too."""
     status = sys.modules["psycopg"].pq.TransactionStatus
     if connection.autocommit and connection.info.transaction_status not in (status.INTRANS, status.INERROR):
         raise _autocommit(connection, "Put both into connection.transaction(), outside of a pipeline.")
 
 
 def _psycopg_cursor(connection: object, kind: str) -> Any:  # noqa: ANN401 - a library's type
-    """Make a cursor with psycopg's own placeholders and plain rows, whatever the connection's own are."""
+    """Make a cursor with psycopg's own placeholders and plain rows, even if the connection uses others."""
     psycopg = sys.modules["psycopg"]
     return getattr(psycopg, kind)(connection, row_factory=sys.modules["psycopg.rows"].tuple_row)
 

@@ -1,7 +1,8 @@
 """Notes: the resources that a guard of this process has checked; an owner of any other resource writes unguarded.
 
-Promises: at most `MOST_NOTED` resources are remembered, those checked last. It never blocks, and takes no lock: a
-finalizer may call in wherever it runs. Refuses: to tell one guard from another, or to speak for other processes.
+Promises: at most `MOST_NOTED` resources are remembered: the ones checked last. No call blocks or takes a lock,
+because a finalizer may call in wherever it runs. Refuses: to tell one guard from another, or to speak for other
+processes.
 """
 
 from typing import Final
@@ -18,7 +19,7 @@ def note(token: FencingToken) -> None:
     resource = valid(token).resource
     _noted.pop(resource, None)
     _noted[resource] = None
-    if len(_noted) > MOST_NOTED:  # drop many at once, so that the list of all is made rarely
+    if len(_noted) > MOST_NOTED:  # drop many at once, so that all are listed only rarely
         for oldest in list(_noted)[: max(1, MOST_NOTED // 64)]:
             _noted.pop(oldest, None)
 

@@ -4,7 +4,7 @@
 
 Promises: a script runs only under a token that the rule accepts, and no other client's command comes between. The
 result of the script is returned; a refusal (`Fenced`) has run nothing. An error in the middle of a script leaves its
-earlier writes, as always in Redis, and leaves the fence where the token put it.
+earlier writes in place, as always in Redis. The fence also stays where the token put it.
 Refuses: to remember more than Redis does. A server that restarts or a replica that is promoted may have lost
 acknowledged writes, the fence among them. Then an older token passes until a newer one writes.
 """
@@ -98,7 +98,7 @@ class RedisGuard:
 
 
 def _result(reply: object, token: FencingToken) -> object:
-    """Tell a refusal from the script's result; nil ends an array of Lua, so the result may be absent."""
+    """Return the script's result, or raise its refusal. Nil ends an array of Lua, so the result may be absent."""
     if not isinstance(reply, list):
         if isinstance(reply, Coroutine):
             reply.close()

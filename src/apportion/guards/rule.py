@@ -1,11 +1,11 @@
-"""The rule of every guard, and tokens as text: pure, to check guards against and to build guards from.
+"""The rule of every guard, and tokens as text: pure functions, to build guards and to check them.
 
 A member that paused cannot know that another member took over; only the resource that it writes to can know. So a
 resource keeps the token of the last accepted write. It takes a newer token, or an equal one from the same holder.
 
 Promises: the tokens that `decide` accepts for a resource never go back, and no token is accepted from two holders.
-The text of a token sorts as tokens do, and is printable ASCII without blanks. It is read back to the same token or
-refused.
+The text of a token sorts as tokens do, and is printable ASCII without blanks. Reading a text gives the same token, or
+is refused.
 Refuses: to keep anything; the caller keeps the returned token together with the written data.
 Source: Kleppmann 2016, "How to do distributed locking", and the fencing of leases in Chubby (Burrows 2006, 2.4).
 """
@@ -51,7 +51,8 @@ def decide(kept: FencingToken | None, token: FencingToken) -> FencingToken:
 def to_text(token: FencingToken) -> str:
     """Write a token as text, for a header, for metadata, for a database that compares text.
 
-    The first 41 characters order it; holder and resource follow with all but plain characters percent-encoded.
+    The first 41 characters give the order. The holder and the resource follow; only their plain characters are not
+    percent-encoded.
 
     >>> to_text(FencingToken(resource="mailers/17", holder="x", incarnation=1, epoch=7))
     '00000000000000000001:00000000000000000007;x;mailers/17'
@@ -68,7 +69,7 @@ def from_text(text: str) -> FencingToken:
     try:
         holder, resource = (unquote_to_bytes(part).decode() for part in found.groups()[2:])
         token = valid(FencingToken(resource=resource, holder=holder, incarnation=int(found[1]), epoch=int(found[2])))
-    except ValueError as error:  # from Unicode, or our own
+    except ValueError as error:  # bytes that are not UTF-8, or a token that `valid` refuses
         raise _unreadable(text) from error
     if to_text(token) != text:
         raise _unreadable(text)
@@ -76,9 +77,9 @@ def from_text(text: str) -> FencingToken:
 
 
 def position(token: FencingToken) -> str:
-    """Write a token's place in the order, with a fixed number of digits: compared as text, the order is the same.
+    """Write a token's place in the order as text with a fixed number of digits, so that texts sort as tokens do.
 
-    Text, because the largest incarnation fits no signed integer of 64 bits, and no number of Lua or JSON either.
+    It is text because the largest incarnation does not fit a signed integer of 64 bits, or a number of Lua or JSON.
     """
     return f"{token.incarnation:020}:{token.epoch:020}"
 

@@ -5,10 +5,10 @@
         connection.execute(...)
 
 Promises: in committed transactions the tokens of a resource never go back, at any isolation level. A newer token
-waits for the transaction that was let in before. A refusal (`Fenced`) has written nothing and leaves the transaction
-as usable as it was: roll back, as `with` does, or go on with another resource. Errors of the driver reach the caller
-unchanged, and then the check has let nothing in.
-Refuses: autocommit mode; to make its table silently. PostgreSQL 9.5 and SQLite 3.35, or newer.
+waits until the transaction that was let in before has ended. A refusal (`Fenced`) has written nothing and leaves the
+transaction as usable as it was: roll back, as `with` does, or go on with another resource. Errors of the driver reach
+the caller unchanged; the check has then allowed no write.
+Refuses: autocommit mode, and to make its table silently. It needs PostgreSQL 9.5 or SQLite 3.35, or a newer release.
 Cost: one round trip and one written row; a second round trip when it refuses, to read the newer token.
 Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://www.sqlite.org/lang_upsert.html
 """
@@ -32,8 +32,7 @@ from apportion.model.epoch import FencingToken
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
 
-# The text of a position has the same length for all tokens, with digits under digits, so every collation sorts it
-# alike.
+# All positions have texts of the same length, with digits at the same places. So every collation sorts them alike.
 _DDL = """CREATE TABLE IF NOT EXISTS {table} (
     resource TEXT PRIMARY KEY NOT NULL,
     position TEXT NOT NULL,

@@ -30,7 +30,7 @@ async def check(url: str, token: FencingToken) -> None:
 
 async def _is_decided(store: CoordinationStore, token: FencingToken) -> bool:
     """Decide by the kept token; False if another check came between, or if the outcome is unknown."""
-    key = f"{_KEYS}{token.resource}/"  # no other resource begins so
+    key = f"{_KEYS}{token.resource}/"  # no key of another resource begins with this
     item = next((each for each in (await store.scan(key)).items if each.key == key), None)
     kept = None if item is None else from_text(item.value.decode(errors="replace"))
     if decide(kept, token) == kept:
