@@ -1,8 +1,8 @@
 """Misuse: the errors of a block for a program that uses it in a wrong way.
 
 There are four wrong ways: `async with` where `with` is meant, `with` where `async with` is meant, `await`, and an
-attribute before anything is open. Each is an error that names the call to write, before anything is opened. Type
-checkers do not see this file's refusals, so they refuse the same programs themselves.
+attribute before anything is open. Each is an error that names the call to write, before anything is opened. These
+refusals are hidden from type checkers, so type checkers refuse the same programs themselves.
 """
 
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -70,7 +70,7 @@ class OnlySync(_Block):
 
 
 class AsyncBlock(OnlyAsync, Generic[Shown]):
-    """A context manager for one `async with`, under the call that made it."""
+    """A context manager for one `async with`; its errors name the call that made it."""
 
     def __init__(self, call: str, inner: AbstractAsyncContextManager[Shown]) -> None:
         self._call, self._inner = call, inner
@@ -86,7 +86,7 @@ class AsyncBlock(OnlyAsync, Generic[Shown]):
 
 
 class SyncBlock(OnlySync, Generic[Shown]):
-    """A context manager for one `with`, under the call that made it."""
+    """A context manager for one `with`; its errors name the call that made it."""
 
     def __init__(self, call: str, inner: AbstractContextManager[Shown]) -> None:
         self._call, self._inner = call, inner

@@ -23,5 +23,5 @@ class SystemClock:
     """Elapsed seconds of this machine, since it was started."""
 
     def elapsed(self) -> float:
-        """Return seconds; they count a suspended hour, and no step of the wall clock."""
+        """Return seconds. The time of a suspend counts, and a step of the wall clock does not."""
         return time.clock_gettime(_CLOCK)

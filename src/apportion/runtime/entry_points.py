@@ -1,4 +1,4 @@
-"""Entry points: the specs that other packages add to a catalog of this one."""
+"""Entry points: the specs that other packages add to a catalog of this package."""
 
 from importlib import metadata
 from typing import TypeVar

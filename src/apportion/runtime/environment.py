@@ -1,4 +1,4 @@
-"""Environment: a member's identity, where its caller gives none, as Kubernetes' downward API passes it on.
+"""Environment: a member's identity if its caller gives none, from variables that Kubernetes' downward API can set.
 
 APPORTION_MEMBER_ID   metadata.name; the ordinal name of a StatefulSet's pod makes a good static member
 APPORTION_ZONE        eu/rack1: the fault domain, outermost first

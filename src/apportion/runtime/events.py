@@ -31,7 +31,7 @@ class GroupEvent:
     at: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """Return the name of the event and its fields, as JSON has them."""
+        """Return the name of the event and its fields, as values that JSON can have."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
         plain = {name: str(value) if isinstance(value, BaseException) else value for name, value in said.items()}
         return {"event": type(self).__name__} | plain
@@ -44,7 +44,7 @@ class SessionBegan(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined(GroupEvent):
-    """The member is there for the others; `session` is the revision of its record."""
+    """The other members can see the member now; `session` is the revision of its record."""
 
     session: int
 
@@ -60,9 +60,10 @@ class Gained(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(GroupEvent):
-    """A partition is ours no more: once its work has ended, or `is_at_once`. A loss that waits may become one at once.
+    """A partition is ours no more: at once if `is_at_once`, else when its work has ended.
 
-    After a loss at once, another member may be the owner already.
+    A loss that waits for work may be told again as a loss at once. After a loss at once, another member may be the
+    owner already.
     """
 
     partition: int
@@ -89,7 +90,7 @@ class TookOver(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed(GroupEvent):
-    """We are to own a partition, and wait because of `deaths` in a row. Seconds None: until an operator releases it."""
+    """We should own a partition, and wait because of `deaths` in a row: `seconds`, or until a release if it is None."""
 
     partition: int
     deaths: int
@@ -155,7 +156,7 @@ class EventStream:
 
 
 class _Spared:
-    """A block that costs its caller nothing: an error, even SystemExit, is logged. Ctrl-C alone passes."""
+    """A block that logs any error inside it, even SystemExit, in place of raising it. Only Ctrl-C passes."""
 
     def __init__(self, observer: Callable[[GroupEvent], None], event: GroupEvent) -> None:
         self._observer, self._event = observer, event

@@ -1,6 +1,6 @@
 """Handles: objects that depend on the threads and connections of one process, and mean nothing in another.
 
-Refuses: to be pickled or copied; the error names the alternative. Plain values beside them, as tokens, can be sent.
+Refuses: to be pickled or copied; the error names the alternative. Plain values, such as tokens, can be sent.
 """
 
 from typing import NoReturn

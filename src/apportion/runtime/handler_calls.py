@@ -1,4 +1,4 @@
-"""Calls: the ways to call a user's handler: awaited on an event loop, or in a thread beside it.
+"""Calls: the ways to call a user's handler: awaited on an event loop, or run in a thread of its own.
 
 Promises: any error of a handler, raised by the call itself or later, is the outcome of the call. A call in a thread
 is over when the thread has ended: no caller can cancel it, and no caller goes on before it is over.
@@ -100,7 +100,7 @@ def require_parameters(name: str, function: Callable[..., object], count: int, e
     """Refuse a function that cannot be called with so many parameters, where Python can tell."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # for a function in C
+    except (TypeError, ValueError):  # Python cannot tell for a function in C
         return
     try:
         signature.bind(*[None] * count)

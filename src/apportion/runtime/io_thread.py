@@ -24,7 +24,7 @@ from apportion.runtime.simulated import Runner, Undo, simulated
 from apportion.runtime.thread_call import Call
 
 Result = TypeVar("Result")
-_SILENT_SECONDS = 1.0  # for calls and endings under way when the interpreter ends; longer ones are announced
+_SILENT_SECONDS = 1.0  # the interpreter's end waits this long for work under way, and then logs a line
 _ENDINGS_SECONDS = 5.0
 _log = logging.getLogger("apportion.stores")
 
@@ -67,13 +67,13 @@ class IoThread:
         await asyncio.wrap_future(call.outcome)
 
     def wait_finished(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine on this thread to its end, from a thread without a loop; Ctrl-C ends the waiting alone."""
+        """Run a coroutine on this thread to its end, from a thread without a loop; Ctrl-C ends only the wait."""
         call = self._call(to_its_end(work), None)
         try:
             call.begin()
             call.outcome.result()
         finally:
-            call.begin()  # Ctrl-C may have come before the first one
+            call.begin()  # Ctrl-C may have come before the first `begin`
 
     def send(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine on this thread to its end, without waiting for it. From any thread, and from finalizers."""

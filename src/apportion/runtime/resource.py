@@ -1,7 +1,8 @@
 """Resource: an object that is open on the I/O thread for the time of a block, from any event loop or from none.
 
 Promises: wherever the caller is cancelled or interrupted, the resource is closed: on the I/O thread, and to its end.
-The caller learns of the cancellation at once. To enter it twice at once is `InvalidInput`, before anything is opened.
+The caller learns of the cancellation at once. To enter a block that is open already is `InvalidInput`, before
+anything is opened.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -19,7 +20,7 @@ Shown = TypeVar("Shown")
 
 
 class _Resource(Generic[Opened, Shown]):
-    """The ways to open and close, the value that a block gets, and the context `around` the block in its own thread."""
+    """The functions that open and close a resource, the value that a block gets, and the context `around` the block."""
 
     def __init__(
         self,
@@ -39,14 +40,14 @@ class _Resource(Generic[Opened, Shown]):
         return self._shown(opened, thread)
 
     async def _close(self) -> None:
-        """Close it, once, on the I/O thread; so it is open until its closing has begun."""
+        """Close the resource on the I/O thread, once. It counts as open until this call begins."""
         inside, self._inside = self._inside, None
         if inside is not None:
             self._is_used = False
             await self._end(inside[0])
 
     def _abandon(self) -> None:
-        """Close a resource that is still open, where a block was interrupted before it began, or before its end did."""
+        """Close a resource that is still open because an interrupt came before its block began or had fully ended."""
         self._is_used = False
         if (inside := self._inside) is not None:
             inside[2].close()
@@ -93,7 +94,8 @@ class SyncResource(_Resource[Opened, Shown], OnlySync):
     def __enter__(self) -> Shown:
         thread, stack, is_entered = self._use(), ExitStack(), False
         try:
-            # Kept at once: CPython checks for Ctrl-C where a function begins, and not where a Python function returns.
+            # The result is kept at once. CPython checks for Ctrl-C where a function begins, not where a Python
+            # function returns.
             opened = thread.wait(self._begin(), undo=self._end)
             self._inside = inside = opened, thread, stack
             shown = self._entered(*inside)
@@ -119,7 +121,7 @@ class SyncResource(_Resource[Opened, Shown], OnlySync):
 
 @contextmanager
 def _noted(error: BaseException | None) -> Iterator[None]:
-    """Let an error of ours be raised, or be a note to the one that ends the block."""
+    """Raise an error of ours, or add it as a note to the error that ends the block."""
     try:
         yield
     except ApportionError as other:

@@ -1,9 +1,9 @@
-"""Signals: SIGTERM, which every platform sends first, is a graceful leave: partitions are handed over.
+"""Signals: on SIGTERM, which every platform sends first, a process leaves its groups and hands over its partitions.
 
-Promises: one handler per process, by which all of its groups leave. Signals within a second of the first are the same
-request, also when all blocks have ended by then. A later signal does the same as before there was a handler. A forked
-child behaves as if there had never been a handler. It ends by its first SIGTERM, however early that comes, until it
-opens a group itself. A simulated process gets the signal from its world alone.
+Promises: one handler per process, by which all of its groups leave. Signals within a second of the first count as the
+same request, even if all blocks have ended by then. A later signal has the effect that it had before there was a
+handler. A forked child behaves as if there had never been a handler. Its first SIGTERM ends it, however early it
+comes, unless the child has opened a group itself. A simulated process gets the signal only from its world.
 Refuses: to replace a handler that the program has installed; such a program calls `group.leave()` itself.
 """
 
@@ -17,12 +17,12 @@ from types import FrameType
 
 from apportion.runtime.simulated import simulated
 
-ONE_SIGNAL_SECONDS = 1.0  # orchestrators and users send SIGTERM twice; a second request comes later
+ONE_SIGNAL_SECONDS = 1.0  # orchestrators and users send SIGTERM twice; after this time it is a second request
 
 
 @contextmanager
 def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
-    """Within: the first SIGTERM leaves the group, and all others. One that comes a second later ends the process.
+    """Within the block, the first SIGTERM makes all groups leave. A SIGTERM that comes a second later ends the process.
 
     A block that another thread opens leaves with the rest, but only the main thread may install a handler.
     """
@@ -42,7 +42,7 @@ def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
 
 
 def _leave_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-    """Leave groups that were not asked yet; where there are none, a later signal has its usual effect."""
+    """Ask each group to leave unless it was asked before. If all were asked, a later signal has its usual effect."""
     now, unheard = time.monotonic(), [leave for block, leave in _leaving.items() if block in _asked.unheard]
     _asked.unheard.clear()
     for leave in unheard:
@@ -55,7 +55,7 @@ def _leave_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
 
 
 def _is_heard(now: float) -> bool:
-    """Whether a signal that comes now belongs to the one before, which was handled; also after the last block."""
+    """Whether a signal that comes now counts as the one handled before, even after the last block has ended."""
     return now < _asked.at + ONE_SIGNAL_SECONDS
 
 
@@ -68,7 +68,7 @@ def _is_ours() -> bool:
 
 
 def _before_fork() -> None:
-    """Let a SIGTERM wait: Python forgets signals that reach a child before it has begun."""
+    """Make a SIGTERM wait: Python forgets signals that reach a child before the child has begun."""
     _forking.blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if _is_ours() else None
 
 

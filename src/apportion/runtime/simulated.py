@@ -20,11 +20,11 @@ class Runner(Protocol):
 
     @property
     def runs(self) -> bool:
-        """Whether it can be called."""
+        """Whether this place can be called."""
         ...
 
     async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
-        """Run a coroutine there, and wait for it; `undo` gets a result that the caller was cancelled too early for."""
+        """Run a coroutine there, and wait for it; `undo` gets the result if the caller was cancelled before that."""
         ...
 
     def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
@@ -36,7 +36,7 @@ class Runner(Protocol):
         ...
 
     def wait_finished(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine there to its end, from a thread without an event loop; Ctrl-C ends the waiting alone."""
+        """Run a coroutine there to its end, from a thread without an event loop; Ctrl-C ends only the wait."""
         ...
 
     def send(self, work: Coroutine[object, object, None]) -> None:
@@ -48,7 +48,7 @@ class WorkObserver(Protocol):
     """The receiver of the begin and the end of work on held partitions, in order and by the thread that works."""
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:
-        """Note that work has begun on a grant of `since`, a time of the clock."""
+        """Note that work has begun on a partition that was granted at `since`, a time of the clock."""
         ...
 
     def left(self, work: object) -> None:
@@ -59,7 +59,8 @@ class WorkObserver(Protocol):
 class Machine(Runner, WorkObserver, Protocol):
     """A simulated machine, for one life of one process.
 
-    `shared` is the common state of its groups. `leaving` holds the calls of a SIGTERM, under any distinct keys.
+    `shared` is the common state of its groups. `leaving` holds the functions that a SIGTERM calls; its keys only need
+    to differ.
     """
 
     shared: dict[object, Any]

@@ -1,8 +1,8 @@
 """Call: a coroutine that runs on the loop of another thread, and a caller that may go away before it has the result.
 
-Promises: the loop that runs a call makes all decisions about it, in the order of the requests. So a caller that goes
-away had the result, or the call is cancelled, or `undo` gets the result. Nothing is lost between the threads. Neither
-`begin` nor `abandon` waits or takes a lock.
+Promises: the loop that runs a call makes all decisions about it, in the order of the requests. A caller may go away.
+Then it has had the result, or the call is cancelled, or `undo` gets the result. So nothing is lost between the
+threads. Neither `begin` nor `abandon` waits or takes a lock.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Call(Generic[Result]):
         undo: Undo[Result] | None,
     ) -> None:
         self.outcome: Future[Result] = Future()
-        self.outcome.set_running_or_notify_cancel()  # the loop alone ends it
+        self.outcome.set_running_or_notify_cancel()  # only the loop ends it
         self._loop, self._work, self._undo = loop, work, undo
         self._task: asyncio.Task[Result] | None = None
         self._is_abandoned = False
