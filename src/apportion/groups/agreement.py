@@ -1,8 +1,8 @@
 """Agreement: the settings to which all members of a group agree, compared with the record in the store.
 
 Promises: a process that agreed once never ends because of the record of its group. It treats a difference as damage
-that may pass: it logs the difference once, waits, and asks again. Only a process that never agreed gets `InvalidInput`.
-A record that cannot be right is written anew. No single record is believed about the number of partitions: see
+that may pass: it logs the difference once, waits, and asks again. Only a process that never agreed gets
+`InvalidInput`. A record that cannot be right is written anew. No single record decides the number of partitions: see
 `witnesses`.
 """
 
@@ -82,19 +82,19 @@ class Agreement:
             await asyncio.sleep(0)
 
     async def _is_denied(self) -> bool:
-        """Whether the target names another number of owners than our partitions."""
+        """Whether the target names more or fewer owners than our settings have partitions."""
         view = View(self._keys)
         view.load(await self._store.scan(self._keys.target), 0.0)
         return view.target is not None and len(view.target.owners) != self._record.partitions
 
     async def _check(self, found: Item | None, there: GroupRecord | None) -> None:
-        """Pass if our record may be written, over none or over a wrong record; `InvalidInput` if it may not."""
+        """Return if we may write our record, as the first or in place of a wrong one; `InvalidInput` if we may not."""
         if there is not None and there.format != self._record.format:
             _check_same(self._group, self._record, there)
         view = View(self._keys)
         view.load(await self._store.scan(self._keys.live), 0.0)
         if found is None and view.target is None:
-            return  # nobody made this group: a stray record of a partition costs itself alone
+            return  # nobody made this group yet; a stray ownership record harms only its partition
         said, ours = None if there is None else there.partitions, self._record.partitions
         partitions = partitions_of(said, view, remembered=ours if self._was_reached else None)
         if partitions is None:

@@ -34,7 +34,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitAnswered:
-    """A batch was committed at a revision. None: it was refused (halves may pass), or the outcome is unknown."""
+    """A batch was committed at `revision`; None if it was refused (its halves may pass) or the outcome is unknown."""
 
     batch: int
     revision: int | None = None
@@ -43,10 +43,10 @@ class CommitAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredMoves:
-    """The moves that an answer ends: done, failed, or stale, which means decided on a state that has passed.
+    """The moves that an answer ends: done, failed or stale. A stale move was decided on a state that has changed since.
 
-    A first commit without an answer is repeated `at_once`: perhaps only the reply was lost. The store may be away after
-    a second one.
+    A first commit without an answer is repeated `at_once`: perhaps only the reply was lost. After a second commit
+    without an answer, the store may be away.
     """
 
     done: tuple[PendingMove, ...] = ()
@@ -67,14 +67,14 @@ class Batches:
         self._halves: deque[tuple[PendingMove, ...]] = deque()
         self._sent: dict[int, tuple[PendingMove, ...]] = {}
         self._busy: set[int] = set()
-        self._in_doubt: set[int] = set()  # partitions with a last commit that got no answer
+        self._in_doubt: set[int] = set()  # partitions that got no answer to their last commit
 
     def __contains__(self, partition: int) -> bool:
         """Whether a move of a partition waits or is under way."""
         return partition in self._busy
 
     def add(self, move: PendingMove) -> None:
-        """Let a move wait for the next commit; no other move of its partition may be here."""
+        """Let a move wait for the next commit; no other move of its partition may wait or be under way."""
         self._busy.add(move.partition)
         self._fresh.append(move)
 
@@ -87,7 +87,7 @@ class Batches:
                 compares, put = request(move)
                 if any(when.get(compare.key, compare) != compare for compare in compares):
                     self._halves.appendleft(moves[len(puts) :])
-                    break  # these moves assume different lives of one member
+                    break  # the remaining moves assume another session of one member
                 when.update((compare.key, compare) for compare in compares)
                 puts.append(put)
             self._last += 1
@@ -95,7 +95,7 @@ class Batches:
             yield Commit(batch=self._last, moves=moves[: len(puts)], when=tuple(when.values()), puts=tuple(puts))
 
     def answered(self, answer: CommitAnswered, is_fresh: Callable[[PendingMove], bool]) -> AnsweredMoves:
-        """Take the answer to a commit; halves of a refused one wait again, the moves returned are here no more.
+        """Take the answer to a commit. The halves of a refused commit wait again; the returned moves are forgotten.
 
         `is_fresh` says whether the state on which a move was decided is still the current one. The answer to a commit
         from before `clear` ends no move.

@@ -1,8 +1,9 @@
 """Deaths: after repeated deaths of its owners, a partition waits longer before each next owner (crash-loop back-off).
 
-An ownership record lists the last sessions that ended under it, each within a minute of taking the partition. A session
-counts unless its process lives on, or left. After the third death in a row the next owner waits a second. Each further
-death doubles the wait, up to a minute. A minute of service clears the list; a planned transfer keeps it.
+An ownership record lists the last sessions that ended under it, each within a minute of taking the partition. A
+session does not count if its process lives on, or has left the group. After the third death in a row the next owner
+waits a second. Each further death doubles the wait, up to a minute. A minute of service clears the list; a planned
+transfer keeps it.
 
 Promises: no partition is without an owner for longer than a minute because of deaths, unless its group asked for
 quarantine. A pause, a cut network or a node that leaves delays nothing.

@@ -1,7 +1,7 @@
 """Driver: carries one member of one group through its lives, until it is asked to leave.
 
-Promises: `member`, `controller` and `handover` make all decisions; a `Life` carries them out. No error is dropped: it
-ends the session and is told as an event, and the next life begins. Only misuse ends the member.
+Promises: `member`, `controller` and `handover` make all decisions; a `Life` carries them out. No error is dropped:
+each one ends the session and is told as an event. Then the next life begins. Only misuse ends the member.
 Refuses: threads. The driver runs on the I/O thread's loop, or on the loop of the simulated world.
 """
 
@@ -94,7 +94,8 @@ class Driver:
         parts = self.parts
         parts.deadlines.renew()
         agreed = await self._agreement.reached(is_over=lambda: self._departure.is_wanted)
-        # The last scan before the watch: each accepts another life of the store, and both must be of the same life.
+        # This must be the last scan before the watch. Any scan accepts another life of the store, and both need the
+        # same life.
         scan = await self._feed.scan()
         ttl_seconds, confirm = self.options.ttl_seconds, self.holdings.confirm
         lease = await self._sessions.join(ttl_seconds, confirm, incarnation=scan.incarnation)

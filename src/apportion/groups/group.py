@@ -15,7 +15,7 @@ from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner
 
 MOST_THREADS = 32
-LAST_SECONDS = 1.0  # a last wait for threads, after their member has left and waited for them as long as it may
+LAST_SECONDS = 1.0  # the last wait for threads, once their member has waited as long as it may, and has left
 
 
 class Group(Handle):
@@ -119,7 +119,7 @@ class Group(Handle):
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # Asked here first, so that lost partitions are given away before another thread has woken.
+            # This thread asks first. So lost partitions are given away before another thread has woken.
             while (
                 change := holdings.next_change() or await self._thread.hop(self._participation.next_change())
             ) is not None:

@@ -3,11 +3,11 @@
     await group.serve(on_gained=open_inbox, on_lost=close_inbox)
 
 Promises: the handlers of one partition never run at once, and `on_lost` comes after `on_gained` of the same token. A
-partition goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises is
-called again, after a longer pause each time. Meanwhile it is on probation: `failing` gives the partition and the error.
-`on_gained` is given up when the partition is lost, `on_lost` when the drain's time is over. If the session ends first,
-`on_lost` is called once, for at most the time of a drain. Others may be owners by then, and the next `on_gained` here
-waits for that call. Between its handlers a partition owes no progress.
+partition goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises
+is called again, after a longer pause each time. Meanwhile `failing` lists the partition and the error. `on_gained` is
+given up when the partition is lost, `on_lost` when the drain's time is over. If the session ends first, `on_lost` is
+called once, for at most the time of a drain. Others may be owners by then, and the next `on_gained` here waits for
+that call. Between two handlers of a partition, no deadline of progress applies.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Handlers:
     may take once the session is over.
     """
 
-    _broken: "asyncio.Future[None]"  # of the run; fails with an error that no handler may raise
+    _broken: "asyncio.Future[None]"  # ends the run with an error that no handler may raise
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class Handlers:
     async def run(self) -> None:
         """Call the handlers for all changes, until this member has left.
 
-        Raises `NoHandler` as soon as a handler turns out to be none. At every end of the run, `on_lost` is called for
-        each partition that is held; a second cancellation gives that up.
+        Raises `NoHandler` as soon as a call shows that a handler is no handler. However the run ends, it calls
+        `on_lost` for each partition that is held; a second cancellation gives that up.
         """
         self._broken = asyncio.get_running_loop().create_future()
         telling = asyncio.ensure_future(self._tell())
@@ -159,7 +159,7 @@ class Handlers:
     async def _called(
         self, call: Call, token: FencingToken, hold: Hold, give_up: asyncio.Event | None
     ) -> BaseException | None:
-        """Call a handler once, in its turn, unless it was given up by then; return the error it raised."""
+        """Call a handler once a place is free, unless `give_up` is set by then; return the error that it raised."""
         async with self._places:
             if give_up is not None and give_up.is_set():
                 return None

@@ -1,4 +1,4 @@
-"""Hand-over: one member's acts on one partition; planned moves never overlap, and no right is used twice.
+"""Hand-over: one member's acts on one partition; planned moves never overlap, and no epoch is served twice.
 
 Promises: a member serves only under an epoch that a commit gave to its session, and that it has not released before. A
 member never resumes a partition under an epoch it has released: a late commit of its own may still give the partition
@@ -7,7 +7,7 @@ that names the receiver's session.
 Refuses: to wait, and to read a clock or a store. `step` takes the known state and returns the act; `request` returns
 its commit. Each commit compares all records that it depends on. A member with an old view is therefore refused and does
 no harm.
-Source: KIP-848's target and current ownership. The transitions were explored exhaustively before (see `models/`).
+Source: KIP-848's target and current ownership. All transitions were explored exhaustively beforehand, by `models/`.
 """
 
 from dataclasses import dataclass, replace
@@ -118,7 +118,8 @@ class Known:
 class HandOver:
     """One partition at one member: the phase, and the highest epoch that this session has served or given (0: none).
 
-    An epoch that it only meant to give counts too: that commit may land late, while the session serves again.
+    An epoch counts even if the session only tried to give it. That commit may still happen later, while the session
+    serves again.
     """
 
     phase: Phase = Phase.IDLE
@@ -189,6 +190,6 @@ def request(act: Act, partition: int, known: Known, me: OwnSession, keys: GroupK
     if act is Act.GIVE and receiver is not None:
         there = keys.member(receiver.id)
         when[there] = Unchanged(key=there, revision=receiver.session)
-        if known.stays is not None:  # a member that leaves must know every partition that it was given
+        if known.stays is not None:  # a member that leaves must know all its partitions: it gets no more
             when[known.stays.key] = known.stays
     return tuple(when.values()), Put(key=own, value=encoded(outcome(act, known, me)))

@@ -47,10 +47,10 @@ _NOTHING: Mapping[int, Holding] = {}
 
 @dataclass(slots=True)
 class _Tellings:
-    """The partitions that the consumer of changes was told it has, and those it was told it lost (`heard`).
+    """The partitions that the consumer of changes was told it has (`has`), and those it was told it lost (`heard`).
 
-    The work on a partition in `heard` may not have ended; a partition in `lapsed` may come back. The first of the
-    `claims` is the consumer's.
+    The work on a partition in `heard` may not have ended; a partition in `lapsed` may come back. `claims` lists the
+    callers that want to consume; the first one is the consumer.
     """
 
     claims: list[object] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Holdings(Handle, Mapping[int, Holding]):
         return len(self._held) if self.is_current else 0
 
     def confirm(self, deadline: float) -> None:
-        """Go on until a deadline; after a lapse, the consumer of changes is first told that all was lost."""
+        """Set the deadline. If the one before has passed, the consumer of changes is first told that all was lost."""
         has_lapsed = not self.is_current
         self.deadline = deadline
         if has_lapsed:
@@ -147,7 +147,8 @@ class Holdings(Handle, Mapping[int, Holding]):
             since=self._clock.elapsed(),
         )
         self._holds.begin(hold)
-        # Counted first, then checked again: a partition withdrawn meanwhile waits for the hold, or is noticed here.
+        # The hold is counted first, then checked again. So a partition withdrawn meanwhile waits for it, or is
+        # noticed here.
         is_kept = False
         try:
             is_kept = _owned(self._held, partition, is_current=self.is_current) is held
@@ -187,7 +188,7 @@ class Holdings(Handle, Mapping[int, Holding]):
             raise InvalidInput("consumer of changes()", "a second one", "one a group", hint)
 
     def next_change(self) -> GroupChange | None:
-        """Return the next change, None if there is none. The call means that the work on all changes told is done.
+        """Return the next change, None if there is none. The call confirms that the work on all changes told is done.
 
         While the store has not confirmed our session in time, no partition is ours. After the store has confirmed it, a
         partition that was ours is told as gained again, once the work on it has ended. O(1) if nothing has changed,
@@ -217,7 +218,7 @@ class Holdings(Handle, Mapping[int, Holding]):
         tellings.heard = tellings.heard | lost
         tellings.lapsed = (tellings.lapsed | (lost & held.keys())) - gained.keys()
         tellings.has = {each: has for each, has in tellings.has.items() if each not in lost} | gained
-        # Noted first, then checked again, as in `enter`.
+        # The change is noted first, then checked again, as in `enter`.
         gone = {each for each, has in gained.items() if self._held.get(each) is not has}
         if gone:
             tellings.has = {each: has for each, has in tellings.has.items() if each not in gone}

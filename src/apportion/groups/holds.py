@@ -2,8 +2,8 @@
 
 Promises: the block begins only on a partition that is ours. If the session ends within the block, or the drain times
 out, the block's task is cancelled, once. The block then ends with `NotOwner`. A cancellation by any other caller is
-passed on, also when both come together. If the loop is closed within the block, its hold ends at the point where it
-would be cancelled.
+passed on, even if it comes together with ours. If the loop is closed within the block, the block cannot be cancelled.
+Then its hold ends at the moment of the cancellation.
 A thread cannot be cancelled: long work in a thread must ask for the token again.
 """
 
@@ -71,7 +71,7 @@ class _Inside:
             self.abandoned()
 
     def end(self) -> bool:
-        """Note that the block has ended; return whether it was cancelled here, and nowhere else."""
+        """Note that the block has ended; return whether the only cancellation of its task came from here."""
         task, self._task = self._task, None
         if task is None or not self._was_cancelled:
             return False

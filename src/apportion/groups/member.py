@@ -3,7 +3,7 @@
 Promises: at most one commit per partition is under way at a time; see `batches`. The cost of an event grows with the
 partitions that it touches.
 Refuses: to wait and to read clocks. `step` takes an event and returns the actions to carry out, in order. The driver
-bounds the wait for an answer that never comes. That answer counts as a failure, and `handover` makes this safe.
+bounds the wait for an answer. A missing answer counts as a failure, and `handover` makes this safe.
 """
 
 from collections.abc import Iterable, Iterator
@@ -140,7 +140,7 @@ class MemberMachine:
             case Admitted(session=session):
                 self.me = OwnSession(id=self.me.id, session=session)
                 ours = {each for each, owned in self._view.own.items() if owned.ownership.owner == self.me.id}
-                self._look(self._near() | ours, now, actions)  # others may have given us some before we knew
+                self._look(self._near() | ours, now, actions)  # others may have given us partitions before
             case Seen(touched=touched):
                 everything = touched.members or touched.target
                 self._look(self._near() | touched.partitions if everything else touched.partitions, now, actions)

@@ -1,7 +1,7 @@
 """Membership: how a member joins and leaves a group, by commits about its own record.
 
-Promises: at most one session per id is there. A newcomer waits for the lease of its predecessor to end, for at most one
-time to live and a second. After that wait it is told that the other one lives.
+Promises: at most one session per id is there. A newcomer waits for the lease of its predecessor to end, for at most
+one time to live and a second. After that wait it gets `DuplicateMember`, because the predecessor lives.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -69,7 +69,7 @@ class Membership:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether our record was overwritten by a value that cannot be right, and keeps our session on our lease."""
+        """Whether our record has a value that cannot be right, but is still on our lease, which keeps our session."""
         there = self._view.members.get(self._options.member_id)
         is_ours = there is not None and there.lease == self._lease
         return is_ours and self._keys.member(self._options.member_id) in self._view.damaged
@@ -81,10 +81,11 @@ class Membership:
         return self.session is not None and drain is not None and drain.value == REPLACED
 
     async def try_to_join(self, *, is_patient: bool) -> None:
-        """Write our record if no member of our id is there, or over a damaged record of ours; the view shows it.
+        """Write our record if no member of our id is there, or over our damaged record; the view shows the outcome.
 
-        `DuplicateMember` if a member of our id is there and `is_patient` is false. A damaged record on the lease of
-        another process is waited for while `is_patient`: its owner may still be at work, but would write it anew.
+        `DuplicateMember` if a member of our id is there and `is_patient` is false. While `is_patient`, the call
+        leaves a damaged record on the lease of another process alone. Its owner may still be at work, and would then
+        write the record anew.
         """
         member_id, options = self._options.member_id, self._options
         there, is_damaged = self._view.members.get(member_id), self._keys.member(member_id) in self._view.damaged
@@ -169,11 +170,11 @@ class Membership:
         self._note(await self._store.commit(when=when, puts=puts, deletes=deletes))
 
     async def is_cleared(self) -> bool:
-        """Delete our records on the lease, which lives on; return whether none is there, nor ever will be.
+        """Delete our records on the lease, which lives on; return whether none is there, and none can come later.
 
-        A member record may still come if nobody knows whether its commit was carried out. All other commits compare our
-        member record, so none of them can happen once that record is gone. A scan that is older than a revision we know
-        says nothing.
+        A member record may still come if nobody knows whether its commit was carried out. All other commits compare
+        our member record, so none of them can happen once that record is gone. A scan that is older than a revision
+        we know proves nothing.
         """
         keys, member_id = self._keys, self._options.member_id
         if not self._is_certain:
@@ -190,7 +191,7 @@ class Membership:
             return False
 
     async def _is_gone(self, key: str, is_ours: Callable[[Item], bool]) -> bool:
-        """Delete a key if it is ours; return whether ours is gone."""
+        """Delete a key if its record is ours; return whether no record of ours is left there."""
         scan = await self._store.scan(key)
         if scan.revision < max(self._seen, self._view.revision):
             return False

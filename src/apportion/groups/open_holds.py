@@ -14,7 +14,7 @@ from apportion.runtime.clock import Clock
 class Hold:
     """Work that was begun on a partition, and how to cancel it; `since` is its start, infinity while it rests.
 
-    A hold that rests keeps its partition like any other hold, and owes no progress.
+    A hold that rests keeps its partition like any other hold, but has no deadline of progress.
     """
 
     partition: int

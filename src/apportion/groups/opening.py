@@ -47,7 +47,7 @@ class Options:
 
 
 class Opening:
-    """A group to join: the store's URL, and the options of this process. All options are checked at once.
+    """A group to join: the store's URL, and the options of this process. The constructor checks all options.
 
     `open_group` explains the parameters. An option that is None is taken from the environment (see `environment`), or
     is off. For the wait after repeated deaths see `deaths`, for the observer `runtime.events`.
@@ -118,7 +118,7 @@ def _record(partitions: int, mode: Mode, balancer: str, quarantine_after: int | 
 
 
 def _quarantine(deaths: int | None) -> int | None:
-    """Return the number of deaths that end in quarantine; `InvalidInput` for a number that no record lists."""
+    """Return the number of deaths that end in quarantine; `InvalidInput` if a record cannot list so many."""
     if deaths is not None and (type(deaths) is not int or not 1 <= deaths <= KEPT_DEATHS):
         hint = "Leave it out, and a partition waits longer after each death, up to a minute."
         raise InvalidInput("quarantine_after", deaths, f"an int in 1 .. {KEPT_DEATHS}, or None", hint)

@@ -67,7 +67,7 @@ class Participation:
             self._loop.call_soon_threadsafe(self._say_leaving)
 
     async def end(self) -> None:
-        """Hand over all partitions, leave, close the store. Raises the error that ended us, unless raised before."""
+        """Hand over all partitions, leave, close the store. Raises the error that ended us, if nobody got it yet."""
         self.has_ended = True
         self.driver.leave()
         self._say_leaving()
@@ -110,7 +110,7 @@ class Participation:
         return change
 
     async def until_settled(self) -> None:
-        """Wait until every partition belongs to the owner that the target names, and ours can be held."""
+        """Wait until every partition belongs to the owner that the target names, and all of ours can be held."""
         while not self._running.done():
             if is_at_rest(self.driver.view) and self._serves_its_own():
                 return
@@ -147,7 +147,7 @@ class Participation:
         return held.token
 
     def _serves_its_own(self) -> bool:
-        """Whether we serve all that the records call ours: a record may be seen before its commit is answered."""
+        """Whether we serve all that the records call ours. We may see a record before the answer to its commit."""
         me, serving = self.driver.member.me, set(self.driver.member.serving)
         owned = ((partition, each.ownership) for partition, each in self.driver.view.own.items())
         return all(each in serving for each, own in owned if (own.owner, own.session) == (me.id, me.session))
@@ -161,7 +161,7 @@ class Participation:
             self._saying = Saying(lambda: words, first_seconds=AGAIN_SECONDS)
 
     def _say_leaving(self) -> None:
-        """Log, from the first request to leave until the member has left, the reason for the wait."""
+        """Log the reason for the wait, from the first request to leave until the member has left."""
         if self._saying is None and not self._running.done():
             self._saying = Saying(lambda: f"{self._who} leaves and waits for {leaves_after(self.driver)}")
 

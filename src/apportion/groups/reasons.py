@@ -1,6 +1,6 @@
 """Reasons: why a member waits, and why a partition is not its own, in words.
 
-Promises: one reason per call, the first that must pass.
+Promises: each call returns one reason, the one that must pass first.
 Refuses: to ask the store. A reason shows only the view of this process.
 """
 

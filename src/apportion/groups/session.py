@@ -2,10 +2,11 @@
 
 Promises: the deadline lies before the moment at which the store may end the lease, in any state of the network. It
 counts from the moment a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's
-blocked event loop costs nothing. A C call that keeps the interpreter's lock for TTL - margin ends the session, as it
-must. After the deadline, a process without a reply stops renewing: a renewal would block others from partitions that it
-may not use itself. A group that leaves or gives up costs the other groups nothing if it deleted all its records on the
-lease. Otherwise the lease ends for all groups, because the remaining records would live as long as those groups do.
+blocked event loop costs nothing. If a C call keeps the interpreter's lock for TTL - margin, the session has to end,
+and does. After the deadline, a process renews nothing until the store replies. A renewal would keep others from
+partitions that this process may not use either. A group that leaves or gives up costs the other groups nothing if it
+deleted all its records on the lease. Otherwise the lease ends for all groups, because the remaining records would
+live as long as those groups do.
 Refuses: to renew for other processes, and to revive a lease that has ended. The next life has another lease.
 """
 
@@ -29,7 +30,7 @@ _NOTHING = "session/"  # a prefix that nobody uses
 
 
 class Sessions:
-    """The sessions of one process in one store: one per time to live, which in practice means one.
+    """The sessions of one process in one store: one for each time to live, so usually one in all.
 
     `store` is a handle for these sessions alone: to begin a session, it accepts any life of the store.
     """
@@ -40,10 +41,10 @@ class Sessions:
         self._beginning = asyncio.Lock()
 
     async def join(self, ttl_seconds: float, confirmed: Callable[[float], None], *, incarnation: int) -> "GroupLease":
-        """Return a part in the session; the first call begins it. `confirmed` is called with each new deadline.
+        """Return a group's part in the session, which the first call begins. `confirmed` gets each new deadline.
 
-        `incarnation` is the life of the store in which the group is. A session of an earlier life ends for all groups:
-        a renewal there does not say how long the lease lasts here.
+        `incarnation` is the life of the store in which the group is. A session of an earlier life ends for all
+        groups, because its renewals do not show how long its lease lasts in this life.
         """
         async with self._beginning:
             session = self._newest.get(ttl_seconds)
@@ -57,7 +58,7 @@ class Sessions:
 
 
 class Session:
-    """A lease in one life, and the parts of the groups in it."""
+    """A lease in one life of the store, and the parts that groups have in this session."""
 
     def __init__(self, store: CoordinationStore, clock: Clock, *, ttl_seconds: float) -> None:
         self.ttl_seconds = ttl_seconds
@@ -117,7 +118,7 @@ class Session:
             self._confirm(sent)
 
     def _refused(self, error: InvalidInput) -> InvalidInput:
-        """Name the user's own argument. The limits are read after the refusal: etcd's may come from its answer."""
+        """Return an error that names the user's argument. Its limits are read only now: etcd may tell them so late."""
         limits = self._store.capabilities()
         bounds = f"{limits.min_ttl_seconds:g} to {limits.max_ttl_seconds:g} seconds"
         expected = f"a timedelta that the store grants: {bounds}"
@@ -234,7 +235,7 @@ class SharedSessions:
 
 
 def _key(url: str) -> tuple[int, StoreUrl]:
-    """Return a key that tells stores apart, for any spelling of a URL, any process and any working directory."""
+    """Return a key of a store in this process, the same for any spelling of its URL and any working directory."""
     return os.getpid(), parsed_url(url).canonical()
 
 

@@ -6,9 +6,9 @@ from apportion.groups.view.view import View
 
 
 def is_settled(view: View, partition: int, wanted: str | None) -> bool:
-    """Whether a partition belongs to a live session of the wanted member, or rightly to nobody.
+    """Whether a live session of the wanted member owns a partition, or nobody owns it because nobody should or may.
 
-    A partition with a damaged record is as settled as it can be before a repair.
+    A partition with a damaged record counts as settled: only a repair can change it.
     """
     ownership = view.owned(partition).ownership
     if view.is_damaged(partition):

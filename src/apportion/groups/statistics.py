@@ -25,10 +25,10 @@ class Durations:
 class Statistics:
     """Counts of one member.
 
-    A hand-over lasts from the loss of a partition to the commit that gives it away. An orphan lasts from the end of its
-    owner's session, as we saw it, to the commit that makes it ours. `given_up` counts the sessions that were ended from
-    here, because work could not be stopped otherwise. `stuck` names the work that ended the last of them, and the
-    reason.
+    A hand-over lasts from the loss of a partition to the commit that gives it away. A partition is an orphan from the
+    moment at which we saw its owner's session end to the commit that makes it ours. `given_up` counts the sessions
+    that this process ended, because some work could not be stopped otherwise. `stuck` names the work that ended the
+    last of them, and the reason.
     """
 
     gained: int = 0
@@ -49,7 +49,7 @@ class Statistics:
             case Gained(partition=partition):
                 self.gained += 1
                 self._owned.add(partition)
-            case Lost(partition=partition) if partition in self._owned:  # it may be told once more, as lost at once
+            case Lost(partition=partition) if partition in self._owned:  # the loss may be told again, as a loss at once
                 self.lost += 1
                 self._owned.remove(partition)
                 self._lost_at[partition] = event.at

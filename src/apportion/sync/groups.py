@@ -36,7 +36,7 @@ class SyncGroup(Group):
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # Asked here first, so that lost partitions are given away before another thread has woken.
+            # This thread asks first. So lost partitions are given away before another thread has woken.
             while (
                 change := holdings.next_change() or self._thread.wait(self._participation.next_change())
             ) is not None:
@@ -64,8 +64,8 @@ class SyncGroup(Group):
         cannot be cancelled: its partition is kept until the thread has ended or the session is given up. A thread that
         outlives its member continues alone.
 
-        Raises `InvalidInput` before any call for a function of the other kind, or one that cannot take two arguments.
-        If only a call shows the mistake, the error comes at once after that call.
+        Raises `InvalidInput` before any call if a handler is not a plain function, or cannot take two arguments. If
+        only a call shows the mistake, the error comes at once after that call.
         """
         self._require_open()
         self._serve_in_threads(threaded("on_gained", on_gained), threaded("on_lost", on_lost))
@@ -86,8 +86,8 @@ class SyncOpening(Opening, OnlySync):
 
     - `url`: the URL of the store, as in `open_store`.
     - `name`: the name of the group, at most 200 bytes, without a slash.
-    - `partitions`: the number of partitions, 1 to 262 144, numbered from 0. All members pass the same number. Take
-      several times the members that you will ever have.
+    - `partitions`: the number of partitions, 1 to 262 144, numbered from 0. All members pass the same number. Choose
+      several times as many as the members that you will ever have.
     - `member_id`: the id of this member. Default: `APPORTION_MEMBER_ID`, else the host name and a random part.
     - `static`: whether the member keeps its partitions over a restart, under an id that stays the same. Default: False.
     - `lease_ttl`: the time for which a killed process keeps its partitions. Default: 10 seconds.
@@ -95,17 +95,17 @@ class SyncOpening(Opening, OnlySync):
     - `rejoin_grace`: the time for which the group waits for a static member that is away. Default: 60 seconds.
     - `progress_deadline`: the time for which one `hold` may stay open, or one handler of `serve` may run. After that
       the process counts as stuck, and gives up all its partitions. Default: None, no deadline.
-    - `balancer`: the name of the balancer that chooses the owners, of `balance.names`. All members pass the same name.
-      Default: "optimal", even and with the fewest moves.
+    - `balancer`: the name of the balancer that chooses the owners, one of `balance.names`. All members pass the same
+      name. Default: "optimal", even and with the fewest moves.
     - `mode`: "cooperative", in which only moving partitions pause, or "eager", in which all pause. All members pass the
       same mode. Default: "cooperative".
     - `weight`: the share of this member relative to the others; 0 is none. Default: `APPORTION_WEIGHT`, else 1.
     - `zone`: the fault domain, outermost first, such as `("eu", "rack1")`. Default: `APPORTION_ZONE`, else none.
     - `labels`: texts by name, at most 1 000, shown to operators. Default: `APPORTION_LABELS`, else none.
-    - `replace`: whether to ask a live member of the same id to leave. Default: False, so that it is an error.
+    - `replace`: whether to ask a live member of the same id to leave. Default: False; such a member is then an error.
     - `throttle`: the largest number of planned moves under way at once. Default: None, no bound.
-    - `settle`: the time without a newcomer before partitions move; they move 30 seconds after the first newcomer at the
-      latest. Default: 2 seconds.
+    - `settle`: the time without a newcomer after which partitions move. They move at the latest 30 seconds after the
+      first newcomer. Default: 2 seconds.
     - `quarantine_after`: the number of owners that may die in a row, 1 to 9. The partition then waits for
       `apportion group release`. All members pass the same number. Default: None, so that the partition waits longer
       before each next owner, up to a minute.
@@ -123,7 +123,8 @@ class SyncOpening(Opening, OnlySync):
     the group was made with other settings, or the store does not grant the lease. `NotPromised`: the store lacks a
     guarantee that groups need.
 
-    A caller that is interrupted at either end gets the error at once. A member that has joined then leaves by itself.
+    A caller that is interrupted while the block begins or ends gets the error at once. A member that has joined then
+    leaves by itself.
     """
 
     _call = "apportion.sync.open_group(url, name, partitions=…)"

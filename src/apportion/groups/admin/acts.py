@@ -1,8 +1,8 @@
 """Acts: an operator drains, forgets, releases and resizes from outside the group, and reads its changes.
 
-Promises: each act is one commit that compares the records it relies on. That includes the planned act, which drains
-some members and forgets others. If a record changed in between, the group is read again. No epoch ever goes back: an
-ownership record is written anew with a higher epoch or with fewer deaths, and never deleted.
+Promises: each act is one commit that compares the records it relies on. A saved plan is also one commit, even if it
+drains some members and forgets others. If a record changed in between, the group is read again. No epoch ever goes
+back: an ownership record is written anew with a higher epoch or with fewer deaths, and never deleted.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _HISTORY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """A group as it was read, the standing of one of its partitions, and the kept changes of that, oldest first."""
+    """A group as it was read, the standing of one partition, and the stored changes of that partition, oldest first."""
 
     found: Found
     standing: Standing
@@ -44,7 +44,7 @@ async def drain(store: CoordinationStore, name: str, member_id: str, shown: str)
 
 
 async def left_over(store: CoordinationStore, name: str, member_id: str) -> AsyncGenerator[tuple[Found, int], None]:
-    """Yield the group with the number of partitions that a member owns, again at each new number, until it is 0."""
+    """Yield the group and a member's number of partitions, at first and at each new number, until the number is 0."""
     found, last = await read(store, name), None
     async with aclosing(store.watch(found.view.keys.live, after=found.view.revision)) as changes:
         while True:
@@ -69,7 +69,7 @@ async def forget(store: CoordinationStore, name: str, member_id: str, shown: str
 async def drain_and_forget(
     store: CoordinationStore, found: Found, *, drains: Iterable[str], forgets: Iterable[str], shown: str
 ) -> bool:
-    """Drain some members and forget others in one commit, and return whether it happened. It compares the target."""
+    """Drain some members and forget others in one commit that compares the target; return whether it happened."""
     keys, view = found.view.keys, found.view
     when: list[Compare] = [Unchanged(key=keys.target, revision=view.target_revision)]
     puts: list[Put] = []
@@ -110,7 +110,7 @@ async def release(store: CoordinationStore, name: str, partition: int, shown: st
 
 
 def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRecord]:
-    """Return the compares, and the record of a partition without its deaths and without an owner that is gone."""
+    """Return the compares, and the new record of a partition: it lists no deaths, and names no owner that is gone."""
     view, owned = found.view, found.view.owned(partition)
     record = owned.ownership
     when: list[Compare] = [Unchanged(key=view.keys.own(partition), revision=owned.revision)]
@@ -124,8 +124,8 @@ async def resize(store: CoordinationStore, name: str, partitions: int, shown: st
     """Give a group another number of partitions; `Unsafe` while a member is there. Return the group as it was before.
 
     Ownership records stay, even those of removed partitions: if these come back, their epochs continue. Removed
-    partitions of killed members are freed first: a named owner would prove that its partition is there (see
-    `witnesses`). The new target names nobody, so that no member claims a removed partition.
+    partitions that name a killed member as owner are freed first. A record that names an owner would prove that its
+    partition exists (see `witnesses`). The new target names nobody, so that no member claims a removed partition.
     """
     checked_partitions(partitions)
     while True:
@@ -150,10 +150,10 @@ async def resize(store: CoordinationStore, name: str, partitions: int, shown: st
 
 
 async def _free_from(store: CoordinationStore, found: Found, partitions: int, shown: str) -> bool:
-    """Free the partitions from a number on that name an owner; return False if a record changed in between."""
+    """Free each partition from a number on, if its record names an owner; False if a record changed in between."""
     view = found.view
     named = sorted(each for each, of in view.own.items() if each >= partitions and of.ownership.owner is not None)
-    width = store.capabilities().max_operations // 2  # each compares the record and the absence of its owner
+    width = store.capabilities().max_operations // 2  # a partition needs two compares: its record and its owner
     for start in range(0, len(named), width):
         freed = {each: _released(found, each) for each in named[start : start + width]}
         when = {compare.key: compare for compares, _ in freed.values() for compare in compares}
@@ -217,7 +217,7 @@ async def _history(store: CoordinationStore, found: Found, partition: int) -> tu
     """Return the changes of a partition that the store still keeps, oldest first."""
     last = found.view.owned(partition).revision
     lines: list[HistoryLine] = []
-    with suppress(TimeoutError):  # as much of it as was read in time
+    with suppress(TimeoutError):  # then return the part that was read in time
         async with asyncio.timeout(_HISTORY_SECONDS):
             async for line in _kept(store, found.view.keys, last):
                 lines += [line] if partition in line.partitions else []

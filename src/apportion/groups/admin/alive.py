@@ -3,7 +3,8 @@
 In a store that ends leases by itself, a dead member does not stay for long. In other stores members end each other's
 leases. So where no lease is renewed, no member is there to end the leases of dead members.
 
-Promises: one renewal of one member ends the look. Without a renewal the look lasts half of the longest time to live.
+Promises: the call returns as soon as one lease was renewed or has ended. Otherwise it returns after half of the
+longest time to live.
 """
 
 import asyncio
@@ -36,5 +37,5 @@ async def looked_at(store: CoordinationStore, looked_after: Administration, name
 
 
 def _have_moved(before: Mapping[int, int], now: Mapping[int, int]) -> bool:
-    """Whether one of the leases was renewed or ended, which shows that a process watches."""
+    """Whether a lease was renewed or has ended. Either shows that a process watches the store."""
     return any(now.get(lease) != renewals for lease, renewals in before.items())

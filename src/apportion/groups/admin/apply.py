@@ -2,7 +2,7 @@
 
 Promises: a plan is applied only to the group that it was made from, else refused before any change. A plan that was
 applied is not applied again.
-Refuses: acts that nobody can do from outside: to start, to stop, or to re-weigh a process.
+Refuses: acts that need the process itself: to start or stop it, or to change its weight.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _MOST_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A plan that was carried out, and the group as it was read before; `is_new` unless all was done then."""
+    """A plan that was carried out, and the group as it was read before; `is_new` is false if nothing was left to do."""
 
     plan: MemberPlan
     found: Found

@@ -6,9 +6,10 @@
     async for group, left in admin.left_over("sqlite:///work.db", "mailers", "worker-2"):
         print(f"worker-2 owns {left} of {group.record.partitions} partitions")
 
-Each call opens the store of a URL on the I/O thread, and closes it at the end. Errors of all calls are those of
-`stores.connect`. `InvalidInput` where no store was made yet; `UnknownOption` names the nearest group or member. An act
-is one commit; `resize` and `repair` may take more. `StoreUnavailable` says when an act may have happened.
+Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
+`stores.connect`. They raise `InvalidInput` where no store was made yet. For an unknown group or member,
+`UnknownOption` gives the nearest name. An act is one commit; `resize` and `repair` may take more. If an act may have
+happened, the hint of `StoreUnavailable` says so.
 The sync twin of this file is `sync/admin.py`.
 """
 
@@ -58,7 +59,7 @@ async def history(url: str, name: str, partition: int) -> tuple[HistoryLine, ...
 
 
 async def watch(url: str, name: str) -> AsyncGenerator[HistoryLine, None]:
-    """Yield each change of a group from now on, without end; leave the loop to end it."""
+    """Yield each change of a group from now on; the generator ends only when the caller leaves the loop."""
     changes = PulledWatch(followed(url, acts.told, name))
     try:
         while (line := await io_thread().hop(changes.next())) is not None:
@@ -70,9 +71,10 @@ async def watch(url: str, name: str) -> AsyncGenerator[HistoryLine, None]:
 async def plan(url: str, name: str, change: Callable[[Topology], Topology]) -> TargetChange:
     """Return the moves that a change of the members would cause, as the controller will compute them. Writes nothing.
 
-    `change` gets the members as the controller counts them: a member that drains weighs 0, and a static member that is
-    away counts while the target names it. It returns the members afterwards: `lambda members: members.drain("b")`.
-    `InvalidInput` when no target was written yet. Costs one run of the balancer, in the calling thread.
+    `change` gets the members as the controller counts them: a member that drains weighs 0, and a static member that
+    is away counts while the target names it. `change` returns the members after the change, for example:
+    `lambda members: members.drain("b")`. `InvalidInput` when no target was written yet. Costs one run of the
+    balancer, in the calling thread.
     """
     found = await io_thread().hop(asked(url, read_group, name))
     return change_to(found, change(members_of(found)))
@@ -81,8 +83,9 @@ async def plan(url: str, name: str, change: Callable[[Topology], Topology]) -> T
 async def apply(url: str, plan: MemberPlan) -> Applied:
     """Carry a plan out: drain members and forget static ones, all in one commit, once.
 
-    `PlanRefused` for a plan with a part that only the processes can do, as to join. `StaleEpoch` names the changes
-    since the plan was made. Nothing was changed then. Does not wait: see `left_over`.
+    `PlanRefused`: only the processes can do a part of the plan, for example join. `StaleEpoch`: the group has changed
+    since the plan was made, and the message names the changes. With either error nothing was changed. The call does
+    not wait: see `left_over`.
     """
     check_possible(plan)
     return await io_thread().hop(asked(url, carry_out, plan, shown_url(url)))
@@ -97,10 +100,10 @@ async def drain(url: str, name: str, member_id: str) -> Found:
 
 
 async def left_over(url: str, name: str, member_id: str) -> AsyncGenerator[tuple[Found, int], None]:
-    """Yield the group with the number of partitions that a member owns, again at each new number, until it is 0.
+    """Yield the group and a member's number of partitions, at first and at each new number, until the number is 0.
 
-    Ends when a member that drains owns nothing and nothing is meant for it, or when it is gone. The group is the same
-    object each time: the next step brings it up to date.
+    The generator ends when the member owns nothing and the target gives it nothing, or when the member is gone. Each
+    step yields the same group object, brought up to date.
     """
     changes = PulledWatch(followed(url, acts.left_over, name, member_id))
     try:
@@ -121,8 +124,8 @@ async def forget(url: str, name: str, member_id: str) -> None:
 async def release(url: str, name: str, partition: int) -> int:
     """Let the next owner take a partition at once, after owners died under it; return the number of these deaths.
 
-    Returns 0, and changes nothing, where no session ended under it. `InvalidInput` for a partition that the group does
-    not have.
+    The call returns 0 and changes nothing if no session has ended under the partition. `InvalidInput` for a partition
+    that the group does not have.
     """
     return await io_thread().hop(asked(url, acts.release, name, partition, shown_url(url)))
 
@@ -136,7 +139,7 @@ async def resize(url: str, name: str, partitions: int) -> Found:
 
 
 async def repair(url: str, name: str) -> Repaired:
-    """Write each damaged record of a group anew, or take it away, one commit each. No token is given twice.
+    """Write each damaged record of a group anew, or delete it, in one commit per record. No token is given twice.
 
     Reads the history in the store, for at most 60 s; `Repaired.is_whole` says whether it was read to its end.
     """

@@ -36,8 +36,9 @@ Reply = TypeVar("Reply")
 class Found:
     """A group that was found: its record, the revision that wrote the record, and a view of its live records.
 
-    `unseen` are its members when none of them was seen to renew its lease during `looked_seconds`. `is_whole` says
-    that the history in the store was read to its end, `is_guessed` that defaults stand for unreadable settings.
+    `unseen` lists the members if no lease was seen to be renewed during `looked_seconds`, else nobody. `is_whole`
+    says that the history in the store was read to its end. `is_guessed` says that defaults replace settings that
+    cannot be read.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Found:
 
     @property
     def unsettled(self) -> tuple[int, ...]:
-        """The partitions that are not owned as the target says; all without a target. O(partitions)."""
+        """The partitions not owned as the target says; all if the target is missing or paused. O(partitions)."""
         view, target = self.view, self.view.target
         every = range(self.record.partitions)
         if target is None or target.is_paused:
@@ -60,11 +61,11 @@ class Found:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the target knows all members, and every partition belongs to its wanted owner, which seems alive."""
+        """Whether the target knows all members, each partition has its wanted owner, and the members seem alive."""
         return is_at_rest(self.view) and not self.unseen
 
     def wanted(self, partition: int) -> str | None:
-        """Return the member that the target names now, None for nobody."""
+        """Return the member that should own a partition by the present target, None for nobody."""
         target = self.view.target
         if target is None or target.is_paused or partition >= len(target.owners):
             return None
@@ -112,7 +113,7 @@ async def asked(
     act: Callable[[CoordinationStore, *Given], Coroutine[None, None, Reply]],
     *given: *Given,
 ) -> Reply:
-    """Return the answer of a call on the store of a URL, which is opened for it. Errors are those of `opened`."""
+    """Open the store of a URL, call `act` on it, and return the answer. The errors are those of `opened`."""
     async with opened(url, needs=_NEEDS) as store:
         return await act(store, *given)
 
@@ -122,7 +123,7 @@ async def followed(
     act: Callable[[CoordinationStore, *Given], AsyncGenerator[Reply, None]],
     *given: *Given,
 ) -> AsyncGenerator[Reply, None]:
-    """Yield the answers of a generator on the store of a URL, which is open meanwhile. Errors are those of `opened`."""
+    """Open the store of a URL, and yield the answers of the generator `act` on it. The errors are those of `opened`."""
     async with opened(url, needs=_NEEDS) as store, aclosing(act(store, *given)) as replies:
         async for each in replies:
             yield each
@@ -138,7 +139,7 @@ async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _
     item = next((each for each in items if each.key == keys.record), None)
     if item is None:
         _known("group", name, await _names(store), "This store holds no group; its first member makes it.")
-        return await read(store, name, replay_seconds=replay_seconds)  # made in between
+        return await read(store, name, replay_seconds=replay_seconds)  # the group was made in between
     scan = await store.scan(keys.live)
     record, damage = _record(item, keys, scan)
     view, is_whole = await _replayed(store, partial(View.of, name, record), scan, replay_seconds)
@@ -198,8 +199,9 @@ async def _replayed(
 ) -> tuple[View, bool]:
     """Return a view that has taken the history in the store, and whether it took all of it in time.
 
-    An epoch that went back shows only in comparison with the one before. If the store forgets a part of its history
-    meanwhile, the view begins anew after that part. So it shows no owner that another may have followed in that part.
+    Only a comparison with the epoch before shows that an epoch went back. If the store forgets a part of its history
+    meanwhile, the view begins anew after that part. So the view names no owner that may have lost its partition in
+    that part.
     """
     last = max((item.revision for item in scan.items), default=0)
     view, after = fresh(), 0
@@ -245,7 +247,7 @@ def _is_group(name: str) -> bool:
 
 
 def happened(outcome: Outcome, store: str) -> bool:
-    """Whether a commit happened, and was not refused for a change in between. `StoreUnavailable` when unknown."""
+    """Return True if a commit happened, False if a changed record prevented it; `StoreUnavailable` if it is unknown."""
     if isinstance(outcome, Committed | Refused):
         return isinstance(outcome, Committed)
     hint = "The commit may have happened, or may still happen: look with apportion group show before you try again."

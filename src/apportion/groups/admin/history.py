@@ -34,7 +34,7 @@ MAX_LISTED = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """One change: of a member, a drain, a static member, the controller, the target, a move; or a damage.
+    """One line: a change of a member, drain, static member, controller or target; a move; or a damaged record.
 
     A move has its partitions, the owners before and after (None: nobody), and the reason.
     """
@@ -61,7 +61,7 @@ class _Way:
 class Story:
     """Follows one group; `view` begins as the group before the first change, and takes each change.
 
-    Changes at `unknown_until` and before are not known.
+    The changes up to and including the revision `unknown_until` are not known.
     """
 
     view: View
@@ -82,7 +82,7 @@ class Story:
         for event in change.events:
             _, kind, name = GroupKeys.parsed(event.key)
             partition = partition_of(name, self.view.partitions) if kind == "own" else None
-            with suppress(BadSnapshot):  # told below
+            with suppress(BadSnapshot):  # the next loop tells of the damage
                 if partition is not None and event.value is not None:
                     ways[event.key] = self._way(partition, decoded(OwnershipRecord, event.value))
                 elif text := self._text(kind, name, event, change):

@@ -32,11 +32,11 @@ class Basis:
 
     @property
     def target(self) -> str:
-        """The target in a word; a target that is a step to another has no digest."""
+        """The generation and the digest of the target as one word. A target that is a step to another has no digest."""
         return f"{self.generation}:{self.digest[:8] or 'step'}"
 
     def changes_to(self, now: "Basis") -> list[str]:
-        """Return the differences now, in words. O(members)."""
+        """Return the differences between this basis and `now`, in words. O(members)."""
         said = []
         if now.incarnation != self.incarnation:
             said.append(f"the store is at incarnation {now.incarnation}, not {self.incarnation}: restored, or another")

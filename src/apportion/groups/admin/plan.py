@@ -1,7 +1,7 @@
 """Plan: the moves that a change of members would cause, computed by the controller's own function before the change.
 
 Promises: a plan starts from the target in the store, and asks the balancer as the controller will.
-Refuses: to count a member that comes back. Static members that are away count for as long as the target names them.
+Refuses: to expect that an absent member comes back. An absent static member counts only while the target names it.
 """
 
 from collections import Counter
@@ -54,8 +54,8 @@ class TargetChange:
     def least(self) -> int:
         """The fewest moves into any assignment that is as even as possible, whichever members have one more.
 
-        Members give the partitions above their share rounded down. As many members as may keep one more give one less
-        each.
+        Each member gives away the partitions above its share rounded down. Rounding leaves some partitions over. As
+        many members may keep one partition more, and each of these gives away one less.
         """
         total = len(self.after)
         weights = {node.id: node.millionths for node in self.members if node.weight}
@@ -83,7 +83,7 @@ class TargetChange:
 
 
 def change_to(found: Found, members: Topology, words: str = "") -> TargetChange:
-    """Return the change of the target to other members, in these words or in words for the change of the members."""
+    """Return the change of the target for other members. Without `words`, the change of the members describes it."""
     target, basis = target_of(found), basis_of(found)
     return TargetChange(
         basis=basis,

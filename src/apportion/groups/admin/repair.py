@@ -3,8 +3,8 @@
 Promises: a record that can be right is not touched, for each commit compares the record that was read. The epoch of a
 partition becomes the revision of the store. No epoch that was ever given is above it, so no token comes twice. If a
 living member or controller writes its record anew first, that record stands. A partition stays with the last owner in
-the history of the store, while the session of that owner lives. Then a planned move continues, and never makes two
-owners.
+the history of the store, while the session of that owner lives. In that case a planned move continues, and never
+makes two owners.
 Refuses: to guess. A partition without history belongs to nobody, and its next owner claims it. A group record that does
 not show all its settings is left to the next member that joins, which knows them.
 """
@@ -67,7 +67,7 @@ def _independent(found: Found) -> tuple[Damage, ...]:
 
 
 def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
-    """Return the replacement of a damaged record, None if it is deleted; and the repair in words."""
+    """Return the replacement of a damaged record (None: delete the record), and the repair in words."""
     view, keys, key = found.view, found.view.keys, damage.key
     if key == keys.record:
         record = found.record
@@ -83,7 +83,7 @@ def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
 
 
 def _owned_anew(found: Found, damage: Damage) -> tuple[Put, str]:
-    """Return the record of a partition at an epoch never given: its last owner keeps it, or nobody owns it."""
+    """Return a partition's record at an epoch never given, for its last owner or nobody; and the repair in words."""
     view, last = found.view, damage.good
     anew = OwnershipRecord(epoch=view.revision)
     if not found.is_whole or not last.epoch:

@@ -1,8 +1,9 @@
 """Arrivals: the time when a controller may move partitions to newcomers, so that a staggered start is one change.
 
-Promises: a member that joins a group without change for 10 s gets its share at once. While members keep coming, the
-controller waits until none has come for the settling time, and at most 30 s after the first.
-Refuses: to wait and to read clocks. It delays moves between members that are there; see `Controller` for all others.
+Promises: a member that joins gets its share at once if the group had no change for 10 s. While members keep coming,
+the controller waits until none has come for the settling time, and at most 30 s after the first.
+Refuses: to wait and to read clocks. Only moves between members that are there are delayed; see `Controller` for all
+other moves.
 """
 
 from collections.abc import Collection
@@ -29,7 +30,7 @@ class Arrivals:
         self._settle_seconds = settle_seconds
         self._known: frozenset[str] = frozenset()
         self._changed_at = float("-inf")
-        self._first_at: float | None = None  # of those that come one soon after another
+        self._first_at: float | None = None  # when the first newcomer of the present series came
 
     def look(self, members: Collection[str], now: float) -> None:
         """Take the members that are there now. O(members)."""
@@ -41,7 +42,7 @@ class Arrivals:
         self._known, self._changed_at = there, now
 
     def _came(self, now: float) -> None:
-        """Set the time to level after one more arrival."""
+        """After one more arrival, set the time from which partitions move to newcomers."""
         is_still = bool(self._known) and now - self._changed_at >= STILL_SECONDS
         if self._first_at is None or now >= self.levels_at:
             is_late = self._first_at is not None and now >= self._first_at + LONGEST_SECONDS

@@ -44,8 +44,8 @@ class Controller:
     """The steps of a member to become controller and to act as one. `throttle` bounds the planned moves under way.
 
     While members keep coming, the controller gives only partitions without an owner, and those of members that leave.
-    It levels once no member has come for `settle_seconds`. While the balancer refuses the members, the target stays as
-    it is, and the log gives the reason.
+    It moves partitions to newcomers once no member has come for `settle_seconds`. While the balancer refuses the
+    members, the target stays as it is, and the log gives the reason.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class Controller:
         return None if leading is None or leading.holder != self._mark else leading.term
 
     def wakes_at(self) -> float | None:
-        """Return the time to look again though nothing changed, None if there is no need."""
+        """Return the time to look again even if nothing has changed, None if there is no need."""
         return self._wakes_at
 
     def answered(self, is_done: bool, now: float) -> None:
-        """Take the outcome of the write. A first failure is tried again at once, each further one after a pause."""
+        """Take the outcome of the write. A failed write is tried again: at once the first time, then after pauses."""
         self._is_waiting = False
         self._failures = 0 if is_done else self._failures + 1
         self._again_at = self._wakes_at = now + (AGAIN_SECONDS if self._failures > 1 else 0.0)
@@ -112,7 +112,7 @@ class Controller:
             self._vacant_since = None
             return None
         self._vacant_since = now if self._vacant_since is None else self._vacant_since
-        # A record of an absent member is, as a rule, that of a member which leaves, and about to go.
+        # A record that names an absent controller is, as a rule, that of a leaving member, and goes soon.
         turn = self._vacant_since + (0.0 if view.leading is None else GHOST_SECONDS)
         turn += TURN_SECONDS * sorted(view.members).index(self._id)
         if now < turn:
@@ -136,18 +136,18 @@ class Controller:
         try:
             owners = self._plan(digest, nodes)
         except ApportionError as error:
-            # A refusal of the balancer must not end the members, one controller after another.
+            # A refusal of the balancer must not end this member: each next controller would end in the same way.
             logger.warning("%s: %s plans nothing: %s", self._view.keys.group, self._id, error)
             self._refused = digest
             return None
-        if former is not None:  # its owners let go of everything first
+        if former is not None:  # the former owners let go of everything first
             return self._write(term, "", former.owners, nodes, is_paused=True)
         keeps = self._keeps(now) and self._group.mode != "eager"
         step = self._throttled(self._kept(owners, nodes) if keeps else owners)
         return None if step is None else self._write(term, digest if step == owners else "", step, nodes)
 
     def _keeps(self, now: float) -> bool:
-        """Whether members keep coming; until they have come, each member keeps the partitions that it should own."""
+        """Whether members still keep coming. Meanwhile each member keeps the partitions that it should own."""
         before, levels_at = self._view.target, self._arrivals.levels_at
         keeps = before is not None and not before.is_paused and now < levels_at
         if keeps:
@@ -155,7 +155,7 @@ class Controller:
         return keeps
 
     def _plan(self, digest: str, nodes: tuple[Node, ...]) -> Owners:
-        """Return the wanted owners, decided once per digest, though many steps may lead to them."""
+        """Return the wanted owners. They are decided once per digest, even if many steps lead to them."""
         if self._planned is None or self._planned[0] != digest:
             before = self._view.target
             if before is None and self._is_target_damaged:
@@ -217,7 +217,8 @@ class Controller:
             for partition, owned in view.own.items()
             if view.is_live(owned.ownership)
             and owned.ownership.owner != before.owners[partition]
-            and not (before.owners[partition] in view.drains and owned.ownership.owner not in view.drains)  # it stays
+            # A partition stays with its owner while the target gives it to a draining member: it is not under way.
+            and not (before.owners[partition] in view.drains and owned.ownership.owner not in view.drains)
         ]
         room = self._throttle - len(busy)
         step = list(owners)
@@ -245,7 +246,7 @@ class Controller:
 
 
 def _next_generation(view: View) -> int:
-    """Return a generation above all earlier ones, even unreadable ones: none is above its revision."""
+    """Return a generation above all earlier ones. The generation of an unreadable target is at most its revision."""
     if view.keys.target in view.damaged:
         return max(view.revision, view.target_revision) + 1
     return 1 if view.target is None else view.target.generation + 1
@@ -262,7 +263,7 @@ def able(nodes: Iterable[Node]) -> frozenset[str]:
 
 
 def assigned(name: str, group: GroupRecord, nodes: tuple[Node, ...], before: Target | None) -> Owners:
-    """Return the wanted owners: by the group's balancer, from the target before. Each is None if nobody may own."""
+    """Return the owners that the group's balancer chooses, given the target before; all are None if nobody may own."""
     topology = Topology(nodes)
     if not any(node.weight for node in nodes):
         return (None,) * group.partitions

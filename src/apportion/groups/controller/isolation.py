@@ -1,13 +1,15 @@
-"""Isolation: separates partitions with owners that died together, so that innocent partitions leave the deadly one.
+"""Isolation: sends partitions that lost their owner together to different members, away from the deadly one.
 
-An innocent partition that shares its members with a deadly one would wait as long as the deadly one. A balancer knows
-nothing of deaths, so its answer is changed afterwards by exchanges: no member gets more or less.
+A deadly partition ends the process of each owner. An innocent partition with the same owners would wait as long as
+the deadly one. A balancer knows nothing of deaths. So its answer is changed afterwards by exchanges, and no member
+gets more or fewer partitions.
 
-Promises: each session that ended doubles the weight of a suspect. When there are few suspects without an owner, the
-heaviest goes first. It goes to the member with the lightest other suspects and something to exchange. Exchanges take
-partitions without an owner first, then partitions that move anyway. Other partitions move only to separate a suspect
-from one of its weight. When a member hands over partitions anyway, those under which no session ended go first. So
-suspects that ended together do not meet again on a newcomer.
+Promises: a suspect is a partition under which at least two sessions in a row ended. Each such session doubles its
+weight. If few suspects have no owner, they are placed one by one, the heaviest first. Each goes to the member with
+the lightest other suspects, if that member has a partition to exchange. Exchanges take partitions without an owner
+first, then partitions that move anyway. Other partitions move only to take a suspect away from suspects of at least
+its own weight. A member that hands over partitions anyway first gives those under which no session ended. So suspects
+that lost their owner together do not meet again on a newcomer.
 """
 
 from collections import Counter
@@ -17,8 +19,8 @@ from apportion.balance.api import Owners
 from apportion.groups.deaths import ended
 from apportion.groups.view.view import View
 
-_ENDED = 2  # one death says nothing: every partition of that owner has it
-_FEW = 16  # or as many as members: beyond that an even share is all that can be had
+_ENDED = 2  # one death proves nothing: it counts for every partition of that owner
+_FEW = 16  # or the number of members; more suspects are only shared out evenly
 _FREE, _PLANNED, _LIVE = range(3)
 
 
@@ -63,7 +65,7 @@ def _burdens(owners: Owners, view: View) -> Counter[str]:
 
 
 def _kept(owners: Owners, view: View) -> Owners:
-    """Keep each served partition under which sessions ended with its owner; a partition without deaths goes instead."""
+    """Let each owner keep its served suspects; a partition without deaths moves in place of a suspect."""
     after, movers, clean = list(owners), list[tuple[int, str]](), dict[str, list[int]]()
     for partition, owned in view.own.items():
         owner = owned.ownership.owner

@@ -2,8 +2,8 @@
 
 Promises: a version holds the ownership records of one moment, and is published under the controller's term. A
 controller that lost its term publishes nothing more. Changes that come close together are one version. If something
-else lies under the name of the group, the owners cannot be published. That is logged once and tried again now and
-then, and the members go on. A check every half a minute finds a damaged table, and publishes it anew.
+else is published under the name of the group, the owners cannot be published. The controller logs this once and tries
+again now and then, and the members go on. A check every half a minute finds a damaged table, and publishes it anew.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Commits: sends the commits of one life beside all else that it does, and hears their answers.
+"""Commits: sends the commits of one life in tasks of their own, and passes on their answers.
 
-Promises: a commit that fails is reported to the machine that asked for it. Any other error of such a task ends the
-session.
+Promises: a commit that fails is reported to the machine that asked for it. Any other error of the task that sends a
+commit ends the session.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from apportion.stores.api import Committed, Outcome, Refused, Unknown
 
 
 class Commits:
-    """The commits under way in one life; `step` takes the view's news."""
+    """The commits under way in one life; `step` takes the records that a commit of the controller changed."""
 
     def __init__(self, parts: MemberParts, step: Callable[[Seen], None]) -> None:
         self._store, self._clock, self._view = parts.store, parts.clock, parts.view

@@ -1,4 +1,4 @@
-"""Departure: how a member leaves its group. It asks for a drain until the store has the request, then goes.
+"""Departure: how a member leaves its group. It repeats its request for a drain until the store has it, then goes.
 
 Promises: a request that is lost with its connection is sent once more at once, then every quarter of a second. The
 member frees every partition that it cannot hand over in time, so that its departure does not count as a death. A static
@@ -18,7 +18,7 @@ AGAIN_SECONDS = 0.25
 
 
 class Departure:
-    """The departure of one member, once it `is_wanted`; times are elapsed seconds. Any thread may want it."""
+    """The departure of one member, once it `is_wanted`; times are elapsed seconds. Any thread may set that."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

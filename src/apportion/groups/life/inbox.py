@@ -36,12 +36,12 @@ class Inbox:
         self.tell(Quiet(partitions=partitions))
 
     async def next(self) -> None:
-        """Wait for more news than there is."""
+        """Wait until further news comes, besides the news that is already there."""
         self._woken.clear()
         await self._woken.wait()
 
     async def taken(self, seconds: float | None) -> list[News]:
-        """Wait for news, at most so many seconds if given; take all of it."""
+        """Wait for news, for at most `seconds` if given; return all news that is there, and forget it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -50,7 +50,7 @@ class Inbox:
         return news
 
     def keep_quiet(self) -> None:
-        """Forget all news of a life that is over; work of that life may have ended meanwhile, so keep this news."""
+        """Forget the news of a life that is over, except the news of ended work: such work may belong to that life."""
         self._news = [each for each in self._news if isinstance(each, Quiet)]
 
     async def turn(self) -> None:

@@ -1,7 +1,8 @@
-"""Life: one session of one member. It waits, asks the pure machines, and carries out their actions.
+"""Life: one session of one member. It waits, asks the machines that decide, and carries out their actions.
 
 Promises: the life passes the store's news and answers to the machines, and carries out their actions in order. Each
-wait is bounded by time, or ends with the session. A life ends after all that it began, and owns nothing at its end.
+wait is bounded by time, or ends with the session. A life ends only when all that it began has ended, and it owns
+nothing then.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class Life:
         self.commits = Commits(parts, self._step)
 
     async def run(self, scan: Scan) -> None:
-        """Live from the scan before the watch until the first part of this life ends; raise its error, if any."""
+        """Live, from the last scan on, until the first part of this life ends; raise the error of that part, if any."""
         self._step(Seen(touched=self._view.load(scan, self._clock.elapsed())))
         publishing = publish_owners(self._store, self._view, self._controller, self._inbox.turn)
         running = (self._lease.keep(), self._feed.follow(scan.revision), self._serve(), publishing)
@@ -62,17 +63,18 @@ class Life:
         membership, joined = self._membership, self._member.session
         self._former.extend(filter(None, (joined,)))
         self._step(Ended())
-        self._controller.answered(False, self._clock.elapsed())  # for a write that nobody awaits any more
+        self._controller.answered(False, self._clock.elapsed())  # ends a write that nobody awaits any more
         is_rewritten = joined and membership is not None and membership.session not in (None, joined)
         if lease.is_forfeit or is_rewritten or (membership is not None and membership.is_damaged):
             await self._outlived()
-        # A record of ours that somebody wrote anew may hang on a lease that lives on, even if we are alone on ours.
+        # If somebody wrote our record anew, its lease may live on. Then the record stays, even if we are alone on our
+        # lease.
         may_stay = is_rewritten or not lease.is_alone
         is_clear = may_stay and (membership is None or await membership.is_cleared())
         await lease.end(is_clear=is_clear)
 
     async def _outlived(self) -> None:
-        """Delay giving up our partitions until our work on them has ended, or our lease would have ended."""
+        """Wait, before we give up our partitions, until our work on them has ended, or our lease would have ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._lease.ttl_seconds):
                 while not self._holdings.all_quiet:
@@ -164,7 +166,7 @@ class Life:
             self._lease.forfeit()
 
     def _oldest(self) -> tuple[float, int] | None:
-        """Return the hold at work for the longest; None before we join: an older hold has cost its own session."""
+        """Return the hold at work for the longest; None before we join: an older hold has ended its own session."""
         return self._holdings.oldest() if self._member.session else None
 
     async def _has_left(self, membership: Membership, now: float) -> bool:
@@ -176,6 +178,6 @@ class Life:
         is_idle = self._holdings.all_quiet if is_static else membership.is_asked and self._member.has_nothing
         if not is_idle and not departure.is_late(now):
             return False
-        self._holdings.withdraw(list(self._member.serving))  # before others may take the rest
+        self._holdings.withdraw(list(self._member.serving))  # no work may begin on partitions that others may take
         await departure.go(membership, width=self._width, is_quiet=self._holdings.is_quiet)
         return True

@@ -64,7 +64,7 @@ def controller_of(item: Item) -> str:
 
 
 def target_of(item: Item | None, partitions: int | None, mode: Mode | None) -> Target:
-    """Return a target. It names as many owners as `partitions`, and pauses only in eager mode, if these are known."""
+    """Return a target: with `partitions` owners if that is known, and paused only in eager mode if `mode` is known."""
     if item is None:
         raise BadSnapshot("target", None, "one that is never deleted", HINT)
     target = decoded_target(item.value)

@@ -1,7 +1,7 @@
 """Feed: brings one member all changes of its group in the store, from a first scan on, without a gap.
 
-Promises: a store that is away, or refuses, delays the feed and does not end it. A scan replaces a compacted history. A
-store that shows less than the view has seen of the same life is refused, because it would give its epochs again.
+Promises: a store that is away, or refuses, delays the feed and does not end it. A scan replaces a compacted history.
+A store that shows less than the view has seen of the same life is refused: it would give the same epochs twice.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class GroupFeed:
         return scan
 
     async def follow(self, after: int) -> None:
-        """Pass on all changes; where the history lost some, pass on a scan instead. The lease lives on."""
+        """Pass on all changes. If the history has lost some, pass on a scan instead; the lease lives on."""
         while True:
             try:
                 async for change in self._store.watch(self._view.keys.live, after=after):

@@ -93,8 +93,8 @@ class Intake:
 
     `partitions` is the number of the group; without it a view takes each partition, and a target of any length.
     Without a `mode` it takes any target, paused or not. `moves` grows with every ownership record that is taken.
-    `gone` has the end times of sessions. `lived` has ended sessions that left, or that have a process which lives on.
-    `damaged` has records by key.
+    `gone` has the end times of sessions. `lived` has ended sessions that are no deaths: the member left, or its
+    process lives on. `damaged` has records by key.
     """
 
     def __init__(

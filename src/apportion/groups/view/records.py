@@ -1,6 +1,7 @@
 """Records: the values of a group's keys, which `keys` lists.
 
-Values are JSON, so that other tools than `apportion group show` can read them. A target adds packed owners.
+Values are JSON, so that other tools than `apportion group show` can read them. A target has packed owners after its
+JSON.
 Promises: a record is read field by field, each with its type and range. Reading returns a value or raises
 `BadSnapshot`. Fields that this release does not know are skipped.
 """
@@ -73,7 +74,7 @@ class MemberRecord:
 class OwnershipRecord:
     """The owner of a partition (None: nobody), the session of that owner, and its epoch.
 
-    `ended` lists the last sessions in a row that ended under the partition, each soon after it took it; see `deaths`.
+    `ended` lists the last sessions in a row that ended under the partition soon after they took it; see `deaths`.
     """
 
     owner: str | None = None

@@ -33,7 +33,7 @@ class View(Intake):
         return ownership.owner is not None and self.session(ownership.owner) == ownership.session
 
     def gone_at(self, owned: SeenOwnership) -> float:
-        """Return when this process saw the owner's session gone; at the earliest its first look at the record."""
+        """Return when this process saw that the owner's session was gone: never before it first saw this owner."""
         return max(owned.since, self.gone.get(owned.ownership.session, owned.since))
 
     def wanted(self, member_id: str) -> frozenset[int]:

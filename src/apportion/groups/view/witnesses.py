@@ -2,8 +2,9 @@
 
 Three kinds of records show it: the group record, the target with one owner per partition, and the ownership records.
 Promises: two that agree outweigh the third. Where no two agree, the target decides, for it alone has a checksum. An
-ownership record that names an owner proves that its partition was there. For a resize waits until no member is there,
-members that leave free their partitions, and a resize frees the removed partitions of killed members.
+ownership record that names an owner proves that its partition was there. This holds because a resize waits until no
+member is there, and members that leave free their partitions. The resize itself frees the removed partitions of
+killed members.
 """
 
 from collections.abc import Iterable
@@ -14,8 +15,9 @@ from apportion.groups.view.view import View
 def partitions_of(said: int | None, view: View, *, remembered: int | None = None) -> int | None:
     """Return the number of partitions of a group; None where no record shows it. O(partitions).
 
-    `said` is the number in the group record, None if that is damaged. `remembered` is the number known to a process
-    that was in the group: it decides between records that contradict each other. The view takes any partition.
+    `said` is the number in the group record, None if that is damaged. `remembered` is the number that a process knows
+    from its time in the group. It decides between records that contradict each other. The view must take any
+    partition.
     """
     target = None if view.target is None else len(view.target.owners)
     if said == target is not None:
