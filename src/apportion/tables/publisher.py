@@ -83,9 +83,10 @@ class _Known:
 class Publisher:
     """Publishes under one name. It remembers the version that it published, so the next version costs no read.
 
-    Call its methods one after another, on one event loop. After a restore of the store make a new publisher, as
-    sessions do. If others have scanned the new life on the same handle, an old publisher would still name the old
-    life. With `incarnation` it publishes only in that life of the store, and raises `StoreWentBack` in another.
+    Call its methods one after another, on one event loop. After a restore of the store make a new publisher; each
+    session of a member makes its own. If others have scanned the new life on the same handle, an old publisher would
+    still name the old life. With `incarnation` it publishes only in that life of the store, and raises
+    `StoreWentBack` in another.
     """
 
     def __init__(self, store: CoordinationStore, name: str, *, incarnation: int | None = None) -> None:

@@ -28,7 +28,7 @@ _FIRST_INT = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """A version and its value. `placement` answers further questions about keys: many keys at once, or the reasons."""
+    """A version and its value. `placement` answers more questions: about many keys at once, or about reasons."""
 
     version: Version
     epoch: Epoch
