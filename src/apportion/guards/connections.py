@@ -27,7 +27,7 @@ class Executes(Protocol):
 
 
 class SqlRows(Protocol):
-    """The result of a statement: values of a foreign library, with types that the statement knows."""
+    """The rows that a statement returns; their types depend on the statement."""
 
     def fetchall(self) -> list[Any]:
         """Return all rows."""

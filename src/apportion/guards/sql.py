@@ -90,7 +90,7 @@ def _values(token: FencingToken) -> dict[str, str]:
 
 
 def _fenced(token: FencingToken, rows: list[tuple[str | bytes, str | bytes]]) -> Fenced:
-    """Return the error with the newer token; the refused transaction sees the row that is kept."""
+    """Return the error with the newer token, from the kept row, which the refused transaction can see."""
     [(place, holder)] = [tuple(_text(value) for value in row) for row in rows]
     incarnation, epoch = map(int, place.split(":"))
     newer = FencingToken(resource=token.resource, holder=holder, incarnation=incarnation, epoch=epoch)
