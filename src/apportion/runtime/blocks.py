@@ -15,7 +15,7 @@ Shown = TypeVar("Shown")
 
 
 class _Block:
-    """A block; `_call` is the call that the user writes, without its first word."""
+    """A block; `_call` is the call that the user writes after `_word`."""
 
     _call = ""
     _word = ""

@@ -1,4 +1,4 @@
-"""Endings: work that goes on to its end even if no caller waits for it: to leave, to close, to take back.
+"""Endings: work that goes on to its end even if no caller waits for it, such as to leave, to close or to undo.
 
 A caller may be cancelled while it closes or opens something. The caller learns of the cancellation at once. The
 ending goes on where it was begun: on the I/O thread, or on the loop of a simulated process.

@@ -121,7 +121,7 @@ class GaveUp(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnded(GroupEvent):
-    """Our session is over, or could not begin because of an error. Another begins, unless the error `is_final`."""
+    """Our session is over, or could not begin because of an error. Another session begins unless `is_final`."""
 
     error: BaseException | None
     is_final: bool

@@ -45,7 +45,7 @@ class Runner(Protocol):
 
 
 class WorkObserver(Protocol):
-    """The receiver of the begin and the end of work on held partitions, in order and by the thread that works."""
+    """Notes when work on a held partition begins and ends; the thread that works calls it, in order."""
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:
         """Note that work has begun on a partition that was granted at `since`, a time of the clock."""
