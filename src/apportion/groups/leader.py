@@ -1,4 +1,4 @@
-"""Leader election: of all candidates, one is the leader, and it knows that it is.
+"""Leader election: one of all candidates is the leader, and knows that it is the leader.
 
 The leader is the owner of the only partition of a group. It therefore has everything that owners have: a session, a
 drain, and a token that a guard can refuse. The token's epoch grows with every leader.
