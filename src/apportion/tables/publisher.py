@@ -7,7 +7,8 @@ nothing.
 
 Promises: a reader finds a whole version at every moment. A publisher that dies at any step leaves the old version or
 the new one, and chunks that a later publish deletes.
-Refuses: to overwrite a version that another publisher wrote meanwhile. To publish a table in place of an assignment.
+Refuses: to overwrite a version that another publisher wrote meanwhile, and to publish a table in place of an
+assignment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

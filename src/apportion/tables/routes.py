@@ -1,7 +1,7 @@
 """Routes: one version of a followed table, laid out so that a question costs no I/O and no lock.
 
-Promises: `Routes` never changes, so a reader that holds one is not disturbed by the next version. Frozen tables answer
-by the native twin.
+Promises: `Routes` never changes, so a reader that holds one is not disturbed by the next version. A `Frozen`
+placement answers by the native twin.
 Refuses: to route keys by an assignment (ask for its partitions by their ids), and to name owners of partitions by a
 table.
 """
