@@ -140,7 +140,7 @@ class MemberMachine:
             case Admitted(session=session):
                 self.me = OwnSession(id=self.me.id, session=session)
                 ours = {each for each, owned in self._view.own.items() if owned.ownership.owner == self.me.id}
-                self._look(self._near() | ours, now, actions)  # others may have given us partitions before
+                self._look(self._near() | ours, now, actions)  # others may have given us partitions before this event
             case Seen(touched=touched):
                 everything = touched.members or touched.target
                 self._look(self._near() | touched.partitions if everything else touched.partitions, now, actions)

@@ -118,7 +118,7 @@ class Session:
             self._confirm(sent)
 
     def _refused(self, error: InvalidInput) -> InvalidInput:
-        """Return an error that names the user's argument. Its limits are read only now: etcd may tell them so late."""
+        """Return an error that names the user's argument. Limits are read now: etcd may tell them as it refuses."""
         limits = self._store.capabilities()
         bounds = f"{limits.min_ttl_seconds:g} to {limits.max_ttl_seconds:g} seconds"
         expected = f"a timedelta that the store grants: {bounds}"

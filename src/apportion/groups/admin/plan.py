@@ -54,8 +54,8 @@ class TargetChange:
     def least(self) -> int:
         """The fewest moves into any assignment that is as even as possible, whichever members have one more.
 
-        Each member gives away the partitions above its share rounded down. Rounding leaves some partitions over. As
-        many members may keep one partition more, and each of these gives away one less.
+        Each member gives away the partitions above its share rounded down. Rounding leaves some partitions over. For
+        each of these, one member may keep a partition more, and so gives away one less.
         """
         total = len(self.after)
         weights = {node.id: node.millionths for node in self.members if node.weight}
