@@ -8,8 +8,9 @@ import json
 from dataclasses import asdict, replace
 
 from apportion.balance import catalog
-from apportion.groups import driver, handover, membership
+from apportion.groups import handover, membership
 from apportion.groups.controller import controller
+from apportion.groups.life import life, parts
 from apportion.groups.view import records
 from apportion.groups.view.seal import sealed, unsealed
 from apportion.stores.api import Absent, Put
@@ -21,7 +22,8 @@ def begin():
     """Be of the next release from now on."""
     handover.encoded = membership.encoded = encoded
     controller.encoded_target = encoded_target
-    driver.Controller, driver.NextMembership = Controller, NextMembership
+    assert (parts.Controller, life.Membership) == (controller.Controller, membership.Membership)
+    parts.Controller, life.Membership = Controller, NextMembership
     spec = replace(catalog.get("optimal"), name=BALANCER, owners=dealt, minimal_movement=False)
     catalog._foreign = lambda: {BALANCER: spec}
 

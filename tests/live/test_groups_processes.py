@@ -124,5 +124,5 @@ def test_what_is_a_value_is_pickled_and_a_handle_says_what_to_send(url):
 def refused(*handles):
     """Expect that none of these is pickled, and that the error names the remedy."""
     for each in handles:
-        with pytest.raises(InvalidInput, match=f"{type(each).__name__}(.|\n)*Send the URL .* tokens .* may be sent"):
+        with pytest.raises(InvalidInput, match=f"{type(each).__name__}(.|\n)*Send the URL (.|\n)*okens .*may be sent"):
             pickle.dumps(each)
