@@ -31,7 +31,7 @@ tour: .venv/demo.stamp ## Route real keys and plan a change (KEYS=file, TOPOLOGY
 
 test: .venv/engines.stamp check live ## Everything: checks and fast tests, then the tests that kill processes
 
-check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; six minutes on two cores
+check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; some minutes on two cores
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -42,10 +42,10 @@ check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fa
 	$(BIN)/python -m generate --check
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
 	@native/lint
-	$(BIN)/pytest -q -n auto -m 'not live and not slow and not soak'
+	$(BIN)/pytest -q -n 3 -m 'not live and not slow and not soak'
 
 live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask real programs, and those of the reference alone
-	$(BIN)/pytest -q -n 2 --dist loadscope -m '(live or slow) and not soak' tests
+	$(BIN)/pytest -q -n 3 --dist worksteal -m '(live or slow) and not soak' tests
 	APPORTION_NATIVE=0 HYPOTHESIS_PROFILE=few $(BIN)/pytest -q -n auto -m 'not live and not slow and not soak' tests/placement tests/contracts tests/balance --ignore=tests/balance/kafka --ignore=tests/balance/helix
 
 bench: .venv/dev.stamp .venv/engines.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
