@@ -74,11 +74,18 @@ def test_a_lease_that_ends_takes_all_of_the_member_with_it():
 
 
 def test_a_member_that_leaves_is_not_said_to_have_died():
-    story = story_of(there=[A], drains="a")
-    assert ["a is gone (session 10): it left"] == told(story, gone("member/a"))
+    freed = owns(1, OwnershipRecord(epoch=8))
+    for own, more in (([], []), ([], [gone("drain/a")]), ([(1, "a", 10, 0)], [gone("drain/a"), freed])):
+        story = story_of(there=[A], drains="a", own=own)
+        assert "a is gone (session 10): it left" == told(story, *more, gone("member/a"))[0]
     static = story_of(there=[A], statics=[A])
     left = Event(key="live/mailers/static/a", value=encoded(replace(_record(1), left_session=10)))
     assert ["a is gone (session 10): it left"] == told(static, gone("member/a"), left)
+
+
+def test_a_member_whose_lease_ends_while_it_leaves_is_said_to_have_died():
+    story = story_of(there=[A], drains="a", own=[(1, "a", 10, 0)])
+    assert ["a is gone (session 10): its lease ended"] == told(story, gone("drain/a"), gone("member/a"))
 
 
 def test_what_began_before_the_history_is_not_guessed():

@@ -1,4 +1,4 @@
-"""Evenness, checked: whether given loads are as even as possible, and which other loads are equally even.
+"""Fair loads: whether given loads are as even as possible, and which other loads are equally even.
 
 It shares no line with `quotas`, which finds the even loads.
 """

@@ -1,4 +1,4 @@
-"""Room: how much of a throttle each wave has used up, and the first wave that has room for one more copy.
+"""Capacity: the part of a throttle that each wave has used, and the first wave with room for one more copy.
 
 Every limit has a counter per wave: for a node's copies, for its bytes, for a zone's copies, for all copies. A copy
 uses several limits, and fits into a wave where each of them has room. The full waves of a limit are one number: its

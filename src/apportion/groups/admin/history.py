@@ -112,6 +112,7 @@ class Story:
     def _member(self, name: str, event: Event, change: StoreChange) -> str:
         if event.value is not None:
             self._endings.pop(name, None)
+            self.asked.pop(name, None)
             return f"{name} joined (session {change.revision})"
         self._endings[name] = "it left" if self._has_left(name, change) else "its lease ended"
         there = self.view.members.get(name)
@@ -119,14 +120,16 @@ class Story:
         return f"{name} is gone{session}: {self._endings[name]}"
 
     def _has_left(self, name: str, change: StoreChange) -> bool:
-        """Whether a member removed its record itself: the end of a lease also removes the request to leave."""
+        """Whether a member has left, and its lease did not end: it noted that, or it was asked and had nothing left."""
         keys, touched = self.view.keys, {each.key for each in change.events}
-        return keys.static(name) in touched or (name in self.asked and keys.drain(name) not in touched)
+        if keys.static(name) in touched or name not in self.asked:
+            return keys.static(name) in touched
+        own = self.view.own.items()
+        return all(owned.ownership.owner != name or keys.own(partition) in touched for partition, owned in own)
 
     def _drain(self, name: str, event: Event) -> str:
         if event.value is None:
-            self.asked.pop(name, None)
-            return ""
+            return ""  # the member is gone in the same change
         self.asked[name] = event.value
         return f"{name} is asked for all its partitions: {_ASKED.get(event.value, 'somebody asked it')}"
 

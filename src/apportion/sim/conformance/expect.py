@@ -1,4 +1,4 @@
-"""Claims: the conditions that a case requires. A false claim raises `AssertionError`, also under `python -O`.
+"""Expect: the conditions that a case requires. A false one raises `AssertionError`, also under `python -O`.
 
 `python -O` would leave out the statement `assert`, and every store would then be certified.
 """

@@ -1,4 +1,4 @@
-"""A line: commits with replies that can be lost: by a proxy, or by the handle if there is no server to connect to."""
+"""Lossy: commits with replies that can be lost: by a proxy, or by the handle if there is no server to connect to."""
 
 from collections.abc import Sequence
 from typing import TypedDict

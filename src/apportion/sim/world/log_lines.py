@@ -1,4 +1,4 @@
-"""Story: the kept lines of a world's trace. This module writes the log of groups between them."""
+"""Log lines: the kept lines of a world's trace. This module writes the log of groups between them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
