@@ -1,4 +1,4 @@
-"""Context: the environment of one case, its stage: a store in its own namespace, more handles, watches, members, and mishaps.
+"""Context: the stage of one case: a store in its own namespace, more handles, watches, members, and mishaps.
 
 Promises: at the end of a case, handles are closed, processes are ended, and the server is up again. A case never
 waits for a fixed time: it waits for a condition, with a deadline.
