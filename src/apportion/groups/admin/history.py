@@ -121,11 +121,11 @@ class Story:
 
     def _has_left(self, name: str, change: StoreChange) -> bool:
         """Whether a member has left, and its lease did not end: it noted that, or it was asked and had nothing left."""
-        keys, touched = self.view.keys, {each.key for each in change.events}
-        if keys.static(name) in touched or name not in self.asked:
-            return keys.static(name) in touched
-        own = self.view.own.items()
-        return all(owned.ownership.owner != name or keys.own(partition) in touched for partition, owned in own)
+        view, touched = self.view, {each.key for each in change.events}
+        if view.keys.static(name) in touched or name not in self.asked:
+            return view.keys.static(name) in touched
+        had = {partition for partition, owned in view.own.items() if owned.ownership.owner == name}
+        return touched.issuperset(map(view.keys.own, had))
 
     def _drain(self, name: str, event: Event) -> str:
         if event.value is None:
