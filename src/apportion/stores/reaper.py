@@ -6,12 +6,12 @@ between two reads that are at least a time to live apart. No wall clock is compa
 steps, or the clock of a standby, ends no lease. The process that then deletes the lease compares the counter again,
 so several reapers do no harm.
 
-A process needs one reaper per store. Up to 20 leases, each reaper reads all of them. Above 20, the holders of the
-three lowest leases read all. The others read only those three, and less often, so that dead readers are found. While
-none of the three moves, every reaper reads all. Each reaper also reads all from time to time: one of the three may
-belong to a holder that does not watch.
-Promises: a lease that is renewed within its time to live is never called ended, whatever delays the reads. The reads
-of a fleet grow with its leases and not with their square.
+A process needs one reaper per store. With up to 20 leases, each reaper reads all of them. With more, the holders of
+the three lowest leases read all. The others read only those three, and less often, so that dead readers are found.
+While none of the three moves, every reaper reads all. Each reaper also reads all from time to time: one of the three
+may belong to a holder that does not watch.
+Promises: a lease that is renewed within its time to live is never called ended, whatever delays the reads. The number
+of reads in a fleet grows with the number of leases, not with its square.
 """
 
 from collections.abc import Collection

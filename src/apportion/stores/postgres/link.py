@@ -1,8 +1,8 @@
 """One connection to a PostgreSQL server that comes back by itself, shared by all handles of a process in one store.
 
 Promises: every connect looks at the server anew. A link behind a pooler also looks every few seconds, and any link
-looks when it was told of another life. An idle link gives its connection back. When a request gets its turn, it
-checks again that its handle is still open before it is sent.
+looks when it was told of another life. An idle link gives its connection back. When a request gets its turn, its
+handle is checked again; a request of a closed handle is not sent.
 Refuses: several statements at a time.
 """
 

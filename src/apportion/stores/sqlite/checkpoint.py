@@ -1,8 +1,8 @@
 """Checkpoints that empty a -wal after it has grown large.
 
 SQLite begins the -wal anew only at a moment without readers. With sixty processes that poll there may be no such
-moment, and the -wal grows for as long as they run. So a writer that finds it large asks for a checkpoint that
-truncates. The checkpoint waits some milliseconds for present readers, while new readers read the file alone.
+moment, and the -wal grows for as long as they run. So a writer that finds the -wal large asks for a checkpoint that
+truncates the -wal. The checkpoint waits some milliseconds for present readers, while new readers read the file alone.
 Promises: the -wal stays near half a megabyte, or twice the file, while readers end. An error of a checkpoint is no
 error of the write before it: the next writer tries again.
 Source: https://www.sqlite.org/wal.html (§6, avoiding excessively large WAL files)

@@ -1,8 +1,8 @@
 """A -wal left behind by an earlier file: SQLite would replay it over a copy that replaced that file.
 
 Promises: nothing is written. A file that is older than its -wal is accepted. A newer file is accepted if a checkpoint
-explains it, in one of two ways. Either the file holds everything in the -wal. Or the -shm says that a checkpoint was
-begun and not ended (as by kill -9), and the file holds the part copied until then.
+explains it, in one of two ways. In the first, the file holds everything in the -wal. In the second, the -shm says
+that a checkpoint was begun and not ended (as by kill -9), and the file holds the part copied until then.
 Refuses: to notice a copy that was written over the file with an old time (cp -p), unless the caller says it was
 restored.
 A process that has the file open must not call this: closing the reading connection would drop SQLite's locks on the

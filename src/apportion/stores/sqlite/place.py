@@ -15,13 +15,14 @@ from apportion.stores.url import StoreUrl
 
 _FIELD = "file of the store"
 # File systems of networks and clusters, and those that a virtual machine shares with its host: several kernels keep
-# locks and shared memory of their own. One in user space (fuse.*) is refused unless it is known to be local.
+# locks and shared memory of their own. A file system in user space (fuse.*) is refused unless it is known to be
+# local.
 _REMOTE = {
     *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "auristorfs", "coda", "ncpfs", "acfs", "cvfs"),
     *("ceph", "glusterfs", "lustre", "beegfs", "fhgfs", "gfs", "gfs2", "gpfs", "mmfs", "ocfs2", "orangefs", "pvfs2"),
     *("panfs", "wekafs", "prl_fs", "vboxsf", "virtiofs", "vmhgfs", "drvfs"),
 }
-_LOCAL_FUSE = {"fuse.fuse-overlayfs", "fuse.fuse-ext2"}  # a disk in user space is a fuseblk
+_LOCAL_FUSE = {"fuse.fuse-overlayfs", "fuse.fuse-ext2"}  # a disk in user space has the type fuseblk
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _MOUNTS = Path("/proc/self/mountinfo")
 
