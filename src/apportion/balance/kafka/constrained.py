@@ -2,12 +2,14 @@
 
 Each member gets the floor or the ceiling of the fair share; the number of ceilings is given. Members keep their
 partitions up to that share. A member that owns more than the floor keeps the ceiling, while ceilings are left. Then
-the remaining partitions go around, by topic and number: first to members below the floor, at last to members at it.
+the remaining partitions go around, by topic and number: first to members below the floor, then to members at the
+floor.
 
-With racks, a member at once releases partitions in other racks. The remaining partitions first go around among
+With racks, a member first releases its partitions in other racks. The remaining partitions first go around among
 members in their racks; partitions with few nearby readers come first.
 
-Promises: Java's result; loads differ by one at most; without racks no other such result moves fewer partitions.
+Promises: Java's result; loads differ by one at most; without racks, no other result with such loads moves fewer
+partitions.
 O(partitions), and with racks O(partitions · members) at worst.
 Source: `AbstractStickyAssignor` of Kafka 4.1 (KIP-54, KIP-429, KIP-881).
 """

@@ -1,4 +1,4 @@
-"""`kafka.cooperative`: as `kafka.sticky`, but no member gets in the same round a partition that another still owns.
+"""`kafka.cooperative`: as `kafka.sticky`, but no member gets a partition in the round in which another owns it.
 
 In the first round the owner learns that it has to release a partition, and no member has the partition. The owner
 rejoins, and in the next round the partition is given out. All other members go on reading meanwhile.

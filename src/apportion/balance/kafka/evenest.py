@@ -1,7 +1,8 @@
 """The evenest loads of members that want different topics: the least sum of squares.
 
-Any sharing of partitions is improved along chains. A member with two more than another passes one partition on, its
-taker passes one on, and so on to the other. Where no chain is left, the sum is the least possible.
+Any sharing of partitions is improved along chains. A member with two more than another passes one partition on. Its
+taker passes one on, and so on, until the other member gets one. Where no chain is left, the sum is the least
+possible.
 
 Then take the members with the largest load, and all members that chains reach from them. Each of these holds that
 load or one less, and no other member wants their partitions. So in every evenest sharing they have the same total,

@@ -1,4 +1,4 @@
-"""Dual bound: the least that a partition can pay for its replicas, when every node has a price. One side of a proof.
+"""Dual bound: the least that a partition can pay for its replicas, when every node has a price: one side of a proof.
 
 A node that held the partition costs its price; any other node costs 1 more. From each zone a partition must take a
 fixed number of nodes, and may take one more. A high price in one zone does not affect other zones. So most of the sum

@@ -113,10 +113,10 @@ class _Replicas(Augmenting):
 
 
 def _in_turns(led: list[int], followed: list[int], *, followers: int) -> list[int]:
-    """Return a node's items, the first to give at the end: after each led one, as many followed ones as `followers`.
+    """Return a node's items in the order of giving, the first to give last.
 
-    Then the number that a node leads shrinks with the number that it holds. No leader has to change because its node
-    gave too much or too little.
+    After each item that the node leads come `followers` items that it follows. So the number that a node leads
+    shrinks with the number that it holds. No leader has to change because its node gave too much or too little.
     """
     given = []
     while led or followed:

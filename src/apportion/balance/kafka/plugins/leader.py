@@ -57,7 +57,10 @@ def _let_go_if_lost(seat: Seat) -> Seat:
 
 
 def _without_contradiction(seats: list[Seat]) -> list[Seat]:
-    """Return the seats; members that hold nothing get no held partitions and no generation newer than the holders'."""
+    """Return the seats, without contradiction between members that hold nothing and members that hold partitions.
+
+    The past of a member that holds nothing has no held partition, and no generation newer than those of the holders.
+    """
     held = {partition for seat in seats if seat.past.is_held for partition in seat.past.owned}
     newest = max((seat.past.generation for seat in seats if seat.past.is_held and seat.past.owned), default=None)
     if newest is None:
