@@ -3,8 +3,9 @@
 No placement spreads the load of a single key; the key must be divided or copied. Salting divides its writes over
 several keys, and reads must gather them. Popular keys are copied to several nodes, and each of them answers reads.
 
-Promises: salts can be raised at any time without moving written data. Fewer salts are the beginning of more, and salt
-0 is the key itself. The nodes of a popular key are the beginning of its preference list, including its owner.
+Promises: salts can be raised at any time without moving written data. The list of fewer salts is the beginning of the
+list of more salts, and salt 0 is the key itself. The nodes of a popular key are the beginning of its preference list,
+including its owner.
 Refuses: to be a placement (each request draws its node anew), and to own the random source, which is an argument.
 
 Salted keys: salt 0 is the key's bytes. Salt n > 0 is the key's bytes, the byte 0x1f, `salt` and n in decimal digits.
