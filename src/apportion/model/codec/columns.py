@@ -3,7 +3,7 @@
 A parser makes an object of every number before any code can check one of them. A column is checked while it is read.
 Until then, it costs at most half its text.
 
-Numbers have a fixed width and are big-endian, so that a token reads in a file as it does everywhere else.
+Numbers have a fixed width and are big-endian, so that a token looks the same in a file as everywhere else.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

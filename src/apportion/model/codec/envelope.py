@@ -110,7 +110,7 @@ def wrapped(kind: str, body: bytes) -> bytes:
 
 
 def body_in(data: bytes, kind: str) -> bytes:
-    """Return the body of a snapshot that `wrapped` made, which is not checked. Raises as `decode` does."""
+    """Return the body of a snapshot that `wrapped` made; the body is not checked. Raises as `decode` does."""
     return _body(data, _checked_head(data, kind, 1, content_digest, after=_BODY).end())
 
 
