@@ -147,6 +147,14 @@ def test_in_a_checkout_the_scenarios_are_played_by_their_former_name():
     assert not hasattr(apportion.sim, "plays")
 
 
+def test_a_reader_that_has_seen_enough_makes_no_traceback():
+    command = [sys.executable, "-m", "apportion.sim", "7"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as playing:
+        playing.stdout.close()
+        said = playing.stderr.read()
+    assert (1, "") == (playing.returncode, said)
+
+
 def test_without_the_source_tree_the_command_says_where_the_scenarios_are(tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "apportion").symlink_to(Path(apportion.__file__).parent)

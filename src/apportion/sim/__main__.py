@@ -6,7 +6,7 @@ from apportion.sim.source_tree import scenarios
 
 if __name__ == "__main__":
     try:
-        main = scenarios("__main__").main
+        play = scenarios("__main__").to_the_end
     except ImportError as error:
         sys.exit(f"error: {error}")
-    sys.exit(main())
+    sys.exit(play())

@@ -133,7 +133,8 @@ def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
-def _to_the_end() -> int:
+def to_the_end() -> int:
+    """Play as the command line says; return the exit code, 1 too when the reader closes the pipe."""
     try:
         code = main()
         sys.stdout.flush()
@@ -144,4 +145,4 @@ def _to_the_end() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(_to_the_end())
+    raise SystemExit(to_the_end())
