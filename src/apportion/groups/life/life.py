@@ -91,8 +91,8 @@ class Life:
         while not lease.ended.is_set():
             now = self._clock.elapsed()
             due = None if membership.session is not None else now + lease.ttl_seconds / _LOOKS_PER_TTL
-            joined = self._member.session
-            if membership.session != joined if joined else membership.session is None and departure.is_wanted:
+            joined, session = self._member.session, membership.session
+            if (joined and session != joined) or (not joined and session is None and departure.is_wanted):
                 return
             departure.is_wanted |= membership.is_replaced
             try:

@@ -3,8 +3,7 @@
 A request travels to the store and is carried out there, also when its caller is gone; the reply travels back. So a
 lost request changes nothing, and a lost reply hides a change from the caller. A late request arrives long after its
 caller has given up. The world makes no fault that the store's promises exclude. The copy of a repeated request
-follows at once, because no connection delivers a copy later. When a life of the store ends, messages on their way are
-lost.
+follows at once: no connection delivers a copy later. When a life of the store ends, messages on their way are lost.
 """
 
 import asyncio
