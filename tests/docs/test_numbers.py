@@ -1,0 +1,93 @@
+"""The numbers that the docs of groups and stores name are the numbers of the code."""
+
+import re
+
+import pytest
+
+from apportion.groups import deaths, group, opening, session
+from apportion.groups.controller import arrivals, controller, publish_owners
+from apportion.runtime import io_thread
+from apportion.stores import poll, requests
+from apportion.stores.etcd import administration as etcd_administration
+from apportion.stores.etcd import store as etcd
+from apportion.stores.etcd import wire
+from apportion.stores.memory import store as memory
+from apportion.stores.postgres import door, leases, link, links
+from apportion.stores.postgres import store as postgres
+from apportion.stores.redis import link as redis_link
+from apportion.stores.redis import scripts
+from apportion.stores.redis import store as redis
+from apportion.stores.sqlite import administration as sqlite_administration
+from apportion.stores.sqlite import checkpoint, ledger
+from apportion.stores.sqlite import store as sqlite
+from apportion.tables import follower, layout
+from tests.docs.blocks import ROOT
+
+WORDS = {0.1: "a tenth", 0.25: "a quarter", 2: "two", 60.0: "a minute", 500_000: "half a megabyte"}
+STORES = [each.CAPABILITIES for each in (memory, sqlite, postgres, etcd, redis)]
+LIMITS = [(f"{each.max_value_bytes / 1e6:g}", f"{each.max_commit_bytes / 1e6:g}") for each in STORES]
+LEAST = f"{leases._LEAST_SECONDS:g} s for a renewal and {leases._LEAST_COMMIT_SECONDS:g} s for a commit"
+
+
+def spaced(number):
+    return f"{number:,}".replace(",", " ")
+
+
+def kept(module):
+    return f"{spaced(module.KEPT_REVISIONS)} revisions, {module.KEPT_BYTES / 1e6:g} MB"
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("groups/guarantees", f"earlier, by {WORDS[session.MARGIN_RATIO]} of that time"),
+        ("groups/guarantees", f"{WORDS[1 / session.RENEWALS_PER_TTL]} of the `lease_ttl` later at most"),
+        ("groups/guarantees", f"each within {WORDS[deaths.HEALTHY_SECONDS]} of taking it"),
+        ("groups/guarantees", f"1 s, 2 s, 4 s, up to {WORDS[deaths.LONGEST_WAIT_SECONDS]}."),
+        ("groups/guarantees", f"members keep coming within {arrivals.STILL_SECONDS:g} s of each other"),
+        ("groups/guarantees", f"come for `settle` ({controller.SETTLE_SECONDS:g} s)"),
+        ("groups/guarantees", f"at the latest {arrivals.LONGEST_SECONDS:g} s after the first"),
+        ("groups/guarantees", f"| {STORES[2].min_ttl_seconds:g} s; {STORES[3].min_ttl_seconds:g} s on etcd"),
+        ("groups/guarantees", f"on PostgreSQL also {postgres._ROUND_TRIPS_PER_TTL} round trips"),
+        ("groups/index", f"at most {group.MOST_THREADS} at once"),
+        ("groups/index", f"for at most this long | no, {opening.GRACE.seconds} s |"),
+        ("groups/index", f"that was killed keeps its partitions | {opening.TTL.seconds} s |"),
+        ("groups/index", f"before it is cancelled | {opening.DRAIN.seconds} s |"),
+        ("groups/index", f"waits up to {io_thread._SILENT_SECONDS + io_thread._ENDINGS_SECONDS:g} s for that"),
+        ("groups/tables", f"tries again every {publish_owners.AGAIN_SECONDS:g} s"),
+        ("groups/tables", f"the table of its owners every {publish_owners.CHECK_SECONDS:g} s"),
+        ("groups/tables", f"it asks every {follower.CONFIRM_SECONDS:g} s"),
+        ("groups/tables", f"at most {layout.MAX_DELTAS} of them"),
+        ("stores/index", "in a commit | " + " | ".join(spaced(each.max_operations) for each in STORES) + " |"),
+        ("stores/index", " | ".join(f"{value} MB; {commit} MB" for value, commit in LIMITS)),
+        ("stores/index", " | ".join(f"{each.min_ttl_seconds:g} s{'⁴' * (each is STORES[3])}" for each in STORES)),
+        ("stores/index", f"| {spaced(memory._KEPT_REVISIONS)} revisions | {kept(ledger)} |"),
+        ("stores/index", f"| {kept(scripts)} |\n"),
+        ("stores/index", f"A key is at most {spaced(requests.MAX_KEY_BYTES)} bytes"),
+        ("stores/sqlite", f"larger than {WORDS[checkpoint._LARGE_BYTES]} and than "),
+        ("stores/sqlite", f"and than {'twice' if checkpoint._LARGE_PER_FILE == 2 else ''} the file"),
+        ("stores/sqlite", f"in files up to {sqlite_administration._CHECKED_BYTES >> 20} MB"),
+        ("stores/sqlite", f"{int(1 / poll.LONGEST_PAUSE_SECONDS)} times a second when all is"),
+        ("stores/postgresql", f"PostgreSQL {door.OLDEST_VERSION}\nor newer"),
+        ("stores/postgresql", f"closed after {WORDS[links.REST_SECONDS]} of rest"),
+        ("stores/postgresql", f"does so each {WORDS[link.LOOK_SECONDS]} seconds"),
+        ("stores/postgresql", f"{WORDS[leases._PATIENCE_RATIO]} of the time to live"),
+        ("stores/postgresql", f"The least is {LEAST}"),
+        ("stores/etcd", "etcd {}.{} or newer".format(*etcd_administration._OLDEST)),
+        ("stores/etcd", f"closed after {WORDS[wire._REST_SECONDS]} of rest"),
+        ("stores/etcd", f"{WORDS[wire._PATIENCE_PER_TTL]} of the shortest lease"),
+        ("stores/etcd", f"or {wire.USUAL_PATIENCE_SECONDS:g} s\nbefore the first"),
+        ("stores/etcd", f"{etcd.CAPABILITIES.max_operations} operations, {LIMITS[3][1]} MB"),
+        ("stores/etcd", f"{etcd_administration._USUAL_QUOTA_BYTES >> 30} GB by default"),
+        ("stores/redis", "one Redis server, {}.{} or newer".format(*redis_link.OLDEST)),
+    ],
+)  # fmt: skip
+def test_a_number_in_the_docs_is_that_of_the_code(page, words):
+    assert words in (ROOT / "docs" / f"{page}.md").read_text()
+
+
+def test_the_docs_name_the_promises_that_each_store_makes():
+    rows = re.findall(r"^\| `(\w+)`: [^|]+\|(.*)\|$", (ROOT / "docs" / "stores" / "index.md").read_text(), re.MULTILINE)
+    said = {name: ["yes" in cell for cell in cells.split("|")] for name, cells in rows}
+    assert 6 == len(said)
+    assert {name: [getattr(each, name) for each in STORES] for name in said} == said
