@@ -157,7 +157,7 @@ def test_a_set_of_nodes_is_refused():
 
 
 def test_an_iterator_of_more_nodes_than_a_topology_holds_is_refused_and_not_cut(monkeypatch):
-    for module in (import_module("apportion.model.topology"), import_module("apportion.placement.layouts.envoy")):
+    for module in (import_module("apportion.model.topology"), import_module("apportion.placement.shapes.ordered")):
         monkeypatch.setattr(module, "MAX_NODES", 4)
     assert 4 == len(Envoy(iter("abcd"), minimum_ring_size=4).hosts)
     with pytest.raises(InvalidInput, match="at most MAX_NODES = 4"):

@@ -37,6 +37,8 @@ class GroupView:
 class BalancerSpec:
     """The description of a balancer for the catalog; calling a spec assigns, as calling the balancer's function does.
 
+    A spec promises nothing that it leaves out.
+
     - `takes`: the input: replicas over a `"topology"`, a `"resource"` of Helix, or members' `"subscriptions"`.
     - `weighted`: shares are proportional to the nodes' weights. Otherwise weights count for less, or not at all. A
       node of weight 0 owns nothing in any balancer.
@@ -50,10 +52,10 @@ class BalancerSpec:
     owners: Callable[[GroupView], Owners]
     source: str
     takes: Takes
-    weighted: bool
-    zoned: bool
-    even: bool
-    minimal_movement: bool
+    weighted: bool = False
+    zoned: bool = False
+    even: bool = False
+    minimal_movement: bool = False
 
     def __post_init__(self) -> None:
         if self.takes not in get_args(Takes):

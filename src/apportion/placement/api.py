@@ -70,7 +70,7 @@ class Placement(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSpec:
-    """The description of an algorithm; a call of the spec builds the placement.
+    """The description of an algorithm; a call of the spec builds the placement. It promises nothing that it leaves out.
 
     - `minimal_disruption`: no stray moves when nodes come, go or change weight (for the removals that `removes`
       allows).
@@ -87,10 +87,10 @@ class PlacementSpec:
     name: str
     build: Callable[..., Placement]
     source: str
-    minimal_disruption: bool
-    weighted: bool
-    ranked: bool
-    tabular: bool
+    minimal_disruption: bool = False
+    weighted: bool = False
+    ranked: bool = False
+    tabular: bool = False
     lookup: Literal["O(1)", "O(log tokens)", "O(log nodes)", "O(nodes)"]
     removes: Literal["any", "last"] = "any"
     takes: Literal["topology", "assignment", "explicit"] = "topology"

@@ -32,19 +32,19 @@ from typing import Self
 
 from apportion import native
 from apportion.errors import DuplicateNode, InvalidInput
-from apportion.model.plan import Key
 from apportion.model.topology import MAX_NODES, Topology, check_name
-from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.explanation import Explanation
+from apportion.placement.api import Nodes, PlacementSpec
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
-from apportion.placement.keys.key_bytes import key_bytes
-from apportion.placement.shapes.computed import Computed, equal_weights
-from apportion.placement.spread import Spread, spread_rule
+from apportion.placement.shapes.computed import equal_weights
+from apportion.placement.shapes.ordered import in_order
+from apportion.placement.shapes.ranked import Ranked
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ChooseK(Computed):
+class ChooseK(Ranked):
     """Choose-k over nodes in the order given (a topology gives its own, by id). Lookup: O(log nodes) while most live.
+
+    Preference list: O(nodes + draws · log nodes).
 
     >>> nodes = ChooseK(["a", "b", "c"])
     >>> nodes.route("tenant-42"), nodes.preference("tenant-42", 3)
@@ -54,18 +54,14 @@ class ChooseK(Computed):
     ('c', ('a', 'b', 'c'), ('a', 'd', 'c'))
     """
 
+    _NAME = "choose_k"
+
     order: tuple[str, ...]
     _tree: "_Tree" = field(compare=False)
 
     def __init__(self, nodes: Nodes, *, order: Iterable[str] | None = None, hasher: str | Hasher = DEFAULT) -> None:
-        if isinstance(nodes, (set, frozenset)):
-            raise InvalidInput(
-                "nodes", nodes, "nodes in an order", "A set has none and choose-k keeps it: pass a list or a topology."
-            )
-        # A generator can be read only once, but both the order and the topology come from it.
-        listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
-        topology = topology_of(listed)
-        known = [node if isinstance(node, str) else node.id for node in listed] if order is None else _checked(order)
+        topology, ids = in_order(nodes, "A set has none and choose-k keeps it: pass a list or a topology.")
+        known = ids if order is None else _checked(order)
         self._fill_in_order(topology, known, resolve(hasher, least_bits=64))
 
     def _fill_in_order(self, topology: Topology, known: Iterable[str], hasher: Hasher) -> None:
@@ -75,31 +71,13 @@ class ChooseK(Computed):
         owners = tuple(topology.index(node_id) if node_id in live else None for node_id in self.order)
         object.__setattr__(self, "_tree", _Tree(owners))
 
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
-        """Return the first `count` live nodes of the key's ranking, each zone once. O(nodes + draws · log nodes)."""
-        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
-        ranking = self._tree.ranking(self._hash, self._hash(key_bytes(key)))
-        return tuple(self.topology.ids[index] for index in rule.pick(ranking))
+    def _ranking(self, key_hash: int) -> Iterator[int]:
+        return self._tree.ranking(self._hash, key_hash)
 
-    def explain(self, key: Key) -> Explanation:
-        """Return how many draws it took to find a live number, and the next nodes."""
-        key_hash = self._hash(key_bytes(key))
+    def _why(self, key_hash: int, owner: str) -> str:
         drawn = self._tree.drawn(self._hash, key_hash)
         draws = next(count for count, index in enumerate(drawn, start=1) if index is not None)
-        owner, *others = (self.topology.ids[index] for index in self._tree.ranking(self._hash, key_hash))
-        return Explanation(
-            key=key,
-            placement="choose_k",
-            hasher=self.hasher.label,
-            hash=key_hash,
-            range=None,
-            owner=owner,
-            why=f"draw {draws} is the first with a live node: number {self.order.index(owner)}, {owner}",
-            next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
-            if_owner_left=others[0] if others else None,
-        )
+        return f"draw {draws} is the first with a live node: number {self.order.index(owner)}, {owner}"
 
     def on(self, topology: Topology) -> Self:
         """Return choose-k over another topology: known nodes keep their numbers, new ones take vacant ones."""
@@ -109,7 +87,7 @@ class ChooseK(Computed):
         return native.extension.Chooser.choose_k(self.topology.ids, self.hasher, self._tree.owners)
 
     def _owner(self, key_hash: int) -> int:
-        return next(self._tree.ranking(self._hash, key_hash))
+        return next(self._ranking(key_hash))
 
     @classmethod
     def _in_order(cls, topology: Topology, known: tuple[str, ...], hasher: Hasher) -> Self:
@@ -195,8 +173,6 @@ SPEC = PlacementSpec(
     build=ChooseK,
     source="consistent-choose-k, github/rust-gems",
     minimal_disruption=True,
-    weighted=False,
     ranked=True,
-    tabular=False,
     lookup="O(log nodes)",
 )

@@ -241,10 +241,7 @@ SPEC = PlacementSpec(
     name="composite",
     build=Composite,
     source="composite partitioning",
-    minimal_disruption=False,
-    weighted=False,
     ranked=True,
-    tabular=False,
     lookup="O(nodes)",  # a preference list of the base, which looks at the zones of all nodes
     takes="explicit",
 )

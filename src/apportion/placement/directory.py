@@ -81,12 +81,9 @@ class Directory(KeyByKey):
             key=key,
             placement="directory",
             hasher=AS_THEY_ARE,
-            hash=None,
-            range=None,
             owner=node_id,
             why=f"an exception gives it to {node_id} ({self._base_says(key)}); before it can leave, give the key away",
             next=self._followers(key),
-            if_owner_left=None,
         )
 
     def _explain_base(self, key: Key) -> Explanation:
@@ -188,7 +185,6 @@ SPEC = PlacementSpec(
     minimal_disruption=True,
     weighted=True,
     ranked=True,
-    tabular=False,
     lookup="O(log tokens)",
     takes="explicit",
 )

@@ -21,12 +21,12 @@ class Explanation:
     key: Key
     placement: str
     hasher: str
-    hash: int | None
-    range: KeyRange | None
+    hash: int | None = None
+    range: KeyRange | None = None
     owner: str
     why: str
-    next: tuple[str, ...]
-    if_owner_left: str | None
+    next: tuple[str, ...] = ()
+    if_owner_left: str | None = None
 
     def __str__(self) -> str:
         lines = [

@@ -131,7 +131,6 @@ class Frozen(Tabular):
             owner=owner,
             why=f"the table gives the range to {owner}; it names no node after its owners",
             next=tuple(others),
-            if_owner_left=None,
         )
 
     def on(self, topology: Topology) -> Self:

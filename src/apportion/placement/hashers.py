@@ -11,7 +11,7 @@ Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.epoch import content_digest
@@ -81,6 +81,20 @@ class NamedHasher:
 
     def __reduce__(self) -> tuple[type["NamedHasher"], tuple[str, bytes | None]]:
         return NamedHasher, (self.name, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedHasher:
+    """The hash that a layout prescribes. `digest` is a function of a module, so that it pickles by its name."""
+
+    label: str
+    bits: int
+    digest: Digest = field(repr=False)
+    has_twin: ClassVar[bool] = True
+
+    def __call__(self, data: bytes) -> int:
+        """Return the hash of `data`, 0 <= hash < 2**bits. O(length)."""
+        return self.digest(data)
 
 
 def names() -> tuple[str, ...]:

@@ -9,20 +9,16 @@ The two divisions are IEEE 754 doubles, as published; every machine rounds them 
 Source: Lamping and Veach 2014.
 """
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Self
 
 from apportion import native
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
-from apportion.model.topology import MAX_NODES, Topology
-from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
+from apportion.placement.api import Nodes, PlacementSpec
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
 from apportion.placement.keys.key_bytes import key_bytes
-from apportion.placement.shapes.computed import Computed, equal_weights
+from apportion.placement.shapes.ordered import Ordered, in_order
 
 _LINEAR = 2862933555777941757
 _MASK = 2**64 - 1
@@ -48,7 +44,7 @@ def bucket(number: int, buckets: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Jump(Computed):
+class Jump(Ordered):
     """Jump hashing over nodes in the order given (a topology gives its own, by id). Lookup: O(log nodes).
 
     >>> jump = Jump(["b", "a"])
@@ -56,29 +52,11 @@ class Jump(Computed):
     (('b', 'a'), ('b', 'a', 'c'))
     """
 
-    order: tuple[str, ...]
-    _indexes: tuple[int, ...]
+    _KIND = "jump hashing"
 
     def __init__(self, nodes: Nodes, *, hasher: str | Hasher = DEFAULT) -> None:
-        if isinstance(nodes, (set, frozenset)):
-            raise InvalidInput(
-                "nodes",
-                nodes,
-                "nodes in an order",
-                "A set has none and jump hashing keeps it: pass a list or a topology.",
-            )
-        # A generator can be read only once, but both the order and the topology come from it.
-        listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
-        topology = topology_of(listed)
-        ids = (node if isinstance(node, str) else node.id for node in listed)
+        topology, ids = in_order(nodes, "A set has none and jump hashing keeps it: pass a list or a topology.")
         self._fill_in_order(topology, ids, resolve(hasher))
-
-    def _fill_in_order(self, topology: Topology, ids: Iterable[str], hasher: Hasher) -> None:
-        owning = {node.id for node in equal_weights(topology, "jump hashing")}
-        order = tuple(node_id for node_id in ids if node_id in owning)
-        self._fill(topology, hasher)
-        object.__setattr__(self, "order", order)
-        object.__setattr__(self, "_indexes", tuple(topology.index(node_id) for node_id in order))
 
     def _make_twin(self) -> "native.extension.Chooser":
         return native.extension.Chooser.jump(self.topology.ids, self.hasher, self._indexes)
@@ -96,40 +74,16 @@ class Jump(Computed):
             placement="jump",
             hasher=self.hasher.label,
             hash=key_hash,
-            range=None,
             owner=self.order[number],
             why=f"jumps to bucket {number} of {len(self.order)}; only the last node, {self.order[-1]}, can leave",
-            next=(),
             if_owner_left=self.order[bucket(key_hash, number)] if is_last else None,
         )
 
-    def on(self, topology: Topology) -> Self:
-        """Return jump hashing over a topology that differs only at the end of the order.
-
-        New nodes are appended, sorted by id. Raises `CannotPlace` if a node leaves from elsewhere than the end of the
-        order.
-        """
-        owning = dict.fromkeys(node.id for node in equal_weights(check_topology(topology), "jump hashing"))
-        kept = [node_id for node_id in self.order if node_id in owning]
-        for node_id, expected in zip(kept, self.order, strict=False):
-            if node_id != expected:
-                raise CannotPlace(
-                    f"{expected!r} leaves from the middle of the order, which would move keys of the nodes after it.",
-                    "Remove nodes from the end, last first, or use Rendezvous or Ring.",
-                )
-        return self._in_order(topology, dict.fromkeys([*kept, *owning]), self.hasher)
-
-    @classmethod
-    def _in_order(cls, topology: Topology, ids: Iterable[str], hasher: Hasher) -> Self:
-        jump = object.__new__(cls)
-        jump._fill_in_order(topology, ids, hasher)
-        return jump
-
-    def __reduce__(self) -> "tuple[Callable[..., Jump], tuple[Topology, tuple[str, ...], Hasher]]":
-        return self._in_order, (self.topology, self.order, self.hasher)
-
-    def __repr__(self) -> str:
-        return f"Jump({self.topology!r}, order={self.order!r}, hasher={self.hasher.label!r})"
+    def _refusal(self, node_id: str) -> CannotPlace:
+        return CannotPlace(
+            f"{node_id!r} leaves from the middle of the order, which would move keys of the nodes after it.",
+            "Remove nodes from the end, last first, or use Rendezvous or Ring.",
+        )
 
 
 SPEC = PlacementSpec(
@@ -137,9 +91,6 @@ SPEC = PlacementSpec(
     build=Jump,
     source="Lamping and Veach 2014",
     minimal_disruption=True,
-    weighted=False,
-    ranked=False,
-    tabular=False,
     lookup="O(log nodes)",
     removes="last",
 )

@@ -96,12 +96,8 @@ class Lists(KeyByKey):
             key=key,
             placement="lists",
             hasher=AS_THEY_ARE,
-            hash=None,
-            range=None,
             owner=owner,
             why=f"the value is {where}; if the node left, the author of the lists would decide",
-            next=(),
-            if_owner_left=None,
         )
 
     def on(self, topology: Topology) -> Self:
@@ -155,9 +151,6 @@ SPEC = PlacementSpec(
     build=Lists,
     source="PARTITION BY LIST",
     minimal_disruption=True,
-    weighted=False,
-    ranked=False,
-    tabular=False,
     lookup="O(1)",
     takes="explicit",
 )

@@ -23,10 +23,8 @@ Source: Eisenbud et al. 2016.
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from heapq import heapreplace
 from math import isqrt
-from typing import Self
 
 from apportion import native
 from apportion.errors import InvalidInput, NoNodes
@@ -39,6 +37,7 @@ from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.shapes.computed import Computed
+from apportion.placement.shapes.rebuilt import Rebuilt
 from apportion.placement.spread import Spread, spread_rule
 
 DEFAULT_ENTRIES = 65_537
@@ -46,13 +45,15 @@ _SIZE_HINT = f"The default is {DEFAULT_ENTRIES}; 655373 and 6553621 are prime to
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Maglev(Computed):
+class Maglev(Rebuilt, Computed):
     """A table of `table_size` entries. Build: O(entries · log entries). Lookup: O(1). Memory: 4 bytes per entry.
 
     >>> maglev = Maglev(["a", "b", "c"])
     >>> maglev.route("tenant-42"), maglev.preference("tenant-42", 2), maglev.entries_per_node
     ('a', ('a', 'b'), 21845)
     """
+
+    _OPTIONS = ("table_size", "hasher")
 
     table_size: int
     _entries: "array[int]" = field(compare=False)
@@ -111,12 +112,7 @@ class Maglev(Computed):
             why=f"entry {entry} of {self.table_size} ({self.entries_per_node} per node) went to {owner}; if it left, "
             "all would be filled anew",
             next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
-            if_owner_left=None,
         )
-
-    def on(self, topology: Topology) -> Self:
-        """Return the table of another topology, of the same size."""
-        return type(self)(topology, table_size=self.table_size, hasher=self.hasher)
 
     def _entry(self, key: Key) -> int:
         return self._hash(key_bytes(key)) * self.table_size >> 64
@@ -141,12 +137,6 @@ class Maglev(Computed):
             after += 1
         end = POSITIONS if after == self.table_size else slot_start(after, self.table_size)
         return KeyRange(slot_start(first, self.table_size), end)
-
-    def __reduce__(self) -> "tuple[partial[Maglev], tuple[Topology]]":
-        return partial(type(self), table_size=self.table_size, hasher=self.hasher), (self.topology,)
-
-    def __repr__(self) -> str:
-        return f"Maglev({self.topology!r}, table_size={self.table_size}, hasher={self.hasher.label!r})"
 
 
 def _filled(topology: Topology, size: int, digest: Digest) -> "array[int]":
@@ -204,7 +194,6 @@ SPEC = PlacementSpec(
     name="maglev",
     build=Maglev,
     source="Eisenbud et al. 2016",
-    minimal_disruption=False,
     weighted=True,
     ranked=True,
     tabular=True,

@@ -5,7 +5,6 @@ Refuses: weights, preference lists, and stable keys. When n becomes n + 1, all b
 """
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Self
 
 from apportion import native
@@ -16,15 +15,18 @@ from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.shapes.computed import Computed, equal_weights
+from apportion.placement.shapes.rebuilt import Rebuilt
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Modulo(Computed):
+class Modulo(Rebuilt, Computed):
     """The key's hash modulo the number of nodes. Lookup: O(1).
 
     >>> Modulo(["a", "b", "c"]).route("tenant-42")
     'a'
     """
+
+    _OPTIONS = ("hasher",)
 
     _indexes: tuple[int, ...] = field(compare=False)
 
@@ -51,10 +53,8 @@ class Modulo(Computed):
             placement="modulo",
             hasher=self.hasher.label,
             hash=key_hash,
-            range=None,
             owner=owner,
             why=f"hash % {nodes} = {key_hash % nodes}; a change of {nodes} moves nearly every key",
-            next=(),
             if_owner_left=left,
         )
 
@@ -62,20 +62,10 @@ class Modulo(Computed):
         """Return modulo over another topology, which moves nearly every key."""
         return type(self)(check_topology(topology), hasher=self.hasher)
 
-    def __reduce__(self) -> "tuple[partial[Modulo], tuple[Topology]]":
-        return partial(type(self), hasher=self.hasher), (self.topology,)
-
-    def __repr__(self) -> str:
-        return f"Modulo({self.topology!r}, hasher={self.hasher.label!r})"
-
 
 SPEC = PlacementSpec(
     name="modulo",
     build=Modulo,
     source="folklore; the baseline of Karger et al. 1997",
-    minimal_disruption=False,
-    weighted=False,
-    ranked=False,
-    tabular=False,
     lookup="O(1)",
 )

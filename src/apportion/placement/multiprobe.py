@@ -20,22 +20,17 @@ Source: Appleton and O'Reilly 2015.
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from heapq import merge
 from itertools import pairwise
-from typing import Self
 
 from apportion import native
 from apportion.errors import InvalidInput
-from apportion.model.plan import Key
 from apportion.model.token import POSITIONS, Token
-from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
-from apportion.placement.keys.key_bytes import key_bytes
-from apportion.placement.shapes.computed import Computed, equal_weights
-from apportion.placement.spread import Spread, spread_rule
+from apportion.placement.shapes.computed import equal_weights
+from apportion.placement.shapes.ranked import Ranked
+from apportion.placement.shapes.rebuilt import Rebuilt
 
 DEFAULT_PROBES = 21
 MOST_PROBES = 1024
@@ -43,8 +38,10 @@ _LAST = POSITIONS - 1
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class MultiProbe(Computed):
+class MultiProbe(Rebuilt, Ranked):
     """One token per node, `probes` probes per key. Build: O(nodes log nodes). Lookup: O(probes · log nodes).
+
+    Preference list: O(nodes + probes · nodes walked).
 
     >>> multiprobe = MultiProbe(["a", "b", "c"])
     >>> multiprobe.route("tenant-42"), multiprobe.preference("tenant-42", 3)
@@ -52,6 +49,9 @@ class MultiProbe(Computed):
     >>> multiprobe.on(multiprobe.topology.without("c")).route("tenant-42")
     'b'
     """
+
+    _NAME = "multiprobe"
+    _OPTIONS = ("probes", "hasher")
 
     probes: int
     _tokens: tuple[Token, ...] = field(compare=False)
@@ -76,13 +76,6 @@ class MultiProbe(Computed):
         object.__setattr__(self, "_tokens", tuple(token for token, _ in placed))
         object.__setattr__(self, "_indexes", tuple(index for _, index in placed))
 
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
-        """Return the nodes nearest after any probe of the key, each zone once. O(nodes + probes · nodes walked)."""
-        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
-        return tuple(self.topology.ids[index] for index in rule.pick(self._ranking(self._hash(key_bytes(key)))))
-
     def shares(self) -> dict[str, float]:
         """Return the part of all keys that each node owns, to rounding: computed from the tokens, not sampled.
 
@@ -103,27 +96,10 @@ class MultiProbe(Computed):
             shares[self.topology.ids[index]] = share_of[gap]
         return shares
 
-    def explain(self, key: Key) -> Explanation:
-        """Return the probe that is nearest before a token, the node of that token, and the next nodes."""
-        key_hash = self._hash(key_bytes(key))
+    def _why(self, key_hash: int, owner: str) -> str:
         distance, number, place = min(self._landings(key_hash))
-        owner, *others = (self.topology.ids[index] for index in self._ranking(key_hash))
-        return Explanation(
-            key=key,
-            placement="multiprobe",
-            hasher=self.hasher.label,
-            hash=key_hash,
-            range=None,
-            owner=owner,
-            why=f"probe {number} of {self.probes} is nearest before a token: {distance / POSITIONS:.2%} of the circle "
-            f"before {self._tokens[place]:#018x}, of {owner}",
-            next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
-            if_owner_left=others[0] if others else None,
-        )
-
-    def on(self, topology: Topology) -> Self:
-        """Return multi-probe hashing over another topology, with the same token for every node that is in both."""
-        return type(self)(topology, probes=self.probes, hasher=self.hasher)
+        before = f"{distance / POSITIONS:.2%} of the circle before {self._tokens[place]:#018x}, of {owner}"
+        return f"probe {number} of {self.probes} is nearest before a token: {before}"
 
     def _make_twin(self) -> "native.extension.Chooser":
         return native.extension.Chooser.multiprobe(
@@ -160,12 +136,6 @@ class MultiProbe(Computed):
         first, last = self._tokens[0], self._tokens[-1]
         return [first + POSITIONS - last, *(right - left for left, right in pairwise(self._tokens))]
 
-    def __reduce__(self) -> "tuple[partial[MultiProbe], tuple[Topology]]":
-        return partial(type(self), probes=self.probes, hasher=self.hasher), (self.topology,)
-
-    def __repr__(self) -> str:
-        return f"MultiProbe({self.topology!r}, probes={self.probes}, hasher={self.hasher.label!r})"
-
 
 def _label(length: int) -> bytes:
     return b"multiprobe/1" + length.to_bytes(4, "little")
@@ -176,8 +146,6 @@ SPEC = PlacementSpec(
     build=MultiProbe,
     source="Appleton and O'Reilly 2015",
     minimal_disruption=True,
-    weighted=False,
     ranked=True,
-    tabular=False,
     lookup="O(log nodes)",
 )

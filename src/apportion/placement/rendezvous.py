@@ -16,7 +16,6 @@ Source: Thaler and Ravishankar 1998; weights after Schindelhauer and Schomaker 2
 from array import array
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from heapq import merge
 from typing import Self
 
@@ -25,11 +24,11 @@ from apportion.errors import NoNodes
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
-from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
 from apportion.placement.keys.key_bytes import key_bytes, listed
-from apportion.placement.shapes.computed import Computed
 from apportion.placement.shapes.log2 import FRACTION_BITS, log2_fixed
+from apportion.placement.shapes.ranked import Ranked
+from apportion.placement.shapes.rebuilt import Rebuilt
 from apportion.placement.spread import Spread, spread_rule
 
 
@@ -59,8 +58,10 @@ class _WeightClass:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Rendezvous(Computed):
+class Rendezvous(Rebuilt, Ranked):
     """Highest random weight. Build: O(nodes). Lookup: O(nodes) hashes, one logarithm per distinct weight.
+
+    Preference list: O(nodes log nodes).
 
     >>> rendezvous = Rendezvous(["a", "b", "c"])
     >>> rendezvous.route("tenant-42"), rendezvous.preference("tenant-42", 3)
@@ -68,6 +69,9 @@ class Rendezvous(Computed):
     >>> rendezvous.on(rendezvous.topology.without("b")).route("tenant-42")
     'a'
     """
+
+    _NAME = "rendezvous"
+    _OPTIONS = ("hasher",)
 
     _classes: tuple[_WeightClass, ...] = field(compare=False)
 
@@ -89,14 +93,6 @@ class Rendezvous(Computed):
         bests = ((weight_class, *weight_class.best(self._hash, data)) for weight_class in self._classes)
         return min((weight_class.score(u), -u, index) for weight_class, u, index in bests)[2]
 
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
-        """Return the first `count` nodes of the key's ranking, each zone once. O(nodes log nodes)."""
-        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
-        ranking = self._ranking(self._hash(key_bytes(key)))
-        return tuple(self.topology.ids[index] for index in rule.pick(ranking))
-
     def preference_indexes(
         self, keys: Iterable[Key], count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> "array[int]":
@@ -113,21 +109,9 @@ class Rendezvous(Computed):
         rankings = (self._ranking(self._hash(key_bytes(key))) for key in listed(keys))
         return array("I", (index for ranking in rankings for index in rule.pick(ranking)))
 
-    def explain(self, key: Key) -> Explanation:
-        """Return the ranking of the nodes for a key."""
-        key_hash = self._hash(key_bytes(key))
-        owner, *others = (self.topology.ids[index] for index in self._ranking(key_hash))
-        return Explanation(
-            key=key,
-            placement="rendezvous",
-            hasher=self.hasher.label,
-            hash=key_hash,
-            range=None,
-            owner=owner,
-            why=f"{owner} has the best score of {len(others) + 1} nodes for this key",
-            next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
-            if_owner_left=others[0] if others else None,
-        )
+    def _why(self, key_hash: int, owner: str) -> str:  # noqa: ARG002
+        nodes = sum(len(each.indexes) for each in self._classes)
+        return f"{owner} has the best score of {nodes} nodes for this key"
 
     def on(self, topology: Topology) -> Self:
         """Return rendezvous hashing over another topology."""
@@ -137,12 +121,6 @@ class Rendezvous(Computed):
         data = key_hash.to_bytes(8, "little")
         ranked = (weight_class.ranked(self._hash, data) for weight_class in self._classes)
         return (index for _, _, index in merge(*ranked))
-
-    def __reduce__(self) -> "tuple[partial[Rendezvous], tuple[Topology]]":
-        return partial(type(self), hasher=self.hasher), (self.topology,)
-
-    def __repr__(self) -> str:
-        return f"Rendezvous({self.topology!r}, hasher={self.hasher.label!r})"
 
 
 def _weight_classes(topology: Topology) -> tuple[_WeightClass, ...]:
@@ -170,6 +148,5 @@ SPEC = PlacementSpec(
     minimal_disruption=True,
     weighted=True,
     ranked=True,
-    tabular=False,
     lookup="O(nodes)",
 )

@@ -24,11 +24,12 @@ from apportion.model.topology import Node, Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.hashers import DEFAULT, Hasher, position_of, resolve
 from apportion.placement.shapes.circle import Circle
+from apportion.placement.shapes.rebuilt import Rebuilt
 from apportion.placement.shapes.ring_tokens import ring_tokens
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Ring(Circle):
+class Ring(Rebuilt, Circle):
     """A hash ring with `vnodes` tokens for a node of weight 1.
 
     Build: O(tokens log tokens), the next version O(tokens). Lookup: O(log tokens).
@@ -40,6 +41,8 @@ class Ring(Circle):
     >>> ring.on(ring.topology.without("c")).route("tenant-42")
     'a'
     """
+
+    _OPTIONS = ("vnodes", "hasher")
 
     vnodes: int
 
@@ -67,12 +70,6 @@ class Ring(Circle):
     def _tokens_of(self, index: int) -> Iterator[Token]:
         node = self.topology.nodes[index]
         return ring_tokens(node.id, _token_count(node, self.vnodes), position_of(self.hasher))
-
-    def __reduce__(self) -> "tuple[partial[Ring], tuple[Topology]]":
-        return partial(type(self), vnodes=self.vnodes, hasher=self.hasher), (self.topology,)
-
-    def __repr__(self) -> str:
-        return f"Ring({self.topology!r}, vnodes={self.vnodes}, hasher={self.hasher.label!r})"
 
 
 def _check_vnodes(vnodes: int) -> None:

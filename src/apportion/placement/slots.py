@@ -169,7 +169,6 @@ SPEC = PlacementSpec(
     source="Redis Cluster; DeCandia et al. 2007",
     minimal_disruption=True,
     weighted=True,
-    ranked=False,
     tabular=True,
     lookup="O(log tokens)",
     takes="assignment",

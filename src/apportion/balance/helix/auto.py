@@ -147,8 +147,4 @@ SPEC = BalancerSpec(
     owners=_owners,
     source="Apache Helix 2.0, AutoRebalanceStrategy",
     takes="resource",
-    weighted=False,
-    zoned=False,
-    even=False,
-    minimal_movement=False,
 )

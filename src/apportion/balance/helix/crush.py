@@ -79,8 +79,5 @@ SPEC = BalancerSpec(
     owners=_owners,
     source="Apache Helix 2.0, CrushRebalanceStrategy",
     takes="resource",
-    weighted=False,
     zoned=True,
-    even=False,
-    minimal_movement=False,
 )

@@ -109,6 +109,4 @@ SPEC = BalancerSpec(
     takes="resource",
     weighted=True,
     zoned=True,
-    even=False,
-    minimal_movement=False,
 )

@@ -136,8 +136,5 @@ SPEC = BalancerSpec(
     owners=_owners,
     source="Apache Helix 2.0, MultiRoundCrushRebalanceStrategy",
     takes="resource",
-    weighted=False,
     zoned=True,
-    even=False,
-    minimal_movement=False,
 )

@@ -72,8 +72,6 @@ SPEC = BalancerSpec(
     owners=owners_by(cooperative),
     source="Kafka's CooperativeStickyAssignor, KIP-429",
     takes="subscriptions",
-    weighted=False,
-    zoned=False,
     even=True,
     minimal_movement=True,
 )

@@ -94,8 +94,6 @@ SPEC = BalancerSpec(
     owners=owners_by(optimal),
     source="an integral minimum-cost flow",
     takes="subscriptions",
-    weighted=False,
-    zoned=False,
     even=True,
     minimal_movement=True,
 )

@@ -125,8 +125,5 @@ SPEC = BalancerSpec(
     owners=owners_by(assign_ranges),
     source="Kafka's RangeAssignor, KIP-881",
     takes="subscriptions",
-    weighted=False,
-    zoned=False,
     even=True,
-    minimal_movement=False,
 )

@@ -42,8 +42,5 @@ SPEC = BalancerSpec(
     owners=owners_by(roundrobin),
     source="Kafka's RoundRobinAssignor",
     takes="subscriptions",
-    weighted=False,
-    zoned=False,
     even=True,
-    minimal_movement=False,
 )

@@ -52,8 +52,6 @@ SPEC = BalancerSpec(
     owners=owners_by(sticky),
     source="Kafka's StickyAssignor, KIP-54",
     takes="subscriptions",
-    weighted=False,
-    zoned=False,
     even=True,
     minimal_movement=True,
 )

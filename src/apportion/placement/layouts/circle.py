@@ -12,30 +12,15 @@ from abc import abstractmethod
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from apportion.errors import BadWeight, InvalidInput, NoNodes
 from apportion.model.plan import Key
 from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.topology import Node, Topology
 from apportion.placement.explanation import Explanation
-from apportion.placement.hashers import Digest, Hasher
+from apportion.placement.hashers import Hasher
 from apportion.placement.shapes.circle import Circle
 from apportion.placement.spread import Spread, spread_rule
-
-
-@dataclass(frozen=True, slots=True)
-class FixedHasher:
-    """The hash that a layout prescribes. `digest` is a function of a module, so that it pickles by its name."""
-
-    label: str
-    bits: int
-    digest: Digest = field(repr=False)
-    has_twin: ClassVar[bool] = True
-
-    def __call__(self, data: bytes) -> int:
-        """Return the hash of `data`, 0 <= hash < 2**bits. O(length)."""
-        return self.digest(data)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -17,16 +17,16 @@ Source: Envoy, source/extensions/load_balancing_policies/ring_hash; MurmurHash64
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from math import ceil
 from typing import Literal, Self, TypeAlias
 
 from apportion.errors import BadWeight, InvalidInput, UnknownOption
 from apportion.model.token import Token
-from apportion.model.topology import MAX_NODES, Node, Topology
-from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.model.topology import Node, Topology
+from apportion.placement.api import Nodes, PlacementSpec
 from apportion.placement.hashers import Digest, get
 from apportion.placement.layouts.circle import Foreign, owning_nodes
+from apportion.placement.shapes.ordered import in_order
 
 HashFunction: TypeAlias = Literal["xx-hash", "murmur-hash-2"]
 
@@ -79,14 +79,7 @@ class Envoy(Foreign):
         maximum_ring_size: int = LARGEST_RING,
         hash_function: HashFunction = "xx-hash",
     ) -> None:
-        if isinstance(nodes, (set, frozenset)):
-            raise InvalidInput(
-                "nodes", nodes, "nodes in an order", "A set has none and Envoy keeps it: pass a list or a topology."
-            )
-        # A generator can be read only once, but both the order and the topology come from it.
-        listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
-        topology = topology_of(listed)
-        ids = (node if isinstance(node, str) else node.id for node in listed)
+        topology, ids = in_order(nodes, "A set has none and Envoy keeps it: pass a list or a topology.")
         self._fill_in_order(topology, ids, minimum_ring_size, maximum_ring_size, hash_function)
 
     def _fill_in_order(
@@ -183,7 +176,6 @@ SPEC = PlacementSpec(
     name="envoy",
     build=Envoy,
     source="Envoy, source/extensions/load_balancing_policies/ring_hash",
-    minimal_disruption=False,
     weighted=True,
     ranked=True,
     tabular=True,

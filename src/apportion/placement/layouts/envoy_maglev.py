@@ -20,14 +20,12 @@ Source: Envoy, source/extensions/load_balancing_policies/maglev; after Eisenbud 
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from heapq import heapreplace
-from typing import Self
 
 from apportion import native
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
-from apportion.model.topology import Node, Topology
+from apportion.model.topology import Node
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import get
@@ -36,6 +34,7 @@ from apportion.placement.layouts.circle import owning_nodes
 from apportion.placement.layouts.envoy import host_shares
 from apportion.placement.maglev import check_size
 from apportion.placement.shapes.computed import Computed
+from apportion.placement.shapes.rebuilt import Rebuilt
 
 DEFAULT_SLOTS = 65_537
 MOST_SLOTS = 5_000_011
@@ -43,7 +42,7 @@ _SIZE_HINT = f"Envoy takes {DEFAULT_SLOTS} by default; more than 100 slots per h
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class EnvoyMaglev(Computed):
+class EnvoyMaglev(Rebuilt, Computed):
     """The hosts of a cluster over `table_size` slots. Build: O(slots · log slots). Lookup: O(1).
 
     Memory: 4 bytes per slot. A node's id is the text that Envoy hashes for a host, as in `envoy`. A draining node is
@@ -53,6 +52,8 @@ class EnvoyMaglev(Computed):
     >>> cluster.route("tenant-42"), cluster.slot("tenant-42")
     ('10.0.0.1:80', 2973)
     """
+
+    _OPTIONS = ("table_size",)
 
     table_size: int
     _slots: "array[int]" = field(compare=False)
@@ -80,28 +81,15 @@ class EnvoyMaglev(Computed):
             placement="envoy_maglev",
             hasher=self.hasher.label,
             hash=self._hash(key_bytes(key)),
-            range=None,
             owner=owner,
             why=f"hash % {self.table_size} = slot {slot}, which {owner} took; if it left, all would be dealt anew",
-            next=(),
-            if_owner_left=None,
         )
-
-    def on(self, topology: Topology) -> Self:
-        """Return the table of other hosts, of the same size."""
-        return type(self)(topology, table_size=self.table_size)
 
     def _make_twin(self) -> "native.extension.Chooser":
         return native.extension.Chooser.modulo(self.topology.ids, self.hasher, self._slots)
 
     def _owner(self, key_hash: int) -> int:
         return self._slots[key_hash % self.table_size]
-
-    def __reduce__(self) -> "tuple[partial[EnvoyMaglev], tuple[Topology]]":
-        return partial(type(self), table_size=self.table_size), (self.topology,)
-
-    def __repr__(self) -> str:
-        return f"EnvoyMaglev({self.topology!r}, table_size={self.table_size}, hasher={self.hasher.label!r})"
 
 
 def _turns(hosts: Sequence[Node], size: int) -> "array[int]":
@@ -141,9 +129,6 @@ SPEC = PlacementSpec(
     name="envoy_maglev",
     build=EnvoyMaglev,
     source="Envoy, source/extensions/load_balancing_policies/maglev",
-    minimal_disruption=False,
     weighted=True,
-    ranked=False,
-    tabular=False,
     lookup="O(1)",
 )

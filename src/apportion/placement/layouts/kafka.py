@@ -14,21 +14,17 @@ little-endian. Records without a key are spread by other rules. The default of l
 Source: `Utils.murmur2` and `BuiltInPartitioner` of Apache Kafka; MurmurHash2, A. Appleby 2008.
 """
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from struct import unpack_from
-from typing import ClassVar, Self
 
 from apportion import native
 from apportion.errors import CannotPlace, InvalidInput
 from apportion.model.plan import Key
-from apportion.model.topology import MAX_NODES, Topology
-from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.api import Nodes, PlacementSpec
 from apportion.placement.explanation import Explanation
-from apportion.placement.hashers import Digest
+from apportion.placement.hashers import FixedHasher
 from apportion.placement.keys.key_bytes import key_bytes
-from apportion.placement.shapes.computed import Computed, equal_weights
+from apportion.placement.shapes.ordered import Ordered, in_order
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
@@ -70,25 +66,11 @@ def _unsigned(data: bytes) -> int:
     return state ^ state >> 15
 
 
-@dataclass(frozen=True, slots=True)
-class Murmur2:
-    """The hasher: murmur2 as an unsigned integer."""
-
-    label: str = "kafka-murmur2"
-    bits: int = 32
-    digest: Digest = _unsigned
-    has_twin: ClassVar[bool] = True
-
-    def __call__(self, data: bytes) -> int:
-        """Return the hash of `data`, 0 <= hash < 2**32. O(length)."""
-        return self.digest(data)
-
-
-HASHER = Murmur2()
+HASHER = FixedHasher("kafka-murmur2", 32, _unsigned)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Kafka(Computed):
+class Kafka(Ordered):
     """A topic with node i as partition i, in the order given (a topology gives its own, by id). Lookup: O(1).
 
     >>> topic = Kafka([f"mail-{number}" for number in range(12)])
@@ -96,25 +78,11 @@ class Kafka(Computed):
     ('mail-1', 'mail-1')
     """
 
-    order: tuple[str, ...]
-    _indexes: tuple[int, ...]
+    _KIND = "Kafka's partitioner"
 
     def __init__(self, nodes: Nodes) -> None:
-        if isinstance(nodes, (set, frozenset)):
-            raise InvalidInput(
-                "nodes", nodes, "nodes in an order", "A set has none and partitions are numbered: pass a list."
-            )
-        # A generator can be read only once, but both the order and the topology come from it.
-        listed = tuple(islice(nodes, MAX_NODES + 1)) if isinstance(nodes, Iterator) else nodes
-        topology = topology_of(listed)
-        self._fill_in_order(topology, (node if isinstance(node, str) else node.id for node in listed))
-
-    def _fill_in_order(self, topology: Topology, ids: Iterable[str]) -> None:
-        owning = {node.id for node in equal_weights(topology, "Kafka's partitioner")}
-        order = tuple(node_id for node_id in ids if node_id in owning)
-        self._fill(topology, HASHER)
-        object.__setattr__(self, "order", order)
-        object.__setattr__(self, "_indexes", tuple(topology.index(node_id) for node_id in order))
+        topology, ids = in_order(nodes, "A set has none and partitions are numbered: pass a list.")
+        self._fill_in_order(topology, ids, HASHER)
 
     def _make_twin(self) -> "native.extension.Chooser":
         return native.extension.Chooser.kafka(self.topology.ids, self.hasher, self._indexes)
@@ -132,50 +100,22 @@ class Kafka(Computed):
             placement="kafka",
             hasher=self.hasher.label,
             hash=key_hash,
-            range=None,
             owner=self.order[number],
             why=f"(hash & 0x7fffffff) % {partitions} = {number}; a change of {partitions} moves nearly every key",
-            next=(),
             if_owner_left=self.order[partition(key, partitions - 1)] if is_last else None,
         )
 
-    def on(self, topology: Topology) -> Self:
-        """Return the topic on a topology that differs only at the end of the order; nearly every key moves.
-
-        New nodes are appended, sorted by id. Raises `CannotPlace` if a node leaves from elsewhere than the end of the
-        order: the nodes after it would get new numbers.
-        """
-        owning = dict.fromkeys(node.id for node in equal_weights(topology, "Kafka's partitioner"))
-        kept = [node_id for node_id in self.order if node_id in owning]
-        for node_id, expected in zip(kept, self.order, strict=False):
-            if node_id != expected:
-                raise CannotPlace(
-                    f"partition {expected!r} leaves from the middle, which would renumber those after it.",
-                    "Build it again, Kafka([...]), or remove partitions from the end; Kafka itself removes none.",
-                )
-        return self._in_order(topology, dict.fromkeys([*kept, *owning]))
-
-    @classmethod
-    def _in_order(cls, topology: Topology, ids: Iterable[str]) -> Self:
-        topic = object.__new__(cls)
-        topic._fill_in_order(topology, ids)
-        return topic
-
-    def __reduce__(self) -> "tuple[Callable[..., Kafka], tuple[Topology, tuple[str, ...]]]":
-        return self._in_order, (self.topology, self.order)
-
-    def __repr__(self) -> str:
-        return f"Kafka({self.topology!r}, order={self.order!r}, hasher={self.hasher.label!r})"
+    def _refusal(self, node_id: str) -> CannotPlace:
+        return CannotPlace(
+            f"partition {node_id!r} leaves from the middle, which would renumber those after it.",
+            "Build it again, Kafka([...]), or remove partitions from the end; Kafka itself removes none.",
+        )
 
 
 SPEC = PlacementSpec(
     name="kafka",
     build=Kafka,
     source="Apache Kafka",
-    minimal_disruption=False,
-    weighted=False,
-    ranked=False,
-    tabular=False,
     lookup="O(1)",
     removes="last",
 )

@@ -22,17 +22,17 @@ Source: libketama (R. Jones 2007), libmemcached 1.1.4.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import md5
 from struct import pack, unpack
-from typing import Literal, Self, TypeAlias
+from typing import Literal, TypeAlias
 
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.token import Token
-from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.layouts.circle import FixedHasher, Foreign, check_distinct, check_tokens, owning_nodes
+from apportion.placement.hashers import FixedHasher
+from apportion.placement.layouts.circle import Foreign, check_distinct, check_tokens, owning_nodes
 from apportion.placement.shapes.circle import position_of_token
+from apportion.placement.shapes.rebuilt import Rebuilt
 
 Layout: TypeAlias = Literal["libketama", "libmemcached"]
 
@@ -52,7 +52,7 @@ HASHER = FixedHasher("md5-first-word", 32, first_word)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Ketama(Foreign):
+class Ketama(Rebuilt, Foreign):
     """Memcached servers on a circle of 32-bit points. Build: O(tokens log tokens). Lookup: O(log tokens).
 
     A node's id and weight are those in the server list of the client (libketama: the weight is the memory). A
@@ -62,6 +62,8 @@ class Ketama(Foreign):
     >>> servers.route("k"), Ketama(servers.topology, layout="libmemcached").route("k")
     ('h2:11211', 'h1:11211')
     """
+
+    _OPTIONS = ("layout",)
 
     layout: Layout
     _names: dict[str, str] = field(compare=False)
@@ -85,21 +87,11 @@ class Ketama(Foreign):
         object.__setattr__(self, "_groups", {server.id: count for server, count in zip(servers, groups, strict=True)})
         self._fill_foreign(topology, HASHER)
 
-    def on(self, topology: Topology) -> Self:
-        """Return the layout of another list of servers."""
-        return type(self)(topology, layout=self.layout)
-
     def _tokens_of(self, index: int) -> Iterator[Token]:
         node_id = self.topology.ids[index]
         for group in range(self._groups.get(node_id, 0)):
             digest = md5(f"{self._names[node_id]}-{group}".encode(), usedforsecurity=False).digest()
             yield from (position_of_token(word, 32) for word in unpack("<4I", digest))
-
-    def __reduce__(self) -> "tuple[partial[Ketama], tuple[Topology]]":
-        return partial(type(self), layout=self.layout), (self.topology,)
-
-    def __repr__(self) -> str:
-        return f"Ketama({self.topology!r}, layout={self.layout!r}, hasher={self.hasher.label!r})"
 
 
 def _address(node_id: str) -> str:
@@ -158,7 +150,6 @@ SPEC = PlacementSpec(
     name="ketama",
     build=Ketama,
     source="libketama (R. Jones 2007)",
-    minimal_disruption=False,
     weighted=True,
     ranked=True,
     tabular=True,

@@ -17,13 +17,13 @@ Source: nginx 1.22, ngx_http_upstream_hash_module.
 from binascii import crc32
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
 
 from apportion.model.token import Token
-from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
-from apportion.placement.layouts.circle import FixedHasher, Foreign, check_distinct, check_tokens, owning_nodes
+from apportion.placement.hashers import FixedHasher
+from apportion.placement.layouts.circle import Foreign, check_distinct, check_tokens, owning_nodes
 from apportion.placement.shapes.circle import Circle, position_of_token
+from apportion.placement.shapes.rebuilt import Rebuilt
 
 POINTS_PER_WEIGHT = 160
 _DIGITS = frozenset("0123456789")
@@ -31,7 +31,7 @@ HASHER = FixedHasher("crc32", 32, crc32)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Nginx(Foreign):
+class Nginx(Rebuilt, Foreign):
     """The servers of an upstream block. Build: O(tokens log tokens). Lookup: O(log tokens).
 
     A node's id is the address in the `server` line, and its weight is that of the line. A draining node has no line.
@@ -51,22 +51,12 @@ class Nginx(Foreign):
     # When a server leaves, the points of the others stay: the next server on the circle takes over.
     explain = Circle.explain
 
-    def on(self, topology: Topology) -> Self:
-        """Return the layout of another upstream block."""
-        return type(self)(topology)
-
     def _tokens_of(self, index: int) -> Iterator[Token]:
         node = self.topology.nodes[index]
         server, point = crc32(_label(node.id)), 0
         for _ in range(POINTS_PER_WEIGHT * node.millionths // 1_000_000):
             point = crc32(point.to_bytes(4, "little"), server)
             yield position_of_token(point, 32)
-
-    def __reduce__(self) -> "tuple[type[Nginx], tuple[Topology]]":
-        return type(self), (self.topology,)
-
-    def __repr__(self) -> str:
-        return f"Nginx({self.topology!r}, hasher={self.hasher.label!r})"
 
 
 def _label(node_id: str) -> bytes:

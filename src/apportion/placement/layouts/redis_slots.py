@@ -13,7 +13,7 @@ Source: Redis Cluster specification, section "Hash tags" and appendix A.
 
 from binascii import crc_hqx
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
@@ -22,7 +22,7 @@ from apportion.model.table import Table
 from apportion.model.token import Slot
 from apportion.placement.api import PlacementSpec
 from apportion.placement.explanation import Explanation
-from apportion.placement.hashers import Digest, Hasher
+from apportion.placement.hashers import FixedHasher, Hasher
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.slots import Slots
 
@@ -54,33 +54,7 @@ def slot_of_bytes(key: bytes) -> Slot:
     return crc_hqx(hash_tag(key), 0) % SLOTS
 
 
-@dataclass(frozen=True, slots=True)
-class RedisSlotHasher:
-    """The slot as a hash of 14 bits; every copy of this hasher is equal to it."""
-
-    has_twin: ClassVar[bool] = True
-
-    @property
-    def label(self) -> str:
-        """The name that tables carry."""
-        return "redis-slot"
-
-    @property
-    def bits(self) -> int:
-        """14: a hash is a slot."""
-        return 14
-
-    @property
-    def digest(self) -> Digest:
-        """The function itself, without this wrapper."""
-        return slot_of_bytes
-
-    def __call__(self, data: bytes) -> int:
-        """Return the slot of the bytes of a key. O(length)."""
-        return slot_of_bytes(data)
-
-
-HASHER = RedisSlotHasher()
+HASHER = FixedHasher("redis-slot", 14, slot_of_bytes)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -130,7 +104,6 @@ SPEC = PlacementSpec(
     source="Redis Cluster specification",
     minimal_disruption=True,
     weighted=True,
-    ranked=False,
     tabular=True,
     lookup="O(log tokens)",
     takes="assignment",

@@ -30,6 +30,7 @@ from apportion.model.token import Token
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.explanation import Explanation
+from apportion.placement.hashers import FixedHasher
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.layouts.cassandra.strategies import (
     NetworkTopologyStrategy,
@@ -39,10 +40,10 @@ from apportion.placement.layouts.cassandra.strategies import (
 )
 from apportion.placement.layouts.cassandra.tokens import (
     LEAST_MURMUR3,
-    Murmur3Positions,
     Partitioner,
     TokenKind,
     check_key_token,
+    position,
     token,
     tokens_of_nodes,
 )
@@ -53,7 +54,7 @@ from apportion.placement.spread import Spread, spread_rule
 __all__ = ["SPEC", "Cassandra", "NetworkTopologyStrategy", "SimpleStrategy", "replicas_of", "token"]
 
 _ONE_REPLICA = SimpleStrategy(1)
-HASHER = Murmur3Positions()
+HASHER = FixedHasher("cassandra-murmur3", 64, position)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -252,8 +253,6 @@ SPEC = PlacementSpec(
     build=Cassandra,
     source="Lakshman and Malik 2010",
     minimal_disruption=True,
-    weighted=False,
-    ranked=False,
     tabular=True,
     lookup="O(log tokens)",
     takes="explicit",

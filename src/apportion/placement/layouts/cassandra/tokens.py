@@ -20,14 +20,13 @@ Source: `Murmur3Partitioner`, `RandomPartitioner` and `ByteOrderedPartitioner` o
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Literal, TypeAlias, TypeVar, overload
+from typing import Literal, TypeAlias, TypeVar, overload
 
 from apportion.errors import InvalidInput, UnknownNode, UnknownOption
 from apportion.model.plan import Key
 from apportion.model.table import MAX_TOKENS
 from apportion.model.token import POSITIONS, Token
 from apportion.model.topology import Topology
-from apportion.placement.hashers import Digest
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.layouts.cassandra.murmur3 import murmur3
 
@@ -58,20 +57,6 @@ def token(key: Key, *, partitioner: Partitioner = "murmur3") -> CassandraToken:
 def position(data: bytes) -> Token:
     """Return the position of the `murmur3` token of some bytes: the token plus 2**63, so that the least is 0."""
     return _murmur3_token(data) - LEAST_MURMUR3
-
-
-@dataclass(frozen=True, slots=True)
-class Murmur3Positions:
-    """The hasher of tables made with Murmur3Partitioner: a position is the token plus 2**63."""
-
-    label: str = "cassandra-murmur3"
-    bits: int = 64
-    digest: Digest = position
-    has_twin: ClassVar[bool] = True
-
-    def __call__(self, data: bytes) -> Token:
-        """Return the position of `data`, 0 <= position < 2**64. O(length)."""
-        return position(data)
 
 
 def tokens_of_nodes(
