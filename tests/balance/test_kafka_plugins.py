@@ -1,64 +1,26 @@
 """The plug-ins for Python's Kafka clients, without a broker: their messages, and their reading of messages."""
 
 import importlib
-from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import example, settings
+from hypothesis import given as given_data
+from hypothesis import strategies as st
 
 from apportion import balance
 from apportion.balance.kafka import Remembered, Subscription, encode_sticky
 from apportion.balance.kafka.plugins import aiokafka, kafka_python, wire
 from apportion.balance.kafka.plugins.wire import Past
 from apportion.errors import InvalidInput
+from tests.balance.kafka.plugin_group import Cluster, Group, Member
 from tests.balance.wire_reader import Reader, read_assignment, read_subscription
 
 
-@dataclass
-class Cluster:
-    """Topics and how many partitions each has."""
-
-    counts: dict
-
-    def partitions_for_topic(self, topic):
-        return set(range(self.counts[topic])) if topic in self.counts else None
-
-
-@dataclass
-class Member:
-    """A member as kafka-python tells of it."""
-
-    member_id: str
-    metadata: object
-    group_instance_id: str | None = None
-
-
-@dataclass
-class Group:
-    """Consumers of one client, each with its assignor; rounds of rebalance as a broker would run them."""
-
-    client: object
-    kind: str
-    topics: dict
-    assignors: dict = field(default_factory=dict)
-    generation: int = 0
-
-    def join(self, *names):
-        for name in names:
-            self.assignors[name] = getattr(self.client, self.kind)()
-
-    def rebalance(self, leader, ids=None):
-        """Let all join again, one lead, and all hear; return the partitions of each."""
-        self.generation += 1
-        ids = ids or {name: name for name in self.assignors}
-        said = {ids[name]: read_subscription(each.metadata(self.topics)) for name, each in self.assignors.items()}
-        if self.client is kafka_python:
-            said = [Member(member_id, metadata) for member_id, metadata in said.items()]
-        given = self.assignors[leader].assign(Cluster(self.topics), said)
-        found = {name: read_assignment(given[ids[name]]) for name in self.assignors}
-        for name, assignor in self.assignors.items():
-            more = (self.generation,) if self.client is kafka_python else ()
-            assignor.on_assignment(found[name], *more)
-        return {name: set(each.partitions()) for name, each in found.items()}
+def damaged(place, put):
+    """Return user data of our cooperative members, with these bytes in place of others."""
+    past = Past(owned=(("t", 1),), generation=7, member_id="m1", is_held=True)
+    data = wire.cooperative_data(past)
+    return data[:place] + put + data[place + len(put) :]
 
 
 CLIENTS = pytest.mark.parametrize("client", [kafka_python, aiokafka], ids=["kafka-python", "aiokafka"])
@@ -202,6 +164,45 @@ def test_user_data_that_cannot_be_read_is_no_past(client, user_data):
 
 
 @CLIENTS
+@pytest.mark.parametrize("kind", ["Sticky", "Cooperative"])
+@settings(max_examples=60)
+@given_data(user_data=st.binary(max_size=60) | st.builds(damaged, st.integers(0, 80), st.binary(max_size=3)))
+@example(user_data=damaged(4, b"\1\x80\0") + b"i" * 2**15)
+@example(user_data=damaged(7, b"\xff"))
+@example(user_data=damaged(15, b"\x7f\xff" + b"\xff" * 2**15))
+def test_no_user_data_ends_a_leader(client, kind, user_data):
+    said = read_subscription(wire.owning_subscription(["t"], Past()))
+    said.user_data = user_data
+    assignor = getattr(client, kind)()
+    members = {"a": said} if client is aiokafka else [Member("a", said)]
+    if (aiokafka, "Cooperative") == (client, kind) and wire.cooperative_past(user_data) is None:
+        with pytest.raises(InvalidInput, match="expected one of apportion's assignors"):
+            assignor.assign(Cluster({"t": 2}), members)
+        return
+    given = assignor.assign(Cluster({"t": 2}), members)
+    assert {("t", 0), ("t", 1)} == set(read_assignment(given["a"]).partitions())
+
+
+def test_members_of_kafka_python_write_as_java_does_beside_java():
+    group = Group(kafka_python, "Sticky", {"t": 6})
+    group.join("a", "b")
+    group.rebalance("a")
+    alone = read_subscription(group.assignors["a"].metadata(["t"])).user_data
+    assert (3, b"\0\1") == (len(wire.sticky_past(alone).owned), alone[:2])
+    java = read_subscription(wire.subscription(["t"], b""))
+    java.user_data = None
+    said = [Member(name, read_subscription(each.metadata(["t"]))) for name, each in group.assignors.items()]
+    told = read_assignment(group.assignors["b"].assign(Cluster({"t": 6}), [*said, Member("java", java)])["a"])
+    group.assignors["a"].on_assignment(told, 2)
+    beside = read_subscription(group.assignors["a"].metadata(["t"])).user_data
+    assert encode_sticky(Remembered(owned=tuple(told.partitions()), generation=2)) == beside
+    told.user_data = None
+    group.assignors["b"].on_assignment(told, 3)
+    led = read_subscription(group.assignors["b"].metadata(["t"])).user_data
+    assert encode_sticky(Remembered(owned=tuple(told.partitions()), generation=3)) == led
+
+
+@CLIENTS
 def test_topics_that_nobody_knows_are_left_out(client):
     said = read_subscription(client.Sticky().metadata(["gone", "t"]))
     members = {"a": said} if client is aiokafka else [Member("a", said)]
@@ -253,7 +254,8 @@ def test_kafka_python_reads_our_bytes():
     assert (["t", "ü"], 7) == (said.topics, said.generation_id)
     assert [("t", [0, 1]), ("ü", [2])] == [(each.topic, list(each.partitions)) for each in said.owned_partitions]
     assert past.owned[2:] == wire.cooperative_past(said.user_data).owned[2:]
-    given = metadata.ConsumerProtocolAssignment.decode(wire.assignment(past.owned, generation=7, member_id="m"))
+    data = wire.assignment(past.owned, generation=7, is_beside_java=True, member_id="m")
+    given = metadata.ConsumerProtocolAssignment.decode(data)
     assert sorted(past.owned) == sorted(given.partitions())
 
 
@@ -262,7 +264,7 @@ def test_aiokafka_reads_our_bytes():
     past = Past(owned=(("t", 1), ("t", 0)), generation=7, member_id="m", is_held=True)
     for each in (wire.owning_subscription(["t"], past), wire.subscription(["t"], b"x")):
         assert ["t"] == protocol.ConsumerProtocolMemberMetadata.decode(each).subscription
-    data = wire.assignment(past.owned, generation=7, member_id="m")
+    data = wire.assignment(past.owned, generation=7, is_beside_java=True, member_id="m")
     given = protocol.ConsumerProtocolMemberAssignment.decode(data)
     assert sorted(past.owned) == sorted(given.partitions())
     assert ("m", 7) == (wire.given((), given.user_data).member_id, wire.given((), given.user_data).generation)

@@ -10,6 +10,7 @@ import sys
 from importlib import import_module
 
 PLUGINS = "apportion.balance.kafka.plugins"
+KAFKA_PYTHON_S_OWN = "kafka.coordinator.assignors.sticky.sticky_assignor"
 SESSION_MS, HEARTBEAT_MS = 2000, 200
 # Longer than a rebalance takes. A leader of kafka-python may join again because a topic has changed. If its `poll` ends
 # meanwhile, it forgets that it has joined, and sends no heartbeat any more (3.0.12).
@@ -33,7 +34,9 @@ def numbers(records):
 
 def options(asked):
     """Return the options that both clients take."""
-    assignor = getattr(import_module(f"{PLUGINS}.{asked['client']}"), asked["assignor"])
+    is_own = asked["assignor"] == "StickyPartitionAssignor"
+    module = KAFKA_PYTHON_S_OWN if is_own else f"{PLUGINS}.{asked['client']}"
+    assignor = getattr(import_module(module), asked["assignor"])
     return {
         "bootstrap_servers": asked["address"],
         "group_id": asked["group"],

@@ -121,6 +121,26 @@ def test_a_sticky_group_gives_members_back_what_they_had_and_loses_no_message(br
     assert {"a": 4, "c": 4} == stayed(two, again)
 
 
+@pytest.mark.parametrize(
+    ("first", "last"), [("StickyPartitionAssignor", "Sticky"), ("Sticky", "StickyPartitionAssignor")]
+)
+def test_a_change_between_kafka_python_s_own_assignor_and_ours_moves_nothing_more(broker, tmp_path, first, last):
+    with Play(broker, tmp_path, f"from-{first}", client="kafka_python", assignor=first) as play:
+        for name in FIRST:
+            play.group.start(name)
+        names, before = list(FIRST), play.settled(*FIRST)
+        for old, new in zip(FIRST, "def", strict=True):
+            play.group.kill(old)
+            names.remove(old)
+            fewer = play.settled(*names)
+            assert dict.fromkeys(names, 4) == stayed(before, fewer)
+            play.group.start(new, assignor=last)
+            before = play.settled(*names, new)
+            assert dict.fromkeys(names, 4) == stayed(fewer, before)
+            names.append(new)
+        play.all_read()
+
+
 def test_a_cooperative_group_of_kafka_python_does_not_disturb_who_keeps_a_partition(broker, tmp_path):
     with Play(broker, tmp_path, "cooperative", client="kafka_python", assignor="Cooperative") as play:
         three, two, again, without_b, with_d = played(play)

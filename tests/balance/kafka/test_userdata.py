@@ -52,6 +52,13 @@ def test_version_0_has_no_generation(owned):
     assert Remembered(owned=decode_sticky(encode_sticky(remembered)).owned) == decode_sticky(data)
 
 
+@pytest.mark.parametrize("data", [data for data, *_ in JAVA])
+def test_kafka_python_s_two_bytes_of_version_are_passed_over(data):
+    assert decode_sticky(bytes.fromhex(data)) == decode_sticky(bytes.fromhex("0001" + data))
+    with pytest.raises(BadSnapshot, match="user data is"):
+        decode_sticky(bytes.fromhex("0001" + data)[:5])
+
+
 def test_a_truncated_generation_is_none_and_what_comes_after_it_is_passed_over():
     data = bytes.fromhex(JAVA[1][0])
     assert (("t", 1), ("t", 0)) == decode_sticky(data[:-1]).owned

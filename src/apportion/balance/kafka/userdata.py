@@ -2,12 +2,14 @@
 
 Sticky members send their partitions, and since version 1 the generation. Cooperative members send the generation
 alone, since their partitions are in the subscription. Numbers are big-endian. A string has its length in 2 bytes
-before it, an array its count in 4.
+before it, an array its count in 4. kafka-python 3 puts the version in 2 bytes before the user data of `sticky`; Java
+cannot read that, and kafka-python reads nothing else.
 
-Promises: the bytes of the Java client, to read and to write; bytes after the last field are passed over. For bytes
-that Java cannot read, `recall_sticky` and `recall_generation` give Java's result: no partitions were owned.
+Promises: the bytes of the Java client, to read and to write; bytes after the last field are passed over. Bytes of
+kafka-python 3 are read too. For other bytes that Java cannot read, `recall_sticky` and `recall_generation` give Java's
+result: no partitions were owned.
 Refuses: negative partition numbers: bytes with them cannot be read. Java would read them, and then stumble over them.
-Source: `StickyAssignor` and `CooperativeStickyAssignor` of Kafka 4.1; KIP-341 (generation).
+Source: `StickyAssignor` and `CooperativeStickyAssignor` of Kafka 4.1; KIP-341 (generation); kafka-python 3.0.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,6 +23,7 @@ from apportion.errors import BadSnapshot, InvalidInput
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _MAX_TEXT_BYTES = 2**15 - 1
+KAFKA_PYTHON_VERSION = b"\0\1"
 
 T = TypeVar("T")
 
@@ -58,14 +61,31 @@ def encode_sticky(remembered: Remembered, *, version: Literal[0, 1] = 1) -> byte
 
 
 def decode_sticky(data: bytes) -> Remembered:
-    """Return the content of user data of `sticky`, read as version 1, or else as version 0.
+    """Return the content of user data of `sticky`, read as version 1, or else as version 0, or as kafka-python's.
 
     O(bytes). Raises `BadSnapshot`.
 
     >>> decode_sticky(bytes.fromhex("00000001 000174 00000001 00000003"))
     Remembered(owned=(('t', 3),), generation=-1)
     """
-    reader = _Reader(data)
+    try:
+        return _decoded(_Reader(data))
+    except BadSnapshot:
+        if not is_versioned(data):
+            raise
+        return _decoded(_Reader(data[len(KAFKA_PYTHON_VERSION) :]))
+
+
+def is_versioned(data: bytes) -> bool:
+    """Whether user data of `sticky` starts like kafka-python's, with a version. Java's starts so beyond 65535 topics.
+
+    >>> is_versioned(encode_sticky(Remembered()))
+    False
+    """
+    return isinstance(data, (bytes, bytearray, memoryview)) and bytes(data[:2]) == KAFKA_PYTHON_VERSION
+
+
+def _decoded(reader: "_Reader") -> Remembered:
     owned = tuple(reader.array(_read_topic))
     claims = tuple((topic, number) for topic, numbers in owned for number in numbers)
     has_generation = reader.left >= _INT32.size

@@ -108,14 +108,18 @@ class RoundRobin(Range):
 
 
 class Sticky(Range):
-    """`kafka.sticky`: even, and members get back their earlier partitions, as far as that allows."""
+    """`kafka.sticky`: even, and members get back their earlier partitions, as far as that allows.
+
+    A member writes its past as kafka-python's own assignor does. In a group with Java, all of ours write as Java does,
+    and go on so when Java has left: kafka-python's own assignor, as a leader, takes them for new members.
+    """
 
     name = "sticky"
     _spec = STICKY
 
     def metadata(self, topics: Iterable[str]) -> bytes:
         """Return this member's message when it joins: its earlier partitions and their generation."""
-        return wire.subscription(topics, wire.sticky_data(self._past))
+        return wire.subscription(topics, wire.sticky_data(self._past, has_version=not self._past.is_beside_java))
 
     def _heard(self, metadata: Metadata) -> Past:
         return wire.sticky_past(metadata.user_data)

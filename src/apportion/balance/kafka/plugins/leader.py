@@ -10,6 +10,7 @@ Others wait for it.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from apportion.balance.api import BalancerSpec
@@ -44,8 +45,11 @@ def lead(spec: BalancerSpec, cluster: ClusterMetadata, seats: Iterable[Seat]) ->
     newest = max((seat.past.generation for seat in listed), default=NO_GENERATION)
     generation = min(newest + 1, MAX_NUMBER)
     freed = _freed(found, listed)
+    assignment = partial(
+        wire.assignment, generation=generation, is_beside_java=any(seat.past.is_beside_java for seat in listed)
+    )
     return {
-        member_id: wire.assignment([*owned, *freed.get(member_id, ())], generation=generation, member_id=member_id)
+        member_id: assignment([*owned, *freed.get(member_id, ())], member_id=member_id)
         for member_id, owned in found.by_member.items()
     }
 

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 from apportion.balance.kafka.subscription import NO_GENERATION, Partition
 from apportion.balance.kafka.userdata import (
+    KAFKA_PYTHON_VERSION,
     Remembered,
     encode_cooperative,
     encode_sticky,
+    is_versioned,
     recall_generation,
     recall_sticky,
 )
+from apportion.errors import InvalidInput
 
 PLAIN, WITH_GENERATION = 0, 2
 _NUMBER = 4
@@ -26,13 +29,15 @@ _NUMBER = 4
 class Past:
     """The last assignment of a member: its partitions, generation and member id; empty fields are unknown.
 
-    `is_held` says that the member goes on reading these partitions while the group rebalances.
+    `is_held` says that the member goes on reading these partitions while the group rebalances. `is_beside_java` says
+    that Java may read the next user data.
     """
 
     owned: tuple[Partition, ...] = ()
     generation: int = NO_GENERATION
     member_id: str = ""
     is_held: bool = False
+    is_beside_java: bool = False
 
 
 def subscription(topics: Iterable[str], user_data: bytes) -> bytes:
@@ -51,33 +56,43 @@ def owning_subscription(topics: Iterable[str], past: Past) -> bytes:
     return _int16(WITH_GENERATION) + plain + _partitions(held) + _int32(past.generation)
 
 
-def assignment(owned: Iterable[Partition], *, generation: int, member_id: str) -> bytes:
-    """Return an assignment, version 0. Its user data is generation and member id: clients tell neither to assignors."""
-    return _int16(PLAIN) + _partitions(owned) + _bytes(_int32(generation) + member_id.encode())
+def assignment(owned: Iterable[Partition], *, generation: int, is_beside_java: bool, member_id: str) -> bytes:
+    """Return an assignment, version 0. Clients tell assignors none of the things in its user data."""
+    told = _int32(generation) + is_beside_java.to_bytes() + member_id.encode()
+    return _int16(PLAIN) + _partitions(owned) + _bytes(told)
 
 
 def given(owned: Iterable[Partition], user_data: bytes | None) -> Past:
     """Return the past of a member with this assignment; the generation is unknown if a foreign assignor made it.
 
-    >>> given([("t", 1)], (7).to_bytes(4) + b"m1")
-    Past(owned=(('t', 1),), generation=7, member_id='m1', is_held=False)
+    A leader in Java sends null, and Python's own leaders send empty user data.
+
+    >>> given([("t", 1)], (7).to_bytes(4) + b"\\0m1")
+    Past(owned=(('t', 1),), generation=7, member_id='m1', is_held=False, is_beside_java=False)
     """
+    data = bytes(user_data or b"")
     return Past(
         owned=tuple((topic, number) for topic, number in owned),
-        generation=recall_generation(user_data),
-        member_id=bytes(user_data or b"")[_NUMBER:].decode(errors="replace"),
+        generation=recall_generation(data),
+        member_id=data[_NUMBER + 1 :].decode(errors="replace"),
+        is_beside_java=user_data is None or data[_NUMBER : _NUMBER + 1] == b"\1",
     )
 
 
-def sticky_data(past: Past) -> bytes:
-    """Return user data of `sticky`; empty for a member that has owned nothing."""
-    return encode_sticky(Remembered(owned=past.owned, generation=past.generation)) if past.owned else b""
+def sticky_data(past: Past, *, has_version: bool = False) -> bytes:
+    """Return user data of `sticky`, Java's or kafka-python's with a version; empty for a member that owned nothing."""
+    data = encode_sticky(Remembered(owned=past.owned, generation=past.generation))
+    return KAFKA_PYTHON_VERSION * has_version + data if past.owned else b""
 
 
 def sticky_past(user_data: bytes | None) -> Past:
-    """Return the past in user data of `sticky`; empty if it cannot be read, as in the Java client."""
+    """Return the past in user data of `sticky`; empty if it cannot be read, as in the Java client.
+
+    Without a past, Java's members send null, and Python's send empty user data.
+    """
     remembered = recall_sticky(user_data)
-    return Past(owned=remembered.owned, generation=remembered.generation)
+    is_java = user_data is None or (bool(user_data) and not is_versioned(user_data))
+    return Past(owned=remembered.owned, generation=remembered.generation, is_beside_java=is_java)
 
 
 def cooperative_data(past: Past) -> bytes:
@@ -107,7 +122,15 @@ def cooperative_past(user_data: bytes | None) -> Past | None:
         member_id=data[start : start + size].decode(errors="replace"),
         is_held=flag == b"\1",
     )
-    return past if cooperative_data(past) == data else None
+    return past if _is_written(past, data) else None
+
+
+def _is_written(past: Past, data: bytes) -> bool:
+    """Whether this past is written as this user data. Foreign bytes may be a past that cannot be written at all."""
+    try:
+        return cooperative_data(past) == data
+    except (InvalidInput, OverflowError):
+        return False
 
 
 def _partitions(owned: Iterable[Partition]) -> bytes:
