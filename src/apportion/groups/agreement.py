@@ -114,7 +114,6 @@ def _joined_under(found: Item, view: View) -> bool:
 
 
 def _read(value: bytes) -> GroupRecord | None:
-    """Return a group's settings, None if its record is damaged."""
     later = later_format(value)
     if later is not None:
         return GroupRecord(partitions=1, format=later)

@@ -84,7 +84,6 @@ class Group(Handle):
             self._participation.leave()
 
     def _require_open(self) -> None:
-        """Raise `StoreClosed` after the end of the block, and in a child that was forked."""
         if not self._thread.runs:
             raise StoreClosed(f"group {self.name}", FORKED, ANOTHER)
         if self._participation.has_ended:

@@ -82,7 +82,6 @@ class Handlers:
                 self._begin(partition)
 
     async def _last(self, telling: "asyncio.Task[None]") -> None:
-        """Tell the tasks of all partitions that these are lost, and wait for the tasks."""
         try:
             await asyncio.wait([telling])
             for losing in self._losing.values():

@@ -84,7 +84,6 @@ class Leader(OnlyAsync):
         quarantine_after: int | None = None,
         observer: Observer | None = None,
     ) -> None:
-        """Check all arguments; open nothing yet."""
         self._opening = AsyncOpening(
             url,
             name,

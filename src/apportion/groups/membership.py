@@ -133,7 +133,6 @@ class Membership:
                 await self.free(batch, width=(len(batch) + 1) // 2)
 
     def _freed(self, partitions: Iterable[int]) -> tuple[list[Compare], list[Put]]:
-        """Return the compares and puts that free some partitions."""
         view, when, puts = self._view, dict[str, Compare](), list[Put]()
         me = OwnSession(id=self._options.member_id, session=self.session or 0)
         for partition in partitions:

@@ -106,7 +106,6 @@ class Opening:
 
 
 def _record(partitions: int, mode: Mode, balancer: str, quarantine_after: int | None) -> GroupRecord:
-    """Return the settings to which all members agree."""
     if mode not in ("cooperative", "eager"):
         raise UnknownOption("mode", mode, ("cooperative", "eager"))
     return GroupRecord(
@@ -118,7 +117,6 @@ def _record(partitions: int, mode: Mode, balancer: str, quarantine_after: int | 
 
 
 def _quarantine(deaths: int | None) -> int | None:
-    """Return the number of deaths that end in quarantine; `InvalidInput` if a record cannot list so many."""
     if deaths is not None and (type(deaths) is not int or not 1 <= deaths <= KEPT_DEATHS):
         hint = "Leave it out, and a partition waits longer after each death, up to a minute."
         raise InvalidInput("quarantine_after", deaths, f"an int in 1 .. {KEPT_DEATHS}, or None", hint)

@@ -43,6 +43,5 @@ def leaves_after(driver: Driver) -> str:
 
 
 def _listed(partitions: Collection[int]) -> str:
-    """List the first few partitions, and say how many there are."""
     first = ", ".join(map(str, sorted(partitions)[:MOST_LISTED]))
     return f"partitions {first}" if len(partitions) <= MOST_LISTED else f"{len(partitions)} partitions ({first}, …)"

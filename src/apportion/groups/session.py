@@ -100,7 +100,6 @@ class Session:
             self._stop(StoreWentBack("the store", f"incarnation {self.incarnation}", f"it is in {incarnation}"))
 
     async def _keep(self) -> None:
-        """Renew the lease until it has ended."""
         interval = self.ttl_seconds / RENEWALS_PER_TTL
         while True:
             await asyncio.sleep(interval)

@@ -23,7 +23,6 @@ class Executes(Protocol):
 
     def execute(self, statement: Any, values: Any = ..., /) -> Any:  # noqa: ANN401 - three libraries' types
         """Run one statement."""
-        ...
 
 
 class SqlRows(Protocol):
@@ -31,7 +30,6 @@ class SqlRows(Protocol):
 
     def fetchall(self) -> list[Any]:
         """Return all rows."""
-        ...
 
 
 class RunsSync(Protocol):
@@ -39,7 +37,6 @@ class RunsSync(Protocol):
 
     async def run_sync(self, function: Callable[..., None], /, *values: object) -> None:
         """Call a function with the sync form of the connection."""
-        ...
 
 
 def run(connection: Executes, statement: str, values: Mapping[str, str]) -> SqlRows:

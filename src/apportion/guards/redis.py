@@ -42,7 +42,6 @@ class RedisCommands(Protocol):
 
     def execute_command(self, *words: Any) -> Any:  # noqa: ANN401 - a library's types
         """Send a command."""
-        ...
 
 
 def fence_key(resource: str) -> str:

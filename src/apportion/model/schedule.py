@@ -203,6 +203,5 @@ class _Ledger:
 
 
 def _summed(sizes: Iterable[int | None]) -> int | None:
-    """Return the sum, None if any size is unknown."""
     known = list(sizes)
     return None if None in known else sum(size or 0 for size in known)

@@ -224,7 +224,6 @@ def check_names(field_name: str, names: Sequence[object]) -> list[str]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name has only ordinary characters, so that no other check is needed."""
     return 0 < len(name) <= MAX_NAME_BYTES and _is_word(name)
 
 

@@ -16,7 +16,6 @@ class Clock(Protocol):
 
     def elapsed(self) -> float:
         """Return seconds since a fixed start; they never decrease, and run on through suspend."""
-        ...
 
 
 class SystemClock:

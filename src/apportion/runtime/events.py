@@ -137,7 +137,6 @@ class Observer(Protocol):
 
     def __call__(self, event: GroupEvent, /) -> None:
         """Take one event, on the I/O thread, without blocking it."""
-        ...
 
 
 class EventStream:

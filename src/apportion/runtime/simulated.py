@@ -21,27 +21,21 @@ class Runner(Protocol):
     @property
     def runs(self) -> bool:
         """Whether this place can be called."""
-        ...
 
     async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
         """Run a coroutine there, and wait for it; `undo` gets the result if the caller was cancelled before that."""
-        ...
 
     def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
         """Run a coroutine there, from a thread without an event loop, and wait for it; `undo` as in `hop`."""
-        ...
 
     async def finish(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine there to its end, and wait for it; a caller that is cancelled stops waiting."""
-        ...
 
     def wait_finished(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine there to its end, from a thread without an event loop; Ctrl-C ends only the wait."""
-        ...
 
     def send(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine there to its end, without waiting for it."""
-        ...
 
 
 class WorkObserver(Protocol):
@@ -49,11 +43,9 @@ class WorkObserver(Protocol):
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:
         """Note that work has begun on a partition that was granted at `since`, a time of the clock."""
-        ...
 
     def left(self, work: object) -> None:
         """Note that work has ended."""
-        ...
 
 
 class Machine(Runner, WorkObserver, Protocol):
@@ -69,7 +61,6 @@ class Machine(Runner, WorkObserver, Protocol):
     @property
     def clock(self) -> Clock:
         """The elapsed clock of the process."""
-        ...
 
 
 MACHINE: ContextVar[Machine | None] = ContextVar("machine", default=None)

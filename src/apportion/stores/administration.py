@@ -29,27 +29,21 @@ class Administration(Protocol):
 
     async def inspect(self) -> tuple[Finding, ...]:
         """Look at version, rights, durability and schema, and change nothing. A store that is away is a finding."""
-        ...
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """Return the statements that make the newest schema, each with its semicolon; empty without a schema."""
-        ...
 
     async def upgrade(self) -> tuple[int, int]:
         """Bring the schema to the newest version; return the version before and after."""
-        ...
 
     def grants(self, user: str) -> tuple[str, ...]:
         """Return the statements that give `user` the rights of a member and no more."""
-        ...
 
     async def renewals(self) -> tuple[Counter, ...]:
         """Return how often each lease was renewed. The result is empty for a store that ends leases by itself."""
-        ...
 
     async def restored(self) -> tuple[int, int]:
         """Begin a new incarnation after the store was restored from a copy; return the old and the new incarnation."""
-        ...
 
 
 def checked_user(user: str) -> str:

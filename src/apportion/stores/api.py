@@ -183,7 +183,6 @@ class CoordinationStore(Protocol):
 
     async def scan(self, prefix: str) -> Scan:
         """Return all items with keys that start with `prefix` ("" for all), at one revision."""
-        ...
 
     async def commit(
         self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
@@ -194,7 +193,6 @@ class CoordinationStore(Protocol):
         names a lease that has ended: nothing is written. `InvalidInput` names the limit when the commit is too large;
         a commit is never split.
         """
-        ...
 
     def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """Yield every change under `prefix` with a revision above `after`, in order, each once, until closed.
@@ -204,27 +202,21 @@ class CoordinationStore(Protocol):
         Raises `Compacted` when the history is gone: scan and watch anew.
         The consumer sets the pace: nothing is buffered without bound.
         """
-        ...
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """Make a lease. `InvalidInput` when the store cannot keep a lease with that time to live.
 
         A member that waits for others' leases to end must watch: polling by `scan` alone ends no lease on SQL stores.
         """
-        ...
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """Renew many leases in one request; return the live ones. A renewal counts from the moment of sending."""
-        ...
 
     async def revoke(self, lease: int) -> None:
         """End a lease and delete its keys, in one commit. A lease that has ended already is no error."""
-        ...
 
     def capabilities(self) -> Capabilities:
         """Return the promises of this store, as it is set up."""
-        ...
 
     async def close(self) -> None:
         """Give back connections and end the watches of this handle. Leases run to their end. May be called twice."""
-        ...

@@ -28,7 +28,6 @@ class StoreOnThread(Handle):
         return self._store.capabilities()
 
     async def _granted(self, ttl_seconds: float) -> Lease:
-        """Grant a lease on the I/O thread, and give it back when no caller waits for it any more."""
         return await whole(self._store.grant(ttl_seconds=ttl_seconds), self._taken_back)
 
     async def _taken_back(self, lease: Lease) -> None:

@@ -97,7 +97,6 @@ class Polling:
             self._wake()
 
     async def _rest(self, seconds: float) -> None:
-        """Wait for the given seconds, or until a nudge comes."""
         if seconds <= 0 or self._is_nudged:
             await asyncio.sleep(0)
             return

@@ -85,7 +85,6 @@ class SyncLeader(OnlySync):
         quarantine_after: int | None = None,
         observer: Observer | None = None,
     ) -> None:
-        """Check all arguments; open nothing yet."""
         self._opening = SyncOpening(
             url,
             name,

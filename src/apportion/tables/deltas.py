@@ -111,7 +111,6 @@ def _applied(was: Routing, raw: bytes) -> Routing:
 
 
 def _is_numbered(value: Routing) -> bool:
-    """Whether the positions of a value are numbers; else they are bytes."""
     return isinstance(value, Assignment) or isinstance(value.starts[0], int)
 
 
@@ -123,7 +122,6 @@ def _frame(value: Routing) -> tuple[object, ...]:
 
 
 def _entries(value: Routing, rows: Iterable[Row]) -> Iterator[tuple[Position, Row]]:
-    """Yield the positions of a value, each with its row."""
     return zip(value.starts if isinstance(value, Table) else range(len(value)), rows, strict=True)
 
 

@@ -331,7 +331,6 @@ def _key_bytes(key: str) -> int:
 
 
 def _published(incarnation: int, links: Sequence[VersionLink], link: VersionLink, value: Routing) -> Published:
-    """Return the result of the publish that wrote `link`, one of `links`; it leads to `value`."""
     return Published(
         version=Version(incarnation=incarnation, number=link.version),
         epoch=value.epoch,

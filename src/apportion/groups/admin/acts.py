@@ -83,7 +83,6 @@ async def drain_and_forget(
 
 
 def _remembered(found: Found, member_id: str) -> Unchanged:
-    """Return the compare of the record that remembers an absent static member."""
     statics = found.view.statics
     if member_id in found.view.members:
         hint = f"Stop its process, or ask for its partitions: apportion group drain URL {found.name} {member_id}"
@@ -214,7 +213,6 @@ async def explain(store: CoordinationStore, name: str, partition: int) -> Explai
 
 
 async def _history(store: CoordinationStore, found: Found, partition: int) -> tuple[HistoryLine, ...]:
-    """Return the changes of a partition that the store still keeps, oldest first."""
     last = found.view.owned(partition).revision
     lines: list[HistoryLine] = []
     with suppress(TimeoutError):  # then return the part that was read in time

@@ -126,7 +126,6 @@ def members_of(found: Found) -> Topology:
 
 
 def _words(before: Topology, after: Topology) -> str:
-    """Return the change of the members in words, as the beginning of a sentence."""
     both = [(before[each], after[each]) for each in before.ids if each in after]
     weighed = [(new.id, not new.weight) for old, new in both if old.weight != new.weight]
     said = {

@@ -79,7 +79,6 @@ def remarks(found: Found) -> Iterator[str]:
 
 
 def _step(found: Found, partition: int, state: State) -> tuple[str, str]:
-    """Return the step that a partition waits for, and advice."""
     target, wanted = found.view.target, found.wanted(partition)
     if state in ("crash-looping", "quarantined"):
         return _crash_loop(found, partition, state)

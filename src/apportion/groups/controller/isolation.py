@@ -30,7 +30,6 @@ def isolated(owners: Owners, view: View) -> Owners:
 
 
 def _spread(owners: Owners, view: View) -> Owners:
-    """Send suspects to different members."""
     members = sorted({owner for owner in owners if owner is not None})
     suspects = sorted(_suspects(owners, view), key=lambda each: -len(ended(view, each)))
     if not 0 < len(suspects) <= max(_FEW, len(members)):

@@ -68,7 +68,6 @@ class Commits:
             return Unknown(reason=error.problem)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """Take the end of a task: an error of the task ends the session."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._inbox.hear(error)

@@ -144,7 +144,6 @@ class Life:
             raise news
 
     def _step(self, event: MemberEvent) -> None:
-        """Pass an event to the machine, and carry out its actions."""
         if isinstance(event, Seen):
             self._effects.found(event.touched.damaged)
         now = self._clock.elapsed()

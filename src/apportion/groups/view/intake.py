@@ -206,7 +206,6 @@ class Intake:
         return self.target_revision if kind == "target" else 0
 
     def _take(self, key: str, item: Item | None, revision: int, now: float, touched: IntakeChanges) -> None:
-        """Take the value of a key at a revision, if it is news."""
         kind, name = self._place(key)
         if kind == "own":
             self._take_own(int(name), item, revision, now, touched)
@@ -216,7 +215,6 @@ class Intake:
             touched.members |= self._take_member(kind, name, item, now, touched)
 
     def _take_member(self, kind: str, name: str, item: Item | None, now: float, touched: IntakeChanges) -> bool:
-        """Take a record about members; return whether anything is new."""
         before, old = self._about(name), self.members.get(name) if kind == "member" else None
         key = self.keys.controller if kind == "controller" else f"{self.keys.live}{kind}/{name}"
         if item is not None and key in self.damaged and self.damaged[key].revision == item.revision:
@@ -293,7 +291,6 @@ class Intake:
         is_deleted: bool = False,
         good: OwnershipRecord = NOBODY_OWNS,
     ) -> None:
-        """Keep a record as damaged, and report it once."""
         self.damaged[key] = Damage(key=key, revision=revision, problem=error.problem, is_deleted=is_deleted, good=good)
         touched.damaged.append(self.damaged[key])
 

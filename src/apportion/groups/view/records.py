@@ -246,7 +246,6 @@ def partition_of(key_part: str, partitions: int) -> int | None:
 
 
 def _read(what: str, reader: Reader[Part], said: object) -> Part:
-    """Return a field; `BadSnapshot` names the field."""
     try:
         return reader(said)
     except BadSnapshot as error:

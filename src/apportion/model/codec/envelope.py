@@ -155,7 +155,6 @@ def _body(data: bytes, start: int) -> bytes:
 
 
 def _after(mark: bytes, data: bytes, start: int) -> int:
-    """Return the place after a mark; `BadSnapshot` if the mark does not stand at `start`."""
     if not data.startswith(mark, start):
         raise BadSnapshot("snapshot", data[start : start + 60], mark.decode(), "Take a fresh copy.")
     return start + len(mark)

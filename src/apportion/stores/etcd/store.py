@@ -178,7 +178,6 @@ class EtcdStore:
         return unavailable(self._gateway, error)
 
     async def _lost(self, leases: Sequence[int]) -> int:
-        """Return the lease that has ended."""
         for lease in leases[:-1]:
             left = await ask(self._gateway, "/v3/lease/timetolive", {"ID": str(lease)})
             if int(left.get("TTL", "0")) < 0:
@@ -218,7 +217,6 @@ class EtcdStore:
         return frozenset().union(*alive)
 
     async def _renewed(self, leases: Iterable[int]) -> set[int]:
-        """Return the leases that are alive, after the server has answered for each."""
         left, alive, problem = set(leases), set[int](), "no answer"
         for count in range(_TRIES):
             at = self._gateway.wire.current

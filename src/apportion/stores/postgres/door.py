@@ -153,7 +153,6 @@ class Door:
         return connection
 
     async def _schema_version(self, connection: Connection, seconds: float) -> int:
-        """Return the version of the schema; make the schema where there is none."""
         version = NEWEST
         try:
             with bounded(connection, seconds):

@@ -78,7 +78,6 @@ class PostgresLookout:
         self._polling.leave()
 
     def _told(self) -> None:
-        """Look at once: there is a hint, or the connection has ended."""
         self._was_told = True
         self._polling.nudge()
 
@@ -118,7 +117,6 @@ class PostgresLookout:
                 self._watchers.wake()  # they learn of the error that ended the task
 
     def _take(self, rows: list[Row], *, was_told: bool) -> None:
-        """Wake the watches of the keys that a look has found."""
         before, now = self._state, state_of(rows[0])
         self._state = now
         if now == before:

@@ -197,7 +197,6 @@ class PostgresStore:
         return self._links.door.name
 
     def _require_open(self) -> None:
-        """Raise `StoreClosed` for a handle that was closed or that crossed a fork."""
         if not self._links.ours:
             raise StoreClosed(self._name, "it belongs to the parent of this forked process")
         if self._closed:
@@ -263,7 +262,6 @@ def _int(value: object) -> int:
 
 
 def _capabilities(server: Server, round_trip_seconds: float) -> Capabilities:
-    """Return the promises of a store on this server, at this distance."""
     least = max(CAPABILITIES.min_ttl_seconds, round(_ROUND_TRIPS_PER_TTL * round_trip_seconds, 1))
     return replace(CAPABILITIES, durable=server.durable, fencing=server.durable, min_ttl_seconds=least)
 

@@ -221,7 +221,6 @@ class RedisStore:
 
 
 def _words(request: CommitRequest) -> list[str | bytes | int]:
-    """Return a commit as the arguments of its script."""
     writes = [(key, b"put", b"" if lease is None else b"%d" % lease, value) for key, value, lease in request.puts]
     writes += [(key, b"delete", b"", b"") for key in request.deletes]
     compares = [(key, b"" if revision is None else b"%d" % revision) for key, revision in request.compares]

@@ -44,7 +44,6 @@ class Checkpoints:
                 connection.execute("PRAGMA busy_timeout=0")
 
     def _excess_ratio(self) -> float:
-        """Return the size of the -wal divided by the size that is too large."""
         try:
             size, wal_size = self._path.stat().st_size, side_file(self._path, "-wal").stat().st_size
         except OSError:

@@ -15,7 +15,6 @@ class SqliteRows(Protocol):
 
     def fetchall(self) -> list[Any]:
         """Return all rows."""
-        ...
 
 
 class Connection(Protocol):
@@ -24,15 +23,12 @@ class Connection(Protocol):
     @property
     def in_transaction(self) -> bool:
         """Say whether a transaction is open."""
-        ...
 
     def execute(self, statement: str, values: Sequence[Value] = (), /) -> SqliteRows:
         """Run one statement."""
-        ...
 
     def close(self) -> None:
         """Close the connection."""
-        ...
 
 
 def open_sqlite(path: Path) -> Connection:

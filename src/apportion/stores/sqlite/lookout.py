@@ -108,7 +108,6 @@ class SqliteLookout:
             self._watchers.wake(keys)
 
     async def _reap(self) -> None:
-        """Read counters of leases, and end leases that have not moved for their time to live."""
         started = self._clock.elapsed()
         most = self._reaper.most(started)
         counters = await self._file.read(lambda connection: ledger.counters(connection, most))

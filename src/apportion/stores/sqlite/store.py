@@ -165,7 +165,6 @@ class SqliteStore:
         self._shared.give_back()
 
     def _require_open(self) -> None:
-        """Raise `StoreClosed` for a handle that was closed or that crossed a fork."""
         if self._closed:
             raise StoreClosed(self._file.name)
         self._file.require_open()
