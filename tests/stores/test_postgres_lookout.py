@@ -65,9 +65,10 @@ class Scene:
         self.leases = Leases(*own)
         parts = (self.watching, self.committing, self.ear, self.leases, self.clock)
         self.lookout = PostgresLookout(*parts, is_polled=is_polled)
-        self.polling = []  # a look is made by hand
-        for name in ("join", "leave", "nudge", "noticed"):
-            setattr(self.lookout._polling, name, partial(self.polling.append, name))
+        self.called = []
+        for name in ("_nudge", "_noticed"):
+            setattr(self.lookout, name, partial(self.called.append, name))
+        self.lookout._run = asyncio.Event().wait  # a look is made by hand
         self.watches = {name: self.lookout.join(name, name[:1] + b"0") for name in (b"a/", b"b/")}
         self.counts()
 
@@ -117,10 +118,15 @@ async def begun(scene):
 
 def test_each_watch_counts_for_the_task_that_looks_and_a_hint_makes_it_look_at_once():
     async def story(scene):
+        task = scene.lookout._task
         scene.lookout.leave(scene.watches[b"a/"])
         scene.ear.heard()
         scene.lookout.wrote()
-        assert ["join", "join", "leave", "nudge", "noticed"] == scene.polling
+        assert ["_nudge", "_noticed"] == scene.called
+        assert task is scene.lookout._task
+        scene.lookout.leave(scene.watches[b"b/"])
+        assert scene.lookout._task is None
+        assert task.cancelling()
 
     played(story)
 
@@ -128,7 +134,9 @@ def test_each_watch_counts_for_the_task_that_looks_and_a_hint_makes_it_look_at_o
 def test_the_error_that_ended_the_task_is_raised_where_a_watch_asks_for_it():
     async def story(scene):
         scene.lookout.require_running()
-        scene.lookout._polling.next_change = lambda: 1 / 0
+        scene.lookout._task.cancel()
+        scene.lookout._task = asyncio.get_running_loop().create_future()
+        scene.lookout._task.set_exception(ZeroDivisionError())
         with pytest.raises(ZeroDivisionError):
             scene.lookout.require_running()
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from apportion.runtime.clock import Clock, SystemClock
-from apportion.stores.poll import Polling
+from apportion.stores.lookout import Lookout
 from apportion.stores.watchers import Watchers
 
 
@@ -29,29 +29,33 @@ def test_a_watch_that_was_woken_before_it_waits_waits_for_the_next_change():
     assert not second.is_set()
 
 
-def test_a_nudge_ends_the_pause_of_a_polling_and_one_during_a_look_is_not_lost():
+def test_a_nudge_ends_the_pause_of_a_lookout_and_one_during_a_look_is_not_lost():
     clock: Clock = SystemClock()
     looks = []
 
     async def main():
         looked = asyncio.Event()
 
-        async def look():
-            looks.append(len(looks))
-            if len(looks) == 2:
-                polling.nudge()
-            looked.set()
+        class Scene(Lookout):
+            async def _look(self):
+                looks.append(len(looks))
+                if len(looks) == 2:
+                    self._nudge()
+                looked.set()
 
-        polling = Polling(look, clock, pause=lambda _: 3_600.0)
-        polling.join()
+            def _pause_seconds(self, _):
+                return 3_600.0
+
+        lookout = Scene(clock, own=())
+        watcher = lookout.join(b"a", b"b")
         async with asyncio.timeout(10):
             await looked.wait()
             looked.clear()
-            polling.nudge()
+            lookout._nudge()
             while len(looks) < 3:
                 await looked.wait()
                 looked.clear()
-        polling.leave()
+        lookout.leave(watcher)
 
     asyncio.run(main())
     assert [0, 1, 2] == looks

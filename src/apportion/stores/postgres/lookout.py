@@ -1,9 +1,6 @@
-"""The lookout: one task per process and store that looks for changes and for leases that have ended.
+"""The lookout of PostgreSQL: hints make it look at once, and without hints it looks again and again.
 
-It serves the watches of all handles: a look names the changed keys, and the watches of those keys read on. Hints make
-it look at once. Without hints it looks again and again, and often only after recent changes. With `?watch=poll` it
-always looks twenty times per time to live.
-Promises: no task runs without a watch. Refuses: to judge whether the store went back; each handle does that itself.
+With `?watch=poll` it always looks twenty times per time to live.
 """
 
 import asyncio
@@ -14,15 +11,13 @@ from typing import cast
 
 from apportion.errors import InvalidInput, StoreClosed, StoreDenied, StoreUnavailable
 from apportion.runtime.clock import Clock
-from apportion.stores.poll import Polling
-from apportion.stores.poll import pause_seconds as poll_pause_seconds
+from apportion.stores.lookout import Lookout, pause_seconds
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.driver import Row
 from apportion.stores.postgres.ear import Ear
 from apportion.stores.postgres.leases import Leases
 from apportion.stores.postgres.link import PostgresLink
-from apportion.stores.reaper import Counter, Reaper
-from apportion.stores.watchers import Watcher, Watchers
+from apportion.stores.reaper import Counter
 
 POLLS_PER_TTL = 20
 _HINTED_PAUSE_SECONDS = 2.0
@@ -38,7 +33,7 @@ class SeenState:
     revision: int
 
 
-class PostgresLookout:
+class PostgresLookout(Lookout):
     """Looks on behalf of all handles. It reads over the link `watching` and ends leases over the link `committing`."""
 
     def __init__(
@@ -51,35 +46,18 @@ class PostgresLookout:
         *,
         is_polled: bool,
     ) -> None:
+        super().__init__(clock, leases.ids)
         self._watching, self._committing = watching, committing
         self._ear = ear
         ear.tells(self._told)
         self._leases = leases
-        self._clock = clock
         self._is_polled = is_polled
-        self._watchers = Watchers()
-        self._polling = Polling(self._look, clock, pause=self._pause_seconds)
-        self._reaper = Reaper(own=leases.ids)
-        self._reap_at = clock.elapsed()
         self._state = SeenState(0, 0)
         self._was_told = False
 
-    def join(self, start: bytes, end: bytes) -> Watcher:
-        """Return a watch of the keys in [start, end); the first watch starts the task."""
-        if self._watchers.is_empty:
-            self._reaper.forget()  # nothing is known of the time without a watch
-        watcher = self._watchers.join(start, end)
-        self._polling.join()
-        return watcher
-
-    def leave(self, watcher: Watcher) -> None:
-        """Forget a watch; the last one stops the task."""
-        self._watchers.leave(watcher)
-        self._polling.leave()
-
     def _told(self) -> None:
         self._was_told = True
-        self._polling.nudge()
+        self._nudge()
 
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: SeenState | None = None) -> None:
         """Wake the watches of keys that this process has written or may have written; look often for a while.
@@ -89,12 +67,8 @@ class PostgresLookout:
         """
         if at is not None and at == SeenState(self._state.incarnation, self._state.revision + 1):
             self._state = at
-        self._polling.noticed()
+        self._noticed()
         self._watchers.wake(keys)
-
-    def require_running(self) -> None:
-        """Raise the error that ended the task, if there is one."""
-        self._polling.next_change()
 
     async def _look(self) -> None:
         """Look once for the changes of others, and for leases that have ended."""
@@ -159,7 +133,7 @@ class PostgresLookout:
     def _pause_seconds(self, quiet_seconds: float) -> float:
         if self._is_polled:
             return 2 * self._early_seconds
-        pause = _HINTED_PAUSE_SECONDS if self._ear.is_trusted else poll_pause_seconds(quiet_seconds)
+        pause = _HINTED_PAUSE_SECONDS if self._ear.is_trusted else pause_seconds(quiet_seconds)
         return max(0.0, min(pause, self._reap_at - self._clock.elapsed()))
 
 

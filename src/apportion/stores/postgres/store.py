@@ -39,7 +39,7 @@ from apportion.stores.api import (
     StoreChange,
     Unknown,
 )
-from apportion.stores.poll import LONGEST_PAUSE_SECONDS
+from apportion.stores.lookout import LONGEST_PAUSE_SECONDS
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import Server
 from apportion.stores.postgres.driver import Parameter, Row

@@ -29,7 +29,7 @@ from apportion.stores.api import (
     StoreChange,
     Unknown,
 )
-from apportion.stores.poll import LONGEST_PAUSE_SECONDS
+from apportion.stores.lookout import LONGEST_PAUSE_SECONDS
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
