@@ -561,7 +561,7 @@ def test_handles_of_a_process_share_two_connections_and_leave_none_behind():
             async with asyncio.timeout(5):
                 while server.open:
                     await asyncio.sleep(0.001)
-            assert {} == wire._shared
+            assert {} == wire._shared._uses
 
     asyncio.run(run())
     asyncio.run(run())  # another loop has connections of its own

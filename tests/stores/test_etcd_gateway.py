@@ -81,11 +81,11 @@ LOST = failing(httpx.ReadError("reset"))
 AWAY = failing(httpx.ConnectError("refused"))
 
 
-@pytest.mark.parametrize("ask", [Gateway.ask, Gateway.ask_first])
-def test_what_got_no_answer_is_asked_of_the_next_server_at_once_and_then_after_pauses(net, slept, ask):
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_got_no_answer_is_asked_of_the_next_server_at_once_and_then_after_pauses(net, slept, is_first):
     async def story(gateway):
         script(net, AWAY, LOST, LOST, LOST, LOST, LOST, given(a=1))
-        assert {"a": 1} == await ask(gateway, "/a", {})
+        assert {"a": 1} == await gateway.ask("/a", {}, is_first=is_first)
         assert ["s0", "s1", "s2", "s0", "s1", "s2", "s0"] == [host for host, _ in paths(net)]
         assert [0, 0.02, 0.04, 0.04, 0.04, 0.08] == slept
 
@@ -94,8 +94,8 @@ def test_what_got_no_answer_is_asked_of_the_next_server_at_once_and_then_after_p
 
 def test_commits_and_renewals_have_lanes_of_their_own(net):
     async def story(gateway):
-        for ask, counts in ((gateway.ask, (1, 0)), (gateway.ask_first, (1, 1))):
-            await ask("/a", {})
+        for is_first, counts in ((False, (1, 0)), (True, (1, 1))):
+            await gateway.ask("/a", {}, is_first=is_first)
             assert counts == (gateway.connects, gateway.wire.renewals.connects)
 
     played(story)

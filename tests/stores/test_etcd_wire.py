@@ -253,7 +253,7 @@ def test_handles_of_one_cluster_share_a_wire_until_the_last_lets_it_go(net):
         await again.let_go()
         await other.let_go()
         assert all(client.is_closed for client, _ in net.clients)
-        assert {} == wires._shared
+        assert {} == wires._shared._uses
 
     asyncio.run(main())
 
@@ -264,7 +264,7 @@ def test_a_wire_of_a_loop_that_is_closed_is_forgotten(net):
 
     asyncio.run(main())
     played(lambda wire: asyncio.sleep(0))
-    assert {} == wires._shared
+    assert {} == wires._shared._uses
 
 
 def test_an_error_without_words_is_told_by_its_kind():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, StoreWentBack
-from apportion.stores.api import Absent, Capabilities, Compare, Put, Unchanged
+from apportion.stores.api import Absent, Capabilities, Compare, Event, Item, Put, Unchanged
 
 MAX_KEY_BYTES = 1_024  # the longest key that fits a PostgreSQL index entry with its namespace
 MAX_REVISION = 2**63 - 1
@@ -62,6 +62,16 @@ class Space:
     def text(self, key: bytes) -> str:
         """Return the key as callers write it."""
         return key[len(self._prefix) :].decode()
+
+    def item(self, row: tuple[bytes, bytes, int, int | None]) -> Item | None:
+        """Return the item of a key with its value, revision and lease; None for a key that is not text."""
+        key, value, revision, lease = row
+        return Item(key=self.text(key), value=value, revision=revision, lease=lease) if self.has(key) else None
+
+    def events(self, changed: Iterable[tuple[bytes, bytes | None, int | None]]) -> tuple[Event, ...]:
+        """Return the events of changed keys, each with its new value and lease; none for keys that are not text."""
+        ours = (each for each in changed if self.has(each[0]))
+        return tuple(Event(key=self.text(key), value=value, lease=lease) for key, value, lease in ours)
 
     def span(self, prefix: str) -> tuple[bytes, bytes]:
         """Return the half-open range of bytes that holds every key with this prefix."""

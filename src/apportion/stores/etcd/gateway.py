@@ -50,13 +50,12 @@ class Gateway:
         """The number of times that the connection of commits and scans was opened."""
         return self.wire.commits.connects
 
-    async def ask(self, path: str, body: Mapping[str, object] | bytes) -> Reply:
-        """Send a request that may be repeated, to one server after another; `StoreUnavailable` when none answers."""
-        return json_of(await self.ask_lines(path, body, self.wire.commits))
+    async def ask(self, path: str, body: Mapping[str, object], *, is_first: bool = False) -> Reply:
+        """Send a request that may be repeated, to one server after another; `StoreUnavailable` when none answers.
 
-    async def ask_first(self, path: str, body: Mapping[str, object] | bytes) -> Reply:
-        """As `ask`, in the lane of renewals, where no commit and no scan delays the request."""
-        return json_of(await self.ask_lines(path, body, self.wire.renewals))
+        `is_first` takes the lane of renewals, where no commit and no scan delays the request.
+        """
+        return json_of(await self.ask_lines(path, body, self.wire.renewals if is_first else self.wire.commits))
 
     async def ask_lines(self, path: str, body: Mapping[str, object] | bytes, lane: Lane) -> bytes:
         """Send a request that may be repeated in a lane, and return the bytes of the answer."""

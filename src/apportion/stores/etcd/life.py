@@ -14,7 +14,7 @@ copied back.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores.etcd.gateway import Gateway
@@ -84,10 +84,7 @@ class Origin:
         then.
         """
         known, floor, connects = known or self.life, self.seen, self._gateway.connects
-        began = asyncio.get_running_loop().time()
-        reply = await ask(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
-        self._gateway.wire.looked = began, reply
-        revision = self._same(reply, floor, known)
+        revision = self._same(await self._asked(is_first=False), floor, known)
         if not await self.stands(known, known.cluster):
             raise StoreWentBack(
                 self._gateway.name, f"incarnation {known.incarnation}", "it is a snapshot of that incarnation"
@@ -97,10 +94,8 @@ class Origin:
 
     async def look_first(self, known: StoreLife) -> None:
         """As `look`, in the lane of renewals."""
-        floor, began = self.seen, asyncio.get_running_loop().time()
-        reply = await ask_first(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
-        self._gateway.wire.looked = began, reply
-        self._same(reply, floor, known)
+        floor = self.seen
+        self._same(await self._asked(is_first=True), floor, known)
 
     async def look_since(self, since: float, known: StoreLife) -> int:
         """As `look`, or take the answer to a look that another handle of this process began after `since`."""
@@ -116,6 +111,12 @@ class Origin:
         while self.looked_at != self._gateway.connects:
             await self.look(known)
         return self.looked_at
+
+    async def _asked(self, *, is_first: bool) -> Reply:
+        began = asyncio.get_running_loop().time()
+        reply = await ask(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY), is_first=is_first)
+        self._gateway.wire.looked = began, reply
+        return reply
 
     def _same(self, reply: Reply, floor: int, known: StoreLife) -> int:
         revision = self.same(reply, floor)
@@ -182,19 +183,10 @@ def revision_of(reply: Reply) -> int:
     return int(reply.get("header", {}).get("revision", "0"))
 
 
-async def ask(gateway: Gateway, path: str, body: Mapping[str, object]) -> Reply:
-    """Send a request that may be sent twice; a refusal is `StoreDenied` or `StoreUnavailable`."""
-    return await _answered(gateway, gateway.ask(path, body))
-
-
-async def ask_first(gateway: Gateway, path: str, body: Mapping[str, object]) -> Reply:
-    """As `ask`, in the lane of renewals."""
-    return await _answered(gateway, gateway.ask_first(path, body))
-
-
-async def _answered(gateway: Gateway, asked: Awaitable[Reply]) -> Reply:
+async def ask(gateway: Gateway, path: str, body: Mapping[str, object], *, is_first: bool = False) -> Reply:
+    """As `Gateway.ask`; a refusal is `StoreDenied` or `StoreUnavailable`."""
     try:
-        reply = await asked
+        reply = await gateway.ask(path, body, is_first=is_first)
     except Rejected as error:
         raise unavailable(gateway, error) from error
     if "header" not in reply:

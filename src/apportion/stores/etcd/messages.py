@@ -188,15 +188,9 @@ def encoded(message: object) -> bytes:
 def items_of(found: Iterable[KeyValue], space: Space) -> Iterable[Item]:
     """Return keys as items of a namespace."""
     for each in found:
-        key = b64decode(each["key"])
-        if not space.has(key):
-            continue
-        yield Item(
-            key=space.text(key),
-            value=b64decode(each.get("value", "")),
-            revision=int(each["mod_revision"]),
-            lease=_lease_of(each),
-        )
+        value, revision = b64decode(each.get("value", "")), int(each["mod_revision"])
+        if (item := space.item((b64decode(each["key"]), value, revision, _lease_of(each)))) is not None:
+            yield item
 
 
 def event_of(event: WatchEvent, space: Space) -> Event | None:

@@ -18,13 +18,13 @@ import ssl
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Self
 
 import httpx
 
 from apportion.errors import StoreUnavailable
 from apportion.stores.etcd.address import endpoints, tls
 from apportion.stores.etcd.messages import NO_LEADER, Reply, problem_of
+from apportion.stores.shared import Shared
 from apportion.stores.url import DEFAULT_NAMESPACE, StoreUrl
 
 BUDGET_SECONDS = 5.0
@@ -85,25 +85,15 @@ class Wire:
         self._streaming = _client(trust, httpx.Limits(max_keepalive_connections=0))
         self._process = os.getpid()
         self._key = _key(url)
-        self._users = 0
 
     @classmethod
-    def taken(cls, url: StoreUrl) -> Self:
+    def taken(cls, url: StoreUrl) -> "Wire":
         """Return the wire of this process and event loop to the cluster of a URL; the caller ends with `let_go`."""
-        for key in [key for key in _shared if key[1].is_closed()]:
-            del _shared[key]
-        wire = _shared.get(_key(url))
-        if not isinstance(wire, cls):
-            wire = cls(url)
-            _shared[wire._key] = wire
-        wire._users += 1
-        return wire
+        return _shared.take(_key(url), lambda: cls(url))
 
     async def let_go(self) -> None:
         """Stop using the wire; its last user closes the connections."""
-        self._users -= 1
-        if self._users == 0:
-            _shared.pop(self._key, None)
+        if _shared.give_back(self._key):
             for each in (self.commits, self.renewals):
                 await each.close()
             await self._streaming.aclose()
@@ -246,10 +236,9 @@ def _client(trust: ssl.SSLContext | bool, limits: httpx.Limits) -> httpx.AsyncCl
     return httpx.AsyncClient(verify=trust, trust_env=False, limits=limits, timeout=BUDGET_SECONDS)
 
 
-def _key(url: StoreUrl) -> tuple[int, asyncio.AbstractEventLoop, StoreUrl]:
-    """Return the key of a wire: a forked child and another loop have their own wires, namespaces share one."""
-    return os.getpid(), asyncio.get_running_loop(), replace(url.canonical(), namespace=DEFAULT_NAMESPACE)
+def _key(url: StoreUrl) -> StoreUrl:
+    """Return the key of a wire: namespaces share one."""
+    return replace(url.canonical(), namespace=DEFAULT_NAMESPACE)
 
 
-# In a forked child, the wires of the parent process stay here, so that nothing closes the parent's connections.
-_shared: dict[tuple[int, asyncio.AbstractEventLoop, StoreUrl], Wire] = {}
+_shared: Shared[Wire] = Shared()

@@ -15,7 +15,6 @@ from apportion.stores.api import (
     Capabilities,
     Committed,
     Compare,
-    Event,
     Item,
     Lease,
     Outcome,
@@ -194,16 +193,12 @@ class MemoryStore:
         return ledger
 
     def _change(self, entry: Entry, start: bytes, end: bytes) -> StoreChange:
-        events = tuple(
-            Event(
-                key=self._space.text(key),
-                value=None if record is None else record.value,
-                lease=None if record is None else record.lease,
-            )
+        changed = (
+            (key, None, None) if record is None else (key, record.value, record.lease)
             for key, record in entry.records
             if start <= key < end
         )
-        return StoreChange(revision=entry.revision, events=events)
+        return StoreChange(revision=entry.revision, events=self._space.events(changed))
 
 
 class MemoryAdministration:

@@ -29,8 +29,6 @@ from apportion.stores.api import (
     Capabilities,
     Committed,
     Compare,
-    Event,
-    Item,
     Lease,
     Outcome,
     Put,
@@ -45,7 +43,7 @@ from apportion.stores.postgres.door import Server
 from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.lookout import SeenState, state_of
-from apportion.stores.postgres.scan import Fields, PostgresScan
+from apportion.stores.postgres.scan import PostgresScan
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id, went_back
 from apportion.stores.url import StoreUrl
@@ -83,7 +81,7 @@ class PostgresStore:
 
     async def scan(self, prefix: str) -> Scan:
         """See `CoordinationStore`. One round trip per portion."""
-        scanning = PostgresScan(*self._space.span(prefix), self._item)
+        scanning = PostgresScan(*self._space.span(prefix), self._space.item)
         before, ends = self._seen, self._clock.elapsed() + _SCAN_SECONDS
         while not scanning.is_complete:
             if self._clock.elapsed() > ends:
@@ -236,23 +234,10 @@ class PostgresStore:
             raise Compacted(after, _int(row[2]))
         return now
 
-    def _item(self, row: Fields) -> Item | None:
-        key, value, revision, lease = row
-        if not self._space.has(key):
-            return None
-        return Item(key=self._space.text(key), value=value, revision=revision, lease=lease)
-
     def _changes(self, rows: list[Row]) -> list[StoreChange]:
         events = cast("list[tuple[int, bytes, bytes | None, int | None]]", [row[3:] for row in rows if row[3]])
         return [
-            StoreChange(
-                revision=revision,
-                events=tuple(
-                    Event(key=self._space.text(key), value=value, lease=lease)
-                    for _, key, value, lease in together
-                    if self._space.has(key)
-                ),
-            )
+            StoreChange(revision=revision, events=self._space.events(event[1:] for event in together))
             for revision, together in groupby(events, key=itemgetter(0))
         ]
 

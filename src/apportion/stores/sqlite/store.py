@@ -19,8 +19,6 @@ from apportion.stores.api import (
     Capabilities,
     Committed,
     Compare,
-    Event,
-    Item,
     Lease,
     Outcome,
     Put,
@@ -75,7 +73,7 @@ class SqliteStore:
         self._require_open()
         if self._file.moved:
             await self._file.reopen()
-        scanning = SqliteScan(*span, self._item)
+        scanning = SqliteScan(*span, self._space.item)
         before = self._seen
         found = await self._file.read(scanning.step)
         while not scanning.is_complete:
@@ -220,7 +218,9 @@ class SqliteStore:
             if after < known.compacted:
                 raise Compacted(after, known.compacted)
             found = ledger.next_change(connection, *span, after)
-            return (known.revision, None) if found is None else (found[0], self._change(*found))
+            if found is None:
+                return known.revision, None
+            return found[0], StoreChange(revision=found[0], events=self._space.events(found[1]))
 
         try:
             return await self._file.read(_work)
@@ -230,17 +230,6 @@ class SqliteStore:
             if not self._closed:
                 raise
         return None
-
-    def _item(self, row: ledger.Row) -> Item | None:
-        key, value, revision, lease = row
-        if not self._space.has(key):
-            return None
-        return Item(key=self._space.text(key), value=value, revision=revision, lease=lease)
-
-    def _change(self, revision: int, writes: Sequence[ledger.Write]) -> StoreChange:
-        ours = (write for write in writes if self._space.has(write[0]))
-        events = tuple(Event(key=self._space.text(key), value=value, lease=lease) for key, value, lease in ours)
-        return StoreChange(revision=revision, events=events)
 
 
 def _touched(connection: Connection) -> LedgerState:
