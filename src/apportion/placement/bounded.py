@@ -1,8 +1,7 @@
 """Bounded loads: no node holds more than a little above its fair share, over any placement that ranks nodes.
 
-A key goes to its owner. If the owner is full, the key goes to the next node of its preference list with room. The cap
-of a node is its weighted fair share of the keys held, times 1 + headroom, rounded up. A headroom of 50 thousandths
-and equal weights give 1.05 times the mean.
+A key goes to its owner, or to the next node of its preference list with room. A cap is the weighted fair share of the
+keys held, times 1 + headroom, rounded up.
 
 Promises: no node gets a key above its cap, which is computed in integers. A key always tries the same nodes in the
 same order. `assign` depends only on the set of keys, not on their order, and reports the displaced keys.
@@ -10,9 +9,7 @@ Refuses: placements that do not rank all nodes; a headroom of 0, which would lea
 loads. It is therefore not a placement of the catalog: an answer depends on the other keys. In `assign`, one more key
 may displace others. Online, an answer depends on the loads at that moment.
 
-Order of `assign`: by the placement's hash of the key, then by the key's bytes. The preference list is that of
-`preference(key, n, spread="best-effort")`: after the owner come nodes of other zones first.
-
+Format: `docs/algorithms/bounded.md`.
 Source: Mirrokni, Thorup and Zadimoghaddam 2018.
 """
 

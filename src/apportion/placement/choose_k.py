@@ -6,21 +6,11 @@ node that comes back finds its number, and all its keys.
 Refuses: weights; hashes of fewer than 64 bits; a lost `order`. `order` is the list of numbers: keep it with the
 topology.
 
-Numbers: node i of `order` has number i. `on(topology)` leaves the number of a departed node vacant. A node that
-returns takes its old number. A new node takes the lowest number that is still vacant, or the next number at the end.
-A draining node (weight 0) keeps its number.
-Ranking: a tree of merges draws a shuffle of 2**L numbers. At level l and place p, the tree holds the numbers from
-p << l up to p + 1 << l, not included. At level 0 it holds a single number. At level l and place p, draws have numbers
-t = 0, 1, …. Draw t comes from the right half if u * (left + right) >> 64 >= left, else from the left half. Here left
-and right are the numbers that each half has yet to give. u is the hash of `b"choose-k/1"`, l (4 bytes), p (4 bytes),
-the key's hash (8 bytes), t (4 bytes), integers little-endian. L is the least with 2**L >= the length of `order`. A
-larger L only inserts further numbers.
+Cost: a lookup draws until a live number comes: 1 + (2**L - live) / (live + 1) draws on average, each of at most L
+hashes, with the least L for which 2**L >= the length of `order`. No ranking with equal shares for any set of live
+nodes has fewer. While half the numbers live, the average is below 4; to shrink further, build anew.
 
-Cost: a lookup draws until a live number comes. That is 1 + (2**L - live) / (live + 1) draws on average, each of at
-most L hashes. No ranking with equal shares for any set of live nodes has fewer draws. Reason: each other number comes
-before all live ones with probability 1 / (live + 1). While half the numbers live, the average is below 4; to shrink
-further, build anew.
-
+Format: `docs/algorithms/choose_k.md`.
 Source: the node map of consistent-choose-k, github/rust-gems. The ranking is drawn by a rule of our own: a shuffle of
 two halves is a random merge of their shuffles (as in MergeShuffle, Bacher et al. 2015).
 """

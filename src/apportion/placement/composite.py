@@ -6,17 +6,9 @@ is on one node and its history on `width` nodes. A long scan is shared among the
 Promises: an entity touches at most `width` nodes. With a base of minimal disruption, a node joins or leaves the nodes
 of an entity only with a cause. Any `width` periods in a row take each of the nodes once.
 Refuses: more width than the base can rank; shares by weight (weight only decides which nodes an entity has); minimal
-disruption of single periods. No rotation without memory can promise this last point (see below).
+disruption of single periods. No rotation without memory can promise this last point (its page shows why).
 
-Rule: node = nodes[(seconds // period_seconds) % width], nodes = base.preference(entity, width); // rounds down, also
-below 0. A key is written `entity|seconds`: the entity's bytes, the separator, a decimal integer of 64 bits (leading
-zeros are allowed). The last separator counts.
-
-Why periods move: a node that enters an entity's list at some rank pushes the nodes after it one rank down. So periods
-change hands between nodes that stay. Could a period stay with its node for as long as the node is in the list? No.
-Take the ranking n, a, b, c with width 2. Let n leave, then a: c inherits the periods of a. Let a leave, then n: c
-inherits the periods of n. Both ways lead to the same nodes, and a function of the nodes gives one answer.
-
+Format: `docs/algorithms/composite.md`.
 Source: composite partitioning of SQL databases, hash then range.
 """
 

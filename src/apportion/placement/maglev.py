@@ -8,15 +8,7 @@ of other nodes. A plan shows them exactly as `stray_ratio`. A larger table has f
 nodes moves some 2.2 times the bound with 100 entries per node, 1.3 times with 1000. `entries_per_node` tells this
 number; below 100, take a larger `table_size`. The size is part of the format: choose it for the largest fleet.
 
-Entries: with table size M, a prime, a node's label is `b"maglev/1"`, the length of its id (4 bytes), the id. Let h0
-and h1 be the hashes of the label and 0 or 1 (4 bytes), integers little-endian. The offset is h0 * M >> 64 and the
-skip is 1 + (h1 * (M - 1) >> 64). The node prefers the entries offset, offset + skip, offset + 2 * skip, … modulo M.
-Turns: in round r = 1, 2, … each node, in order of id, may take the first free entry it prefers. It does so if it has
-had fewer turns than r * w / W, for its weight w and the largest weight W. The filling ends when the table is full, in
-the middle of a round.
-Key: its entry is hash * M >> 64, so entry e is one stretch of the circle. Preference lists walk on through the
-entries.
-
+Format: `docs/algorithms/maglev.md`.
 Source: Eisenbud et al. 2016.
 """
 

@@ -8,12 +8,7 @@ least share is typically some 0.8, 0.2, 0.02 of the mean. In bad fleets of any s
 fewer than 30 nodes, one node may own much more than its share. `shares()` computes the shares of your nodes. For
 shares that are even at both ends, take `slots`, `rendezvous` or `maglev`.
 
-Tokens: node `id` stands at the hash of `b"multiprobe/1"`, the length of the id (4 bytes), the id. Probe j of a key is
-the hash of `b"multiprobe/1"`, a length of 0 (4 bytes), the key's hash (8 bytes), j (4 bytes). j counts from 0, and
-integers are little-endian. The probe with the least clockwise distance to the first token at or after it wins; of
-two, the smaller j wins. A token that two nodes share belongs to the smaller id. Preference: nodes in order of the
-least distance from any probe.
-
+Format: `docs/algorithms/multiprobe.md`.
 Source: Appleton and O'Reilly 2015.
 """
 

@@ -5,11 +5,7 @@ proportional to weights (to 2**-48 of a share). It uses no memory beyond the lis
 preference list.
 Refuses: lookups faster than O(nodes), so it is for up to some sixty nodes; hashes of fewer than 64 bits.
 
-Rank: u is the hash of `b"rendezvous/1"`, the length of the node's id (4 bytes), the id, and the key's hash (8 bytes),
-integers little-endian. A node of weight w scores -log2((u + 1) / 2**64) / w. The lowest score ranks first, then the
-larger u, then the smaller id. Among nodes of one weight, this is the order of u. So logarithms (see `log2`) are
-needed only for the best node of each weight.
-
+Format: `docs/algorithms/rendezvous.md`.
 Source: Thaler and Ravishankar 1998; weights after Schindelhauer and Schomaker 2005.
 """
 

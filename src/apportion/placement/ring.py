@@ -6,9 +6,7 @@ of changes.
 Refuses: hashes of fewer than 64 bits, because their tokens collide; more than 2**24 tokens. For even shares by
 construction see `slots`, for exact shares without memory `rendezvous`.
 
-Tokens: a node with weight w has max(1, round(vnodes * w)) tokens; `ring_tokens` computes their places. A token that
-two nodes share belongs to the node with the smaller id.
-
+Format: `docs/algorithms/ring.md`.
 Source: Karger et al. 1997; tokens per weight as in Dynamo (DeCandia et al. 2007).
 """
 

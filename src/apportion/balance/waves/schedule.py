@@ -5,18 +5,10 @@ moment, however many steps of a wave are done, one of two sets is complete: all 
 or all replicas of the new list. When a node or a zone then fails, at least as many replicas survive as in the worse
 of the two sets.
 
-Promises, for each partition, with the floor f:
-- A partition that starts with f + 1 live replicas or more never has fewer than f + 1: any one node may die, and f are
-  left.
-- A partition that starts with fewer (`below_floor`) never has fewer than at the start. It is recovered in the first
-  waves; partitions with the fewest live replicas come first. From its (f + 1)th live replica on, the line above
-  holds.
-- A new partition is made empty. The first line holds for it once its whole list is live.
-- A leader holds a whole replica. A partition without a live leader is led by a live replica from the end of the first
-  wave on.
-- No replica is copied to a node that has it already, and none is copied twice. Afterwards live nodes hold exactly the
-  replicas that `after` lists.
-
+Promises, for each partition with the floor f: with f + 1 live replicas or more at the start, it never has fewer than
+f + 1. With fewer (`below_floor`), it never has fewer than at the start, and is recovered in the first waves. A leader
+holds a whole replica. A partition without a live leader is led by a live replica from the end of the first wave on.
+Afterwards live nodes hold exactly the replicas that `after` lists.
 Promises, for all partitions: no wave exceeds the throttle; no load moves before the last wave of recovery copies is
 done.
 

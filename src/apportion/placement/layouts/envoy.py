@@ -6,12 +6,7 @@ It does not promise minimal disruption, because the number of points of a host d
 host takes points from others. Their keys then move between hosts that were there before and after. Take `ring` if you
 are free to choose.
 
-Points: the share s of a host is its weight divided by the sum of weights. With m the smallest share, the ring's scale
-is the smaller of ceil(m * minimum_ring_size) / m and maximum_ring_size. In the order of the hosts, a target grows by
-scale * s. A host gets points 0, 1, … while all hosts so far have fewer points than the target. Point i is the hash of
-id, underscore and i in decimal. All numbers are IEEE 754 doubles, as in Envoy, each operation rounded by itself.
-Key: the hash of a key is its XXH64. The key belongs to the first point at or after this hash.
-
+Format: `docs/algorithms/envoy.md`.
 Source: Envoy, source/extensions/load_balancing_policies/ring_hash; MurmurHash64A by A. Appleby.
 """
 

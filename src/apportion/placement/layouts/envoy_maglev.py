@@ -7,13 +7,7 @@ weights, `hash_balance_factor`, and more hosts than slots.
 It does not promise minimal disruption: a change of one host also moves some slots of other hosts. A larger table has
 fewer such moves. Take `ring` or `rendezvous` if you are free to choose.
 
-Turns: hosts are sorted by id. With M slots, a host's offset is XXH64(id) % M and its skip XXH64(id, seed 1) % (M - 1)
-plus 1. It prefers the slots offset, offset + skip, offset + 2 * skip, … modulo M. In round i = 1, 2, … every host in
-order takes the first free slot it prefers, unless i * s < t. Here s is its share of the weights. t is 0 at first and
-grows by the largest share each time the host takes a slot. The table may be full in the middle of a round. Shares are
-IEEE 754 doubles, as in Envoy, each operation rounded by itself.
-Key: the slot is its XXH64 % M.
-
+Format: `docs/algorithms/envoy_maglev.md`.
 Source: Envoy, source/extensions/load_balancing_policies/maglev; after Eisenbud et al. 2016.
 """
 

@@ -5,12 +5,9 @@ equal shares.
 Refuses: weights, preference lists, and stable keys. The partition is the hash modulo the number of partitions. When n
 becomes n + 1, all but one in n + 1 of the keys move. Kafka never moves the existing records, so a key's older records
 stay behind. Create the topic anew, or route by `jump` or `ring` and name the partition yourself.
+An `int` is 8 bytes little-endian, as everywhere here; Kafka's LongSerializer writes it big-endian.
 
-Format: (murmur2(key) & 0x7fffffff) % partitions; murmur2 is MurmurHash2 of 32 bits with hash seed 0x9747b28c. A key
-becomes bytes as everywhere in this library (see `keys`). Kafka's StringSerializer and UUIDSerializer write the same
-bytes. Its LongSerializer writes 8 bytes big-endian (`n.to_bytes(8, "big", signed=True)`), but an int given here is
-little-endian. Records without a key are spread by other rules. The default of librdkafka itself is another function.
-
+Format: `docs/algorithms/kafka.md`.
 Source: `Utils.murmur2` and `BuiltInPartitioner` of Apache Kafka; MurmurHash2, A. Appleby 2008.
 """
 

@@ -7,16 +7,7 @@ It does not promise minimal disruption, because a server's points depend on the 
 takes points from others. Their keys then move between servers that were there before and after. Take `ring` if you
 are free to choose.
 
-Points: n servers of weight w out of a total W have g groups of points each. Group k is the MD5 of name, hyphen and k
-in decimal; its four points are its four little-endian words of 32 bits. Key: the hash of a key is the first of the
-four words of its MD5.
-
-- `libketama`: the name is the node's id. p = w / W rounded to float32, g = floor(float32(p * 40 * n)).
-- `libmemcached`: the name is the host for port 11211 (or none), `host:port` for another, `path:0` for a socket's path.
-  g = floor(p * 160 / 4 * n), where p and each step are rounded to float32.
-
-The roundings are part of the layouts: 61 equal servers have 39 groups each, not 40. 25 equal servers have 39 only in
-`libmemcached`.
+Format: `docs/algorithms/ketama.md`.
 Source: libketama (R. Jones 2007), libmemcached 1.1.4.
 """
 

@@ -5,12 +5,7 @@ weight, only keys that it gains or loses move, because its points depend only on
 Refuses: fractional weights, which nginx does not have; `hash KEY;` without `consistent`, which is another rule.
 One key differs: nginx hands the empty key round in turn, while here it has an owner like any other.
 
-Points: a server of weight w has 160 * w. Each point is the CRC-32 (that of zlib) of the host, a NUL, the port and the
-point before it. The point before it is 4 little-endian bytes, four NULs for the first. Host and port are the text of
-the `server` line, split at its last colon if only digits follow. Without such a colon, and after `unix:`, there is no
-port.
-Key: the hash of a key is its CRC-32. The key belongs to the first point at or after this hash.
-
+Format: `docs/algorithms/nginx.md`.
 Source: nginx 1.22, ngx_http_upstream_hash_module.
 """
 

@@ -3,11 +3,9 @@ owner.
 
 Promises: the slot that `CLUSTER KEYSLOT` answers, for every key; owners change only where the assignment does.
 Refuses: another number of slots, another hash, and to assign (this is a kind of `slots`; see there).
+An `int` is hashed as its 8 bytes, as everywhere here. If Redis stores it as digits, pass `str(number)`.
 
-Hash tag: the bytes between the first `{` and the first `}` after it, if there are any; else the whole key. So keys
-with one tag share a slot. The slot is CRC16 (polynomial 0x1021, from 0, no reflection: XMODEM) of the tag, modulo
-16 384. An `int` is hashed as its 8 bytes, as everywhere here. If Redis stores it as digits, pass `str(number)`.
-
+Format: `docs/algorithms/redis_slots.md`.
 Source: Redis Cluster specification, section "Hash tags" and appendix A.
 """
 

@@ -6,7 +6,6 @@ calls the twin directly. The class below is the reference and gives the same ans
 Range i goes from `bounds[i - 1]` up to, not including, `bounds[i]`; the last range goes to the end of all keys.
 """
 
-from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -18,12 +17,12 @@ from apportion.model.plan import Key
 from apportion.model.token import Position
 from apportion.placement.api import index_buffer
 from apportion.placement.keys.key_bytes import check_threads, key_bytes, listed
-from apportion.placement.spread import Spread
+from apportion.placement.shapes.preferences import Preferences
 
 FIRST_INT = -(2**63)
 
 
-class ReferenceRangeRouter(ABC):
+class ReferenceRangeRouter(Preferences):
     """Ranges and their owners. Lookup: O(log ranges)."""
 
     __slots__ = ("_are_ints", "_bounds", "_ids", "_rows")
@@ -46,29 +45,6 @@ class ReferenceRangeRouter(ABC):
         """Return indexes into `topology.nodes` as a buffer, in the order of the keys."""
         check_threads(threads)
         return index_buffer((self._rows[self._range(key)][0] for key in listed(keys)), len(self._ids))
-
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
-        """Return the first `count` owners of the key's range. Zones are up to the caller that named the owners."""
-        return self._preferred(key, count, spread_level=spread_level, spread=spread)
-
-    def preference_many(
-        self,
-        keys: Iterable[Key],
-        count: int,
-        *,
-        spread_level: int | None = None,
-        spread: Spread = "strict",
-        threads: int = 1,
-    ) -> list[tuple[str, ...]]:
-        """Return the preference list of each key, in the order of the keys."""
-        check_threads(threads)
-        return [self._preferred(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
-
-    @abstractmethod
-    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the preference list; the twin calls this only for inputs that it refuses or does not know."""
 
     def _lay(
         self, ids: tuple[str, ...], bounds: tuple[Position, ...], rows: tuple[tuple[int, ...], ...], are_ints: bool

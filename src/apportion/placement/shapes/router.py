@@ -6,7 +6,6 @@ so `ring.route` calls the twin directly. The class below is the reference and gi
 Stretch i ends with the position `bounds[i]`; one more stretch, the last, goes to the end of the circle.
 """
 
-from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +19,11 @@ from apportion.model.topology import Node, Topology
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, position_of
 from apportion.placement.keys.key_bytes import check_threads, key_bytes, listed
+from apportion.placement.shapes.preferences import Preferences
 from apportion.placement.shapes.ring_tokens import ring_tokens
-from apportion.placement.spread import Spread
 
 
-class ReferenceRouter(ABC):
+class ReferenceRouter(Preferences):
     """Stretches and their owners. Lookup: O(log stretches)."""
 
     __slots__ = ("_bounds", "_indexes", "_nodes", "_owner_ids", "_position_of")
@@ -53,29 +52,6 @@ class ReferenceRouter(ABC):
     def owner_at(self, position: Token) -> str:
         """Return the id of the node that owns a position of the circle; `BadRange` off it."""
         return self._owner_ids[bisect_left(self._bounds, check_token(position))]
-
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
-        """Return `count` distinct nodes for a key, its owner first; see `Placement`."""
-        return self._preferred(key, count, spread_level=spread_level, spread=spread)
-
-    def preference_many(
-        self,
-        keys: Iterable[Key],
-        count: int,
-        *,
-        spread_level: int | None = None,
-        spread: Spread = "strict",
-        threads: int = 1,
-    ) -> list[tuple[str, ...]]:
-        """Return the preference list of each key, in the order of the keys."""
-        check_threads(threads)
-        return [self._preferred(key, count, spread_level=spread_level, spread=spread) for key in listed(keys)]
-
-    @abstractmethod
-    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the preference list; the twin calls this only for lists that it does not find on a ring by itself."""
 
     def _lay(self, ids: Sequence[str], hasher: Hasher, bounds: bytes, owners: bytes) -> None:
         """Take the sorted bounds, 8 bytes each, and the index of each stretch's owner, 4 bytes each as in an array.

@@ -10,9 +10,7 @@ Refuses: to choose tokens, because Cassandra's allocation is random or reads the
 nodes have or will have. It refuses weights; give a node more tokens instead. It refuses tables for RandomPartitioner
 and ByteOrderedPartitioner, because their tokens do not fit into 64 bits; `replicas_of` walks their rings.
 
-Layout: a node owns the tokens after the previous token, up to and including its own. The position of a token is
-token + 2**63. A draining node (weight 0) is one that leaves the cluster: its tokens do not count. Nodes in
-datacenters without replicas are passed over. See `cassandra_tokens` for keys and `cassandra_strategies` for replicas.
+Format: `docs/algorithms/cassandra.md`.
 Source: Lakshman and Malik 2010; Apache Cassandra.
 """
 

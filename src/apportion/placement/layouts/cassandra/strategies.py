@@ -1,15 +1,10 @@
 """Replication strategies of Cassandra: which of the nodes met clockwise hold the replicas of a token.
 
-- `SimpleStrategy(3)`: the next 3 distinct nodes, whatever their racks.
-- `NetworkTopologyStrategy({"dc1": 3, "dc2": 2})`: one pass for all datacenters, so the list is in the order of the
-  ring. A datacenter takes as many nodes as asked for, or all that it has. The first node of each rack is always
-  taken. A further node of a rack is taken only while repeats are left. The repeats of a datacenter are the replicas
-  asked for, less its racks.
-
 Promises: Cassandra's own lists, in its order (releases 3.0 to 4.1).
 Refuses: datacenters without a node, nodes with a zone other than (datacenter, rack), transient replicas. If replicas
 outnumber nodes, Cassandra places fewer. So does this module, and `ReplicaRule.missing` counts the missing ones per
 datacenter.
+Rules: `docs/algorithms/cassandra.md`.
 Source: `SimpleStrategy` and `NetworkTopologyStrategy` of Apache Cassandra.
 """
 

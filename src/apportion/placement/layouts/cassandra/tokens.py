@@ -1,19 +1,9 @@
 """Tokens of Cassandra: the place of a key under each of its three partitioners, and the tokens that nodes may have.
 
-- `murmur3` (Murmur3Partitioner, the default): the hash as a signed 64-bit integer. -2**63 is reserved for the empty
-  key, so a key with this hash stands at 2**63 - 1.
-- `random` (RandomPartitioner): MD5 as a signed 128-bit big-endian integer, without its sign: 0 .. 2**127. The empty
-  key stands at -1.
-- `byteordered` (ByteOrderedPartitioner): the bytes of the key.
-
 Promises: Cassandra's own token for the same bytes. A key becomes bytes as everywhere in this library (see `keys`).
-These are the bytes of Cassandra's `text`, `ascii` and `blob`. Its other types differ, so pass their bytes:
-- a `bigint` is 8 bytes big-endian (`n.to_bytes(8, "big", signed=True)`); an int given here is little-endian;
-- an `int` is 4 bytes big-endian;
-- a `uuid` is the 16 bytes of `u.bytes`;
-- in a partition key of several columns, each column is its length in two bytes, big-endian, its bytes and a zero
-  byte.
+These are the bytes of Cassandra's `text`, `ascii` and `blob`. Its other types differ, so pass their bytes.
 Refuses: tokens of the wrong kind or out of range, and one token at two nodes, because Cassandra knows only one owner.
+Format, with the bytes of other types: `docs/algorithms/cassandra.md`.
 Source: `Murmur3Partitioner`, `RandomPartitioner` and `ByteOrderedPartitioner` of Apache Cassandra.
 """
 
