@@ -7,7 +7,7 @@ from time import process_time
 import pytest
 
 from apportion import Assignment, Node, Ring, Topology, balance
-from apportion.balance import Resource, request
+from apportion.balance import Resource, arguments
 from apportion.errors import BadWeight, InvalidInput, NoNodes, NotEnoughNodes, UnknownNode, UnknownOption
 
 SOLVER = import_module("apportion.balance.optimal")
@@ -74,7 +74,7 @@ def test_what_cannot_be_asked_for_is_named_with_what_was_expected_and_what_to_do
 
 @pytest.mark.parametrize("partitions", [4, list("pqrs")], ids=["a count", "ids"])
 def test_as_many_partitions_as_the_cap_are_assigned_and_one_more_is_refused(partitions, monkeypatch):
-    monkeypatch.setattr(request, "MAX_PARTITIONS", 4)
+    monkeypatch.setattr(arguments, "MAX_PARTITIONS", 4)
     assert 4 == len(balance.optimal(partitions, 1, ABC).rows)
     with pytest.raises(InvalidInput, match="partitions is 5, expected"):
         balance.optimal(5 if partitions == 4 else [*partitions, "t"], 1, ABC)
@@ -128,7 +128,7 @@ def test_an_unknown_way_to_spread_names_the_nearest():
 
 
 def test_ids_without_end_are_refused_at_the_cap(monkeypatch):
-    monkeypatch.setattr(request, "MAX_PARTITIONS", 1000)
+    monkeypatch.setattr(arguments, "MAX_PARTITIONS", 1000)
     with pytest.raises(InvalidInput, match="partitions is 1001, expected"):
         balance.optimal(count(), 1, ABC)
 

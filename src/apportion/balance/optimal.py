@@ -1,13 +1,7 @@
 """`optimal`: partitions with replicas over nodes in zones: even loads, few moves, distinct zones, with a proof.
 
-The goals have an order, and none is given up for a later one:
-
-- distinct nodes and zones;
-- every load is the floor or the ceiling of its exact share by weight; where zones forbid that, the least sum of
-  squared differences;
-- the fewest replicas moved;
-- the fewest leaders changed, for the lists that were chosen, where each node leads its part of the partitions it
-  holds.
+Distinct nodes and zones come first, then even loads, then the fewest moves, then the fewest changes of leader. No goal
+is given up for a later one; `docs/balance/optimal.md` tells each exactly.
 
 Promises: input that is even already is returned unchanged. The order of the given nodes and partitions does not
 matter. A node that comes back gets its partitions back.
@@ -21,7 +15,8 @@ from collections.abc import Iterable
 from itertools import islice
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
-from apportion.balance.request import OptimalRequest, Partitions, Sizes
+from apportion.balance.arguments import Partitions
+from apportion.balance.request import OptimalRequest, Sizes
 from apportion.balance.solver.repair import Before, Elsewhere, demand_on, repair
 from apportion.model.assignment import Assignment, Rule, Spread
 from apportion.model.rows import NOBODY, Rows

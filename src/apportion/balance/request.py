@@ -5,16 +5,23 @@ Refuses: to decide an owner; `optimal` and the solver do.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import islice, repeat
+from itertools import repeat
 
+from apportion.balance.arguments import (
+    Partitions,
+    check_ids,
+    check_topology,
+    checked_count,
+    id_of,
+    listed_partitions,
+)
 from apportion.balance.solver.repair import RepairStep
 from apportion.errors import InvalidInput
-from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, check_each_once, check_sizes
+from apportion.model.assignment import Assignment, Rule, check_sizes
 from apportion.model.certificate import Certificate
 from apportion.model.epoch import content_digest
-from apportion.model.topology import Topology, check_name
+from apportion.model.topology import Topology
 
-Partitions = int | Iterable[str | int]
 Sizes = Mapping[str, int] | Sequence[int]
 
 
@@ -40,12 +47,11 @@ class OptimalRequest:
         sizes: Sizes | None,
     ) -> "OptimalRequest":
         """Return the request if it is valid; raise `InvalidInput` or `UnknownNode` for the first error."""
-        if not isinstance(topology, Topology):
-            raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
+        check_topology(topology)
         if previous is not None:
             _check_previous(previous, topology)
-        given = None if isinstance(partitions, int) else _listed(partitions)
-        count = _checked_count(partitions if isinstance(partitions, int) else len(given or ()))
+        given = None if isinstance(partitions, int) else listed_partitions(partitions)
+        count = checked_count(partitions) if isinstance(partitions, int) else len(given or ())
         names = None if given is None else tuple(sorted(given, key=lambda name: (len(name), name)))
         if names is not None and names == tuple(map(str, range(count))):
             names = None
@@ -92,30 +98,10 @@ class OptimalRequest:
         )
 
 
-def _checked_count(count: int) -> int:
-    if type(count) is not int or not 0 < count <= MAX_PARTITIONS:
-        raise InvalidInput("partitions", count, f"1 .. {MAX_PARTITIONS} of them", "Pass a count, or a list of ids.")
-    return count
-
-
-def _listed(partitions: Iterable[str | int]) -> list[str]:
-    if isinstance(partitions, (str, bytes)) or not isinstance(partitions, Iterable):
-        raise InvalidInput("partitions", partitions, "a count, or an iterable of ids", "Put a single id in a list.")
-    listed = [check_name("partition id", _id_of(each)) for each in islice(partitions, MAX_PARTITIONS + 1)]
-    check_each_once(listed)
-    return listed
-
-
-def _id_of(partition: object) -> object:
-    """Return the id that an int stands for; return other values, and ints too long to write out, unchanged."""
-    return str(partition) if type(partition) is int and partition.bit_length() <= 64 else partition
-
-
 def _up(topology: Topology, live: Iterable[str] | None) -> tuple[bool, ...]:
     if live is None:
         return tuple(repeat(True, len(topology)))
-    if isinstance(live, (str, bytes)) or not isinstance(live, Iterable):
-        raise InvalidInput("live", live, "an iterable of node ids", "Put a single id in a list.")
+    check_ids("live", live)
     up = {topology.index(node_id) for node_id in live}
     return tuple(index in up for index in range(len(topology)))
 
@@ -141,7 +127,7 @@ def _sizes(
         return None
     ids = list(map(str, range(count))) if names is None else names
     if isinstance(sizes, Mapping):
-        by_id = {_id_of(partition): size for partition, size in sizes.items()}
+        by_id = {id_of(partition): size for partition, size in sizes.items()}
     elif isinstance(sizes, Sequence) and not isinstance(sizes, (str, bytes)):
         if len(sizes) != count:
             raise InvalidInput("sizes", f"{len(sizes)} of them", f"{count}, one per partition", "Or pass them by id.")

@@ -11,8 +11,9 @@ Refuses: to move a replica for the sake of another resource. The sums of the `lo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from apportion.balance.arguments import Partitions
 from apportion.balance.optimal import place
-from apportion.balance.request import OptimalRequest, Partitions, Sizes
+from apportion.balance.request import OptimalRequest, Sizes
 from apportion.balance.solver.quotas import quotas
 from apportion.balance.solver.repair import Elsewhere, demand_on
 from apportion.errors import InvalidInput

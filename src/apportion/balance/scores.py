@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from apportion.balance.arguments import check_assignment
 from apportion.balance.solver.fair_loads import fair_shares
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
@@ -50,7 +51,7 @@ def evenness(assignment: Assignment) -> Evenness:
     >>> score.replicas
     LoadScore(gap=2.0, deviation=1.0, peak_ratio=1.5)
     """
-    _check("assignment", assignment)
+    check_assignment("assignment", assignment)
     return Evenness(
         replicas=_load_score(assignment, assignment.loads), leaders=_load_score(assignment, assignment.leader_loads)
     )
@@ -100,8 +101,8 @@ def stillness(before: Assignment, after: Assignment) -> Stillness:
     >>> score.moved, score.bound, score.extra, score.leader_changes
     (2, 1, 1, 2)
     """
-    _check("before", before)
-    _check("after", after)
+    check_assignment("before", before)
+    check_assignment("after", after)
     received = added = leader_changes = 0
     gains: Counter[str] = Counter()
     for partition, owners in after.preference_lists.items():
@@ -163,7 +164,7 @@ def zone_risk(assignment: Assignment, *, spread_level: int | None = None) -> Zon
     >>> risk.worst
     ZoneLoss(zone=('x',), left={0: 1, 1: 2})
     """
-    _check("assignment", assignment)
+    check_assignment("assignment", assignment)
     check_options(1, spread_level, "strict")
     if not len(assignment.topology):
         raise InvalidInput("nodes of the assignment", 0, "at least 1", "An assignment without nodes can lose nothing.")
@@ -186,8 +187,3 @@ def zone_risk(assignment: Assignment, *, spread_level: int | None = None) -> Zon
 def _sorted(counts: Counter[int], change: Counter[int]) -> dict[int, int]:
     total = {replicas: counts[replicas] + change[replicas] for replicas in counts.keys() | change.keys()}
     return {replicas: total[replicas] for replicas in sorted(total) if total[replicas]}
-
-
-def _check(name: str, assignment: Assignment) -> None:
-    if not isinstance(assignment, Assignment):
-        raise InvalidInput(name, assignment, "an Assignment", "Pass an assignment, as balance.optimal returns one.")

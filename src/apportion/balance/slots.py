@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from apportion.balance.arguments import check_topology
 from apportion.balance.solver.flow import FlowNetwork, solve
 from apportion.balance.solver.quotas import Demand, LoadBounds
 from apportion.errors import InvalidInput, NoNodes
@@ -39,8 +40,7 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
     >>> first.loads, slots(first.topology.add("d"), previous=first).loads
     ({'a': 3, 'b': 3, 'c': 2}, {'a': 2, 'b': 2, 'c': 2, 'd': 2})
     """
-    if not isinstance(topology, Topology):
-        raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
+    check_topology(topology)
     if all(node.weight == 0 for node in topology):
         raise NoNodes("an assignment of slots")
     if previous is None:

@@ -8,9 +8,7 @@ list of more salts, and salt 0 is the key itself. The nodes of a popular key are
 including its owner.
 Refuses: to be a placement (each request draws its node anew), and to own the random source, which is an argument.
 
-Salted keys: salt 0 is the key's bytes. Salt n > 0 is the key's bytes, the byte 0x1f, `salt` and n in decimal digits.
-So a text stays a text. A key with such an end is refused, and no two other keys have a salted key in common.
-
+Format of salted keys: `docs/hot-keys.md`.
 Source: random suffixes of DynamoDB's write sharding; copies of popular items as in Hong and Thottethodi 2013.
 """
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
+from apportion.balance.arguments import Partitions, partition_ids
 from apportion.balance.helix.group import owners_of, taken
 from apportion.balance.helix.models import ModelName, StateModel, model_of
-from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists, partition_ids
+from apportion.balance.helix.request import HelixRequest, Lists, ResourceLists
 from apportion.balance.helix.seats import Host, Replica, Seating
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.java.values import MAX_INT, string_order

@@ -10,11 +10,12 @@ Source: `CrushRebalanceStrategy` of Apache Helix 2.0, after Weil et al. 2006.
 from collections.abc import Iterable, Sequence
 
 from apportion import native
-from apportion.balance.api import BalancerSpec, GroupView, Owners
+from apportion.balance.api import BalancerSpec
+from apportion.balance.arguments import Partitions
 from apportion.balance.helix.draws import reference_draw
-from apportion.balance.helix.group import owners_of, taken
+from apportion.balance.helix.group import owners_by
 from apportion.balance.helix.jenkins import hash1
-from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists
+from apportion.balance.helix.request import HelixRequest, Lists, ResourceLists
 from apportion.balance.helix.tree import Tree
 from apportion.balance.java.values import reference_hash
 from apportion.model.assignment import PreferenceList
@@ -69,14 +70,10 @@ def _placed(tree: Tree, data: int, replicas: int) -> PreferenceList:
     return tuple(nodes)
 
 
-def _owners(view: GroupView) -> Owners:
-    return owners_of(crush(view.name, view.partitions, 1, taken(view.topology)))
-
-
 SPEC = BalancerSpec(
     name="helix.crush",
     assign=crush,
-    owners=_owners,
+    owners=owners_by(crush),
     source="Apache Helix 2.0, CrushRebalanceStrategy",
     takes="resource",
     zoned=True,

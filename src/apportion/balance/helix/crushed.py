@@ -10,12 +10,13 @@ Source: `CrushEdRebalanceStrategy` of Apache Helix 2.0.
 
 from collections.abc import Iterable
 
-from apportion.balance.api import BalancerSpec, GroupView, Owners
+from apportion.balance.api import BalancerSpec
+from apportion.balance.arguments import Partitions
 from apportion.balance.helix.card_dealer import Held, deal
 from apportion.balance.helix.circle import move_from_dead
 from apportion.balance.helix.crush import crushed_on
-from apportion.balance.helix.group import owners_of, taken
-from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists
+from apportion.balance.helix.group import owners_by
+from apportion.balance.helix.request import HelixRequest, Lists, ResourceLists
 from apportion.balance.helix.tree import Tree
 from apportion.balance.java.hashmap import in_order, in_order_of_copy
 from apportion.balance.java.values import string_hash
@@ -97,14 +98,10 @@ def _with_new_last(before: list[str], after: list[str]) -> tuple[str, ...]:
     return (*stayed, *(node for node in in_order_of_copy(after) if node not in stayed))
 
 
-def _owners(view: GroupView) -> Owners:
-    return owners_of(crushed(view.name, view.partitions, 1, taken(view.topology)))
-
-
 SPEC = BalancerSpec(
     name="helix.crushed",
     assign=crushed,
-    owners=_owners,
+    owners=owners_by(crushed),
     source="Apache Helix 2.0, CrushEdRebalanceStrategy",
     takes="resource",
     weighted=True,

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import inf
 
-from apportion.balance.helix.request import check_ids
+from apportion.balance.arguments import check_ids
 from apportion.errors import InvalidInput
 from apportion.model.assignment import PreferenceList
 from apportion.model.throttle import check_seconds

@@ -4,7 +4,9 @@ Promises: members with any weights and zones get an answer; a group need not mat
 cut to the range that Helix can count. Zones get names that differ where their paths differ.
 """
 
-from apportion.balance.api import Owners
+from collections.abc import Callable
+
+from apportion.balance.api import GroupView, Owners
 from apportion.balance.helix.request import ResourceLists
 from apportion.balance.java.values import MAX_INT
 from apportion.model.topology import Node, Topology
@@ -20,6 +22,11 @@ def taken(topology: Topology) -> Topology:
     """
     zones = {"/".join(map(_escaped, node.zone)) for node in topology if node.zone}
     return Topology(Node(node.id, zone=_zone(node, zones), weight=_weight(node.weight)) for node in topology)
+
+
+def owners_by(strategy: Callable[[str, int, int, Topology], ResourceLists]) -> Callable[[GroupView], Owners]:
+    """Return the `owners` function of a strategy that needs no previous owners."""
+    return lambda view: owners_of(strategy(view.name, view.partitions, 1, taken(view.topology)))
 
 
 def owners_of(lists: ResourceLists) -> Owners:

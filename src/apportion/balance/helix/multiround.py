@@ -10,12 +10,13 @@ Source: `MultiRoundCrushRebalanceStrategy` of Apache Helix 2.0.
 
 from collections.abc import Iterable, Mapping
 
-from apportion.balance.api import BalancerSpec, GroupView, Owners
+from apportion.balance.api import BalancerSpec
+from apportion.balance.arguments import Partitions
 from apportion.balance.helix.draws import draw
-from apportion.balance.helix.group import owners_of, taken
+from apportion.balance.helix.group import owners_by
 from apportion.balance.helix.jenkins import hash1
 from apportion.balance.helix.models import ModelName, StateModel, model_of
-from apportion.balance.helix.request import HelixRequest, Lists, Partitions, ResourceLists
+from apportion.balance.helix.request import HelixRequest, Lists, ResourceLists
 from apportion.balance.helix.straws import Straws
 from apportion.balance.helix.tree import FaultZone, Tree
 from apportion.balance.java.hashmap import in_order
@@ -126,14 +127,10 @@ def _by_what_lacks(zone: FaultZone, held: Held, surplus: Held, partitions: int) 
     return zone.straws.weighing(lacks) if any(lacks) else zone.straws
 
 
-def _owners(view: GroupView) -> Owners:
-    return owners_of(multiround(view.name, view.partitions, 1, taken(view.topology)))
-
-
 SPEC = BalancerSpec(
     name="helix.multiround",
     assign=multiround,
-    owners=_owners,
+    owners=owners_by(multiround),
     source="Apache Helix 2.0, MultiRoundCrushRebalanceStrategy",
     takes="resource",
     zoned=True,

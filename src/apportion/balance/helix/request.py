@@ -7,15 +7,14 @@ answer tells which lists are short.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from types import MappingProxyType
 
+from apportion.balance.arguments import Partitions, check_ids, check_topology, checked_count, listed_partitions
 from apportion.balance.java.values import MAX_INT, string_order
 from apportion.errors import BadWeight, InvalidInput, NoNodes, shown
-from apportion.model.assignment import MAX_PARTITIONS, PreferenceList, Rule, check_each_once
-from apportion.model.topology import MAX_NODES, Node, Topology, check_name, check_names
+from apportion.model.assignment import PreferenceList, Rule
+from apportion.model.topology import MAX_NODES, Node, Topology, check_name
 
-Partitions = int | Iterable[str | int]
 Lists = dict[str, PreferenceList]
 
 
@@ -50,8 +49,7 @@ class HelixRequest:
         cls, resource: str, partitions: Partitions, replicas: int, topology: Topology, live: Iterable[str] | None
     ) -> "HelixRequest":
         """Return the request if it is valid; raise `InvalidInput` or one of its kind for the first error."""
-        if not isinstance(topology, Topology):
-            raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
+        check_topology(topology)
         check_name("resource", resource)
         if Rule(replicas=replicas).replicas > MAX_NODES:
             raise InvalidInput("replicas", replicas, f"at most MAX_NODES = {MAX_NODES}", "There are no more nodes.")
@@ -59,9 +57,10 @@ class HelixRequest:
         up = _live(topology, live)
         if not any(weights[node_id] for node_id in up):
             raise NoNodes(f"resource {shown(resource)}", "the topology" if live is None else "live")
+        names = range(checked_count(partitions)) if isinstance(partitions, int) else listed_partitions(partitions)
         return cls(
             resource=resource,
-            partitions=_names(partitions),
+            partitions=tuple(map(str, names)),
             replicas=replicas,
             nodes=tuple(sorted(topology.ids, key=string_order)),
             zones=_zones(topology),
@@ -73,39 +72,6 @@ class HelixRequest:
         """Return lists as the answer, in the order asked for; a partition without a list gets an empty one."""
         listed = {name: lists.get(name, ()) for name in self.partitions}
         return ResourceLists(resource=self.resource, replicas=self.replicas, preference_lists=MappingProxyType(listed))
-
-
-def _names(partitions: Partitions) -> tuple[str, ...]:
-    if isinstance(partitions, (str, bytes)) or not isinstance(partitions, int | Iterable):
-        raise InvalidInput("partitions", partitions, "a count, or an iterable of ids", "Put a single id in a list.")
-    given = range(partitions) if type(partitions) is int else partitions
-    if not isinstance(given, Iterable) or (isinstance(given, range) and not 0 < len(given) <= MAX_PARTITIONS):
-        raise InvalidInput(
-            "partitions", partitions, f"1 .. {MAX_PARTITIONS} of them", "Pass a count, or a list of ids."
-        )
-    listed = list(islice(given, MAX_PARTITIONS + 1))
-    if not 0 < len(listed) <= MAX_PARTITIONS:
-        expected = f"1 .. {MAX_PARTITIONS} of them"
-        raise InvalidInput("partitions", len(listed), expected, "Pass a count, or a list of ids.")
-    return partition_ids(listed)
-
-
-def partition_ids(given: Iterable[object]) -> tuple[str, ...]:
-    """Return the ids of partitions, each once; an int n means str(n). Raise `InvalidInput` otherwise."""
-    listed = check_names("partition id", [each if type(each) is str else _id_of(each) for each in given])
-    if len(set(listed)) < len(listed):
-        check_each_once(listed)
-    return tuple(listed)
-
-
-def check_ids(what: str, ids: Iterable[str]) -> None:
-    """Raise `InvalidInput` for a single id instead of several: its letters are no ids."""
-    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-        raise InvalidInput(what, ids, "an iterable of node ids", "Put a single id in a list.")
-
-
-def _id_of(partition: object) -> object:
-    return str(partition) if type(partition) is int and partition.bit_length() <= 64 else partition
 
 
 def _live(topology: Topology, live: Iterable[str] | None) -> frozenset[str]:

@@ -14,8 +14,8 @@ Source: `AbstractRebalancer` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from apportion.balance.arguments import check_ids
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
-from apportion.balance.helix.request import check_ids
 from apportion.balance.java.values import MAX_INT, string_order
 from apportion.errors import InvalidInput
 

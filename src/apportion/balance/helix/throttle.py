@@ -22,8 +22,8 @@ from functools import cmp_to_key
 from itertools import chain
 from typing import Literal, TypeVar, get_args
 
+from apportion.balance.arguments import check_ids
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
-from apportion.balance.helix.request import check_ids
 from apportion.balance.java.values import string_order
 from apportion.errors import InvalidInput, UnknownOption
 

@@ -3,13 +3,8 @@
 The group decides between two algorithms: `constrained` where all members want the same topics, `general` elsewhere. A
 member with an older generation than others may have missed an assignment, and its claims give way.
 
-Promises: the results of Kafka's Java client, to the partition, with three exceptions where Java's cannot be used:
-- A partition never goes to a member that does not want its topic. Java gives partitions to members that want none,
-  and to older owners that no longer want them.
-- Claims of numbers that a topic does not have are passed over. Java throws, or gives partitions out twice.
-- Every generation counts, however a member sent it. When a partition has another claimant, Java reads the
-  generation of that claimant only from its subscription.
-Of 25 643 random groups, one moved one partition more than Java's client did.
+Promises: the results of Kafka's Java client, to the partition, except where Java's cannot be used
+(`docs/algorithms/kafka-assignors.md`).
 Refuses: weights and lags.
 Source: `StickyAssignor` of Kafka 4.1 (KIP-54, KIP-881).
 """

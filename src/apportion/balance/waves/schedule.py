@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NoReturn, TypeAlias
 
+from apportion.balance.arguments import check_assignment
 from apportion.balance.waves.copies import Copying, Turn
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.assignment import Assignment
@@ -177,8 +178,7 @@ def _leads(turn: Turn, copied_in: Mapping[str, int], load_start: int) -> Iterato
 
 def _check_sides(before: Assignment, after: Assignment, throttle: Throttle) -> None:
     for name, side in (("before", before), ("after", after)):
-        if not isinstance(side, Assignment):
-            raise InvalidInput(name, side, "an Assignment", "Pass an assignment, as balance.optimal returns one.")
+        check_assignment(name, side)
     if before.topology.cluster != after.topology.cluster:
         expected = f"{before.topology.cluster!r}, as before"
         raise InvalidInput("cluster after", after.topology.cluster, expected, "Stay within one cluster.")

@@ -1,22 +1,4 @@
-"""Scenario files: a cluster of your own as TOML, and the events on it.
-
-    cluster = "shop"
-    balancers = ["helix.crushed", "optimal"]     # all, where it is left out
-    scenarios = ["static", "disable-5%"]         # all, where it is left out
-
-    [[node]]                                     # as in a topology file
-    id = "db-01"
-    zone = ["eu", "rack1"]
-
-    [[resource]]
-    name = "orders"
-    partitions = 64
-    replicas = 3
-
-    [[scenario]]                                 # one of your own: any of down, remove, weight and add
-    name = "the new rack"
-    remove = ["db-01"]
-    add = [{ id = "db-09", zone = ["eu", "rack9"], weight = 2 }]
+"""Scenario files: a cluster of your own as TOML, and the events on it; `docs/balance/evaluate.md` shows one.
 
 Promises: a misspelt key or name is an error that names the nearest one; every error names the file.
 """

@@ -1,11 +1,4 @@
-"""Topologies as TOML: `cluster` and `epoch` (both optional), and a `[[node]]` table per node.
-
-    cluster = "shop"
-
-    [[node]]
-    id = "db-01"
-    zone = ["eu", "rack1"]
-    weight = 2
+"""Topologies as TOML: `cluster`, `epoch` and a `[[node]]` table per node; `docs/topology-file.md` shows one.
 
 Promises: a misspelt key is an error that names the nearest one; every error names the file and the fault in it.
 """

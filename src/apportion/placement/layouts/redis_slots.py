@@ -1,5 +1,4 @@
-"""Redis Cluster's 16 384 slots, to the bit: CRC16 of the key's hash tag picks the slot; an assignment names its
-owner.
+"""Redis Cluster's 16 384 slots, to the bit: CRC16 of a key's hash tag picks the slot, and an assignment its owner.
 
 Promises: the slot that `CLUSTER KEYSLOT` answers, for every key; owners change only where the assignment does.
 Refuses: another number of slots, another hash, and to assign (this is a kind of `slots`; see there).

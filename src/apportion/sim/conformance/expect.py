@@ -3,10 +3,14 @@
 `python -O` would leave out the statement `assert`, and every store would then be certified.
 """
 
+from collections.abc import Awaitable
 from reprlib import Repr
-from typing import cast
+from typing import TypeVar, cast
 
+from apportion.errors import ApportionError
 from apportion.stores import Committed, Outcome, Refused
+
+Raised = TypeVar("Raised", bound=ApportionError)
 
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
@@ -29,6 +33,15 @@ def committed(outcome: Outcome) -> int:
     """Return the revision of a commit; fail when it did not happen."""
     holds(isinstance(outcome, Committed), f"a commit happens when its compares hold: {outcome}")
     return cast(Committed, outcome).revision
+
+
+async def raises(kind: type[Raised], deed: Awaitable[object], what: str) -> Raised:
+    """Return the error that a deed raises; fail when it is answered, or ends as if it were well."""
+    try:
+        answer = await deed
+    except kind as error:
+        return error
+    raise AssertionError(f"{what} was answered with {_SHORT.repr(answer)}")
 
 
 def refused(outcome: Outcome) -> None:

@@ -18,9 +18,9 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import process, synchronize
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
-from apportion.sim.world.refusal import refuse
+from apportion.sim.world.refusal import refusing
 from apportion.sim.world.waits import waits
 
 Fence = tuple[Any, str, Callable[..., Any]]
@@ -94,8 +94,8 @@ def fences_of(source: FencedWorld) -> list[Fence]:
         (random.Random, "seed", lambda self, a=None, version=2: seed(self, _said(a, source), version)),
         (random, "seed", lambda a=None, version=2: seed(random._inst, _said(a, source), version)),
         (socket, "gethostname", source.host),
-        (uuid, "uuid1", _refusal("uuid.uuid1", "uuid.uuid4")),
-        (time, "sleep", _refusal("time.sleep", "await asyncio.sleep(seconds)")),
+        (uuid, "uuid1", refusing("uuid.uuid1", "uuid.uuid4")),
+        (time, "sleep", refusing("time.sleep", "await asyncio.sleep(seconds)")),
         *_of_other_processes(),
         *_of_the_network(),
         *waits(),
@@ -104,23 +104,23 @@ def fences_of(source: FencedWorld) -> list[Fence]:
 
 def _of_other_processes() -> Iterator[Fence]:
     spawn, world = "World.spawn, which starts a process of this world", "World.kill, World.pause and World.terminate"
-    yield threading.Thread, "start", _refusal("a thread", "asyncio tasks")
-    yield _thread, "start_new_thread", _refusal("a thread", "asyncio tasks")
-    yield subprocess.Popen, "__init__", _refusal("a subprocess", spawn)
-    yield _posixsubprocess, "fork_exec", _refusal("a subprocess", spawn)
-    yield process.BaseProcess, "start", _refusal("a process of multiprocessing", spawn)
-    yield synchronize.SemLock, "__init__", _refusal("a lock of multiprocessing", "asyncio.Lock, or the store")
+    yield threading.Thread, "start", refusing("a thread", "asyncio tasks")
+    yield _thread, "start_new_thread", refusing("a thread", "asyncio tasks")
+    yield subprocess.Popen, "__init__", refusing("a subprocess", spawn)
+    yield _posixsubprocess, "fork_exec", refusing("a subprocess", spawn)
+    yield process.BaseProcess, "start", refusing("a process of multiprocessing", spawn)
+    yield synchronize.SemLock, "__init__", refusing("a lock of multiprocessing", "asyncio.Lock, or the store")
     for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "execv", "execve", "_exit", "abort"):
-        yield os, name, _refusal(f"os.{name}", spawn)
+        yield os, name, refusing(f"os.{name}", spawn)
     for name in ("kill", "killpg"):
-        yield os, name, _refusal(f"os.{name}", world)
+        yield os, name, refusing(f"os.{name}", world)
 
 
 def _of_the_network() -> Iterator[Fence]:
     inside = "World.send and World.receive, or World.store"
-    yield socket.socket, "__init__", _refusal("a socket", inside)
+    yield socket.socket, "__init__", refusing("a socket", inside)
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
-        yield socket, name, _refusal(f"socket.{name}", inside)
+        yield socket, name, refusing(f"socket.{name}", inside)
 
 
 def _at_wall(convert: Callable[[float], object], source: FencedWorld) -> Callable[..., object]:
@@ -129,10 +129,3 @@ def _at_wall(convert: Callable[[float], object], source: FencedWorld) -> Callabl
 
 def _said(seed: Any, source: FencedWorld) -> Any:  # noqa: ANN401 - whatever `random.seed` takes
     return source.random_bytes(32) if seed is None else seed
-
-
-def _refusal(what: str, instead: str) -> Callable[..., Any]:
-    def _refuse(*args: object, **options: object) -> NoReturn:  # noqa: ARG001
-        refuse(what, instead)
-
-    return _refuse

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, NoReturn
 
 from apportion.errors import ApportionError
-from apportion.sim.world.refusal import LeavesTheWorld, refuse
+from apportion.sim.world.refusal import LeavesTheWorld, refuse, refusing
 
 Gate = Callable[[events.Handle], bool]
 
@@ -138,13 +138,6 @@ class VirtualLoop(base_events.BaseEventLoop):
         refuse("run_in_executor (a thread)", "the function itself, or make it async and await it")
 
 
-def _refusal(name: str, instead: str) -> Callable[..., NoReturn]:
-    def _refuse(self: VirtualLoop, *args: object, **options: object) -> NoReturn:  # noqa: ARG001
-        refuse(f"loop.{name}", instead)
-
-    return _refuse
-
-
 _SOCKETS = "World.send and World.receive, or the store that World.store returns"
 for _name in (
     *("create_connection", "create_server", "create_unix_connection", "create_unix_server", "connect_accepted_socket"),
@@ -152,10 +145,10 @@ for _name in (
     *("sendfile", "sock_sendfile", "start_tls", "add_reader", "add_writer", "connect_read_pipe", "connect_write_pipe"),
     *("getaddrinfo", "getnameinfo"),
 ):
-    setattr(VirtualLoop, _name, _refusal(_name, _SOCKETS))
+    setattr(VirtualLoop, _name, refusing(f"loop.{_name}", _SOCKETS))
 for _name in ("subprocess_exec", "subprocess_shell"):
-    setattr(VirtualLoop, _name, _refusal(_name, "World.spawn, which starts a process of this world"))
-setattr(VirtualLoop, "add_signal_handler", _refusal("add_signal_handler", "World.kill and World.pause"))  # noqa: B010
+    setattr(VirtualLoop, _name, refusing(f"loop.{_name}", "World.spawn, which starts a process of this world"))
+setattr(VirtualLoop, "add_signal_handler", refusing("loop.add_signal_handler", "World.kill and World.pause"))  # noqa: B010
 
 
 def _task(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:  # noqa: ANN401

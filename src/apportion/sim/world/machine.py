@@ -146,30 +146,11 @@ class _Nowhere:
         """Refuse."""
         _refuse()
 
-    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
-        """Refuse."""
+    def _refused(self, work: Coroutine[object, object, object], *, undo: object = None) -> NoReturn:  # noqa: ARG002
         work.close()
         _refuse()
 
-    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
-        """Refuse."""
-        work.close()
-        _refuse()
-
-    async def finish(self, work: Coroutine[object, object, None]) -> None:
-        """Refuse."""
-        work.close()
-        _refuse()
-
-    def wait_finished(self, work: Coroutine[object, object, None]) -> None:
-        """Refuse."""
-        work.close()
-        _refuse()
-
-    def send(self, work: Coroutine[object, object, None]) -> None:
-        """Refuse."""
-        work.close()
-        _refuse()
+    hop = wait = finish = wait_finished = send = _refused
 
     async def connect(self, url: str) -> CoordinationStore:  # noqa: ARG002
         """Refuse."""

@@ -5,6 +5,7 @@ test cannot pass when its program did nothing because the world refused its call
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import NoReturn, Protocol, runtime_checkable
 
 from apportion.errors import ApportionError
@@ -33,6 +34,15 @@ def refuse(what: str, instead: str) -> NoReturn:
     if isinstance(loop, Remembers):
         loop.refused(error)
     raise error
+
+
+def refusing(what: str, instead: str) -> Callable[..., NoReturn]:
+    """Return a function that refuses, whatever it is called with."""
+
+    def _refuse(*args: object, **options: object) -> NoReturn:  # noqa: ARG001
+        refuse(what, instead)
+
+    return _refuse
 
 
 def is_simulated() -> bool:

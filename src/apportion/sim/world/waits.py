@@ -13,9 +13,9 @@ import selectors
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
-from apportion.sim.world.refusal import is_simulated, refuse
+from apportion.sim.world.refusal import is_simulated, refuse, refusing
 
 _condition_wait, _join, _new_lock = threading.Condition.wait, threading.Thread.join, threading.Lock
 _INSTEAD = "asyncio.Event, asyncio.Queue or asyncio.Lock, and await it"
@@ -53,15 +53,15 @@ def waits() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield threading.Condition, "wait", _wait
     yield threading.Thread, "join", _join_or_refuse
     yield queue, "SimpleQueue", queue._PySimpleQueue  # type: ignore[attr-defined]  # that of C waits by itself
-    yield selectors._BaseSelectorImpl, "__init__", _refusal("a selector", _INSTEAD)
-    yield builtins, "input", _refusal("input", "a value that the test gives to its program")
+    yield selectors._BaseSelectorImpl, "__init__", refusing("a selector", _INSTEAD)
+    yield builtins, "input", refusing("input", "a value that the test gives to its program")
     for owner, names in (
         (select, ("select", "poll", "epoll")),
         (signal, ("pause", "sigwait", "sigwaitinfo", "sigtimedwait")),
         (os, ("wait", "wait3", "wait4", "waitpid", "waitid")),
     ):
         for name in names:
-            yield owner, name, _refusal(f"{owner.__name__}.{name}", _INSTEAD)
+            yield owner, name, refusing(f"{owner.__name__}.{name}", _INSTEAD)
 
 
 def _wait(condition: threading.Condition, timeout: float | None = None) -> bool:
@@ -74,10 +74,3 @@ def _join_or_refuse(thread: threading.Thread, timeout: float | None = None) -> N
     if thread.is_alive() and timeout != 0:
         refuse("a wait for another thread", "an asyncio task, and await it")
     _join(thread, timeout)
-
-
-def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
-    def _refuse(*args: object, **options: object) -> NoReturn:  # noqa: ARG001
-        refuse(what, instead)
-
-    return _refuse

@@ -1,10 +1,7 @@
 """Assignors for aiokafka: pass an object in `partition_assignment_strategy`, one per consumer.
 
 An object keeps its state in itself and not in its class. aiokafka tells an assignor no generation: the leader puts it
-into the assignments. `Cooperative` is as cooperative as aiokafka's protocol allows. aiokafka's consumers stop reading
-while their group rebalances, with any assignor. In a group with kafka-python's consumers and our `Cooperative`,
-kafka-python's consumers go on reading undisturbed. No member then waits for partitions that an aiokafka consumer has
-released. In a group of aiokafka's consumers alone, `Cooperative` does the same as `Sticky`.
+into the assignments. `Cooperative` is as cooperative as aiokafka's protocol allows (`docs/balance/kafka-plugins.md`).
 Refuses: static members and racks, which the client does not tell an assignor. It also refuses to lead cooperative
 members that are not ours. It cannot see their partitions, since it reads subscriptions of version 0 alone.
 Source: aiokafka's `AbstractPartitionAssignor` as of 0.14, of which nothing is imported.

@@ -3,10 +3,7 @@
 They have the names and the bytes of Kafka's own assignors, so groups may mix them with consumers in Java. One object
 serves one consumer.
 Refuses: racks, which the client does not tell an assignor. It also refuses to notice a lost session, which the client
-does not tell either: a consumer that comes back then claims its earlier partitions. Our leader detects this by a new
-member id. Where the broker refuses only the generation (ILLEGAL_GENERATION), the consumer keeps its id. Then our
-leader waits for the consumer, as other leaders always do, and as with kafka-python's own assignor. A partition that
-the consumer released may be left without a reader.
+does not tell either (`docs/balance/kafka-plugins.md` names the remaining danger).
 Source: kafka-python's `AbstractPartitionAssignor` as of 3.0, of which nothing is imported.
 """
 
