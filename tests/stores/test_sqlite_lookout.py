@@ -5,14 +5,18 @@ import asyncio
 import pytest
 
 from apportion.errors import StoreWentBack
+from apportion.stores.reaper import Counter
 from apportion.stores.sqlite import lookout
 from apportion.stores.sqlite.ledger import LedgerState
 from apportion.stores.sqlite.lookout import SqliteLookout
 
 
 class Clock:
+    def __init__(self, now=0.0):
+        self.now = now
+
     def elapsed(self):
-        return 0.0
+        return self.now
 
 
 class File:
@@ -109,3 +113,25 @@ def test_what_was_read_of_leases_is_forgotten_in_another_life_of_the_store_only(
 def test_a_store_that_went_back_wakes_the_watches_and_they_get_the_error(file):
     file.write(b"a0")
     assert looked(file, lambda _: setattr(file, "life", -1))
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_look_that_may_have_missed_keys_wakes_every_watch(file, missing):
+    keys = [b"b"] * (lookout._MOST_KEYS - missing)
+    assert (missing == 0) == looked(file, lambda _: file.history.extend(keys))
+
+
+@pytest.mark.parametrize(("reap_at", "expected"), [(60.0, 0.06), (0.02, 0.02), (0.0, 0.0), (-1.0, 0.0)])
+def test_a_quiet_lookout_looks_again_when_leases_are_to_be_read(file, reap_at, expected):
+    looking = SqliteLookout(file, Clock(8.0))
+    looking._reap_at = 8.0 + reap_at
+    assert expected == pytest.approx(looking._pause_seconds(60.0))
+
+
+def test_a_read_of_all_leases_forgets_those_of_this_process_that_have_ended(file, monkeypatch):
+    counters = [Counter(lease=7, renewals=1, ttl_seconds=2.0)]
+    monkeypatch.setattr(lookout.ledger, "counters", lambda _, most: counters[:most])
+    looking = SqliteLookout(file, Clock())
+    looking.leases |= {7, 8}
+    asyncio.run(looking._reap())
+    assert ({7}, 0.1) == (looking.leases, looking._reap_at)

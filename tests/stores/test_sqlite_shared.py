@@ -223,6 +223,17 @@ def test_a_process_rests_after_each_write_while_others_write_and_never_when_it_i
     assert ["rest", 5, 5, 5, "rest", 6, "rest", 6, "rest", 6, 6] == within(story())
 
 
+def test_a_writer_tries_again_for_the_lock_after_some_milliseconds_and_a_renewal_sooner():
+    async def pauses():
+        turns = Turns(SystemClock())
+        ordinary = [turns.pause_seconds() for _ in range(100)]
+        with turns.first():
+            return ordinary, [turns.pause_seconds() for _ in range(100)]
+
+    for found, usual in zip(within(pauses()), (0.004, 0.001), strict=True):
+        assert usual / 2 <= min(found) < usual < max(found) <= 1.5 * usual
+
+
 # Small files
 
 
