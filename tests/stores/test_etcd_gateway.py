@@ -357,15 +357,16 @@ def test_a_handle_that_is_closed_ends_its_streams_and_asks_nothing_more(net):
     played(story)
 
 
-def test_a_request_under_way_when_its_handle_is_closed_ends_as_one_of_a_closed_handle(net):
+@pytest.mark.parametrize("ask", [lambda gateway: gateway.ask("/a", {}), lambda gateway: gateway.tell("/a", {}, on=0)])
+def test_a_request_under_way_when_its_handle_is_closed_ends_as_one_of_a_closed_handle(net, ask):
     async def story(gateway):
         async def close(request):
             gateway.closed = True
             raise httpx.ReadError("reset")
 
-        net.answer = close
+        net.opens, net.answer = False, close
         with pytest.raises(StoreClosed):
-            await gateway.ask("/a", {})
+            await ask(gateway)
         gateway.closed = False
 
     played(story)
