@@ -24,6 +24,7 @@ from apportion.groups.view.records import (
     decoded_target,
     encoded,
     encoded_target,
+    later_format,
     led_by,
     partition_of,
 )
@@ -83,6 +84,39 @@ def test_a_newer_release_may_say_more_and_an_older_one_less(record):
     assert record == decoded(type(record), json.dumps(said).encode())
     kept = {name: said[name] for name in ("partitions", "nonce", "owner", "session", "epoch") if name in said}
     assert record == decoded(type(record), json.dumps(kept).encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "within", "beyond"),
+    [
+        (GroupRecord, "partitions", [1, 262_144], [0, 262_145]),
+        (GroupRecord, "quarantine_after", [None, 1, 9], [0, 10]),
+        (GroupRecord, "format", [1], [0]),
+        (MemberRecord, "weight", [0, 1e-6, 1e9], [-1e-6, 9e-7, 1e9 + 1]),
+        (MemberRecord, "zone", [[], ["z"] * 8, ["z" * 255]], [["z"] * 9, ["z" * 256], [""]]),
+        (MemberRecord, "labels", [{}, {str(number): "" for number in range(1_000)}], [dict.fromkeys("ab", 1)]),
+        (MemberRecord, "labels", [{"a": "\u00e9"}], [{str(number): "" for number in range(1_001)}, {"a": "\ud800"}]),
+        (MemberRecord, "grace_seconds", [0, 7 * 86_400], [-1, 7 * 86_400 + 1, float("nan")]),
+        (MemberRecord, "left_session", [0, MOST], [-1, MOST + 1]),
+        (MemberRecord, "former", [[], [0] * 16], [[-1], [0] * 17]),
+        (OwnershipRecord, "session", [0, MOST], [-1, MOST + 1]),
+        (OwnershipRecord, "ended", [[], [0] * 9], [[-1], [0] * 10]),
+    ],
+)
+def test_a_field_is_read_at_its_bounds_and_is_damage_beyond_them(kind, field, within, beyond):
+    said = {"partitions": 4, "nonce": "n", "owner": "a", "session": 1, "epoch": 1}
+    for value in within:
+        found = getattr(decoded(kind, json.dumps(said | {field: value}).encode()), field)
+        assert (list(found) if isinstance(found, tuple) else found) == value
+    for value in beyond:
+        with pytest.raises(BadSnapshot, match=field):
+            decoded(kind, json.dumps(said | {field: value}).encode())
+
+
+def test_a_format_above_ours_is_of_a_later_release_and_any_other_is_not():
+    said = [2, 1, 0, True, "2", None]
+    assert [2, *[None] * 5] == [later_format(json.dumps({"format": each}).encode()) for each in said]
+    assert None is later_format(b"{")
 
 
 @pytest.mark.parametrize("value", [b"", b"\xff", b"[]", b"{}", b'"x"', b"\x00" * 40])

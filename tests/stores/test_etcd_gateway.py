@@ -132,6 +132,10 @@ def test_servers_that_never_answer_are_given_up_after_the_budget(net, monkeypatc
     played(story, THREE)
 
 
+def test_pauses_between_tries_double_up_to_half_a_second():
+    assert [0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5] == [gateways.pause_seconds(failed) for failed in (*range(6), 5_000)]
+
+
 @pytest.mark.parametrize(("answer", "error"), [(LOST, EtcdNoReply), (AWAY, Unreached)])
 def test_a_commit_is_told_once_and_never_over_a_connection_that_was_opened_for_it(net, answer, error):
     async def story(gateway):
