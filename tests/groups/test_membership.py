@@ -1,13 +1,14 @@
 """A membership takes away the records that hang on its lease, and leaves alone those of another life of its id."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
-from apportion.groups.view.records import LEAVES, GroupRecord, MemberRecord, encoded, led_by
+from apportion.groups.view.records import LEAVES, GroupRecord, MemberRecord, decoded, encoded, led_by
 from apportion.groups.view.view import View
 from apportion.stores import Absent, Put
 from tests.tables.sample import handle, memory
@@ -17,13 +18,19 @@ RECORD = GroupRecord(partitions=2)
 OPTIONS = Options(group="g", record=RECORD, member_id="a", member=MemberRecord(nonce=""))
 
 
-async def cleared(controller):
-    """Let a member join, be the controller as told, and clear; return the keys that are left."""
-    store = handle(memory())
+async def joined(options=OPTIONS):
+    """Let a member join a new group; return the store, the view of the group, and the membership."""
+    store, view = handle(memory()), View(KEYS, 2)
     agreed = await store.commit(when=[Absent(key=KEYS.record)], puts=[Put(key=KEYS.record, value=encoded(RECORD))])
     lease = await store.grant(ttl_seconds=10)
-    membership = Membership(store, View(KEYS, 2), OPTIONS, agreed=agreed.revision, lease=lease.id)
+    membership = Membership(store, view, options, agreed=agreed.revision, lease=lease.id)
     await membership.try_to_join(is_patient=True)
+    return store, view, membership, lease
+
+
+async def cleared(controller):
+    """Let a member join, be the controller as told, and clear; return the keys that are left."""
+    store, _, membership, lease = await joined()
     [there] = (await store.scan(KEYS.member("a"))).items
     puts = [
         Put(key=KEYS.controller, value=controller(there.revision), lease=lease.id),
@@ -45,3 +52,20 @@ async def cleared(controller):
 )
 def test_a_session_that_clears_its_records_is_no_controller_any_more_and_others_stay_it(controller, left):
     assert sorted(left) == asyncio.run(cleared(controller))
+
+
+@pytest.mark.parametrize("is_drained", [False, True])
+def test_a_static_member_that_leaves_takes_its_request_along_and_notes_which_session_was_no_death(is_drained):
+    async def main():
+        store, view, membership, lease = await joined(replace(OPTIONS, is_static=True))
+        if is_drained:
+            put = Put(key=KEYS.drain("a"), value=LEAVES, lease=lease.id)
+            await store.commit(when=[Absent(key=put.key)], puts=[put])
+        view.load(await store.scan(KEYS.live), 0.0)
+        session = view.members["a"].session
+        await membership.leave()
+        items = {item.key: item.value for item in (await store.scan(KEYS.live)).items}
+        assert [KEYS.static("a")] == list(items)
+        assert session == decoded(MemberRecord, items[KEYS.static("a")]).left_session
+
+    asyncio.run(main())
