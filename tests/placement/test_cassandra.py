@@ -219,9 +219,10 @@ def test_a_node_without_datacenter_or_rack_is_refused_where_they_count(zone):
     assert 8 == len(ring(SimpleStrategy(3), nodes, **{"ams-9": [5]}).topology)
 
 
-def test_an_unknown_datacenter_is_refused():
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_unknown_datacenter_is_refused(count):
     with pytest.raises(UnknownOption, match=r"(?s)datacenter is 'asm', expected one of ams, bos.*Did you mean 'ams'"):
-        ring(NetworkTopologyStrategy({"asm": 3}))
+        ring(NetworkTopologyStrategy({"asm": count}))
 
 
 @pytest.mark.parametrize("count", [0, -1, True, "3", "3/1", 3.0, None])

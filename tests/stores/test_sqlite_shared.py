@@ -129,6 +129,27 @@ def test_while_the_store_is_away_no_lease_comes_nearer_to_its_end_and_no_watch_w
     within(story())
 
 
+@pytest.mark.parametrize("error", [StoreUnavailable("the file", "it is away"), StoreDenied("the file", "no", "Wait.")])
+def test_a_watch_waits_while_the_store_is_away_and_goes_on(url, error, monkeypatch):
+    async def story():
+        store, tries = await connect(url), []
+        done = await store.commit(when=[Absent(key="a")], puts=[Put(key="a", value=b"1")])
+        read = store._file.read
+
+        async def failing(work):
+            tries.append(work)
+            if len(tries) < 4:
+                raise error
+            return await read(work)
+
+        monkeypatch.setattr(store._file, "read", failing)
+        async with aclosing(store.watch("a", after=0)) as changes:
+            assert done.revision == (await anext(changes)).revision
+        await store.close()
+
+    within(story())
+
+
 def test_a_quiet_watch_moves_on_with_the_history_that_is_forgotten(url, monkeypatch):
     monkeypatch.setattr(ledger, "KEPT_REVISIONS", 20)
     monkeypatch.setattr(ledger, "_FORGOTTEN_AT_ONCE", 5)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from inspect import signature
 from itertools import pairwise
 from random import Random
 
@@ -28,8 +29,9 @@ from apportion.stores import Put, Unchanged, connect
 from apportion.stores.memory.store import Memory
 from apportion.sync import follow as follow_sync
 from apportion.sync import publish as publish_sync
+from apportion.sync.tables import SyncFollower
 from apportion.tables import follower as following_module
-from apportion.tables.facade import follow
+from apportion.tables.facade import AsyncFollower, follow
 from apportion.tables.facade import publish as publish_async
 from apportion.tables.follower import Follower, following
 from apportion.tables.layout import decode_head, encode_head
@@ -453,6 +455,14 @@ def test_a_name_that_nobody_published_is_waited_for_until_the_deadline():
             Follower(handle(shared), NAME).routes  # noqa: B018 - it raises
 
     asyncio.run(main())
+
+
+def test_each_way_to_follow_waits_as_long_when_nobody_says_how_long():
+    def defaults(*calls):
+        return {signature(call).parameters["within_seconds"].default for call in calls}
+
+    assert {10.0} == defaults(follow, follow_sync, following, Follower.start)
+    assert {5.0} == defaults(AsyncFollower.refresh, SyncFollower.refresh, Follower.refresh)
 
 
 def test_a_follower_ends_with_its_store_and_still_routes():
