@@ -8,6 +8,7 @@ import gc
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,14 @@ NESTING = (
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+PROTOCOLS = {
+    node.name: {each.name for each in node.body if isinstance(each, DEFINITIONS)}
+    for path in SOURCES
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases)
+}
+
+
 @pytest.fixture(autouse=True)
 def uncollected() -> Iterator[None]:
     """Let nothing be collected meanwhile: CPython 3.11's parser fails where the end of another test's task runs."""
@@ -60,8 +69,18 @@ def violations(path: Path, text: str) -> Iterator[str]:
         if "readers" in path.parts and better in FOREIGN:
             continue
         yield from (f"says {found!r}; say {better}" for found in re.findall(pattern, text))
+    told = set(chain.from_iterable(_told_by_protocols(node) for node in ast.walk(tree)))
     for node in ast.walk(tree):
         yield from _of_node(node)
+        if isinstance(node, DEFINITIONS) and node not in told and _lacks_docstring(node):
+            yield f"{node.name} has no docstring"
+
+
+def _told_by_protocols(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the methods of a class that a protocol among its bases has, with the docstring there."""
+    if isinstance(node, ast.ClassDef):
+        names = set(chain.from_iterable(PROTOCOLS.get(ast.unparse(base), ()) for base in node.bases))
+        yield from (each for each in node.body if isinstance(each, DEFINITIONS) and each.name in names)
 
 
 def _of_node(node: ast.AST) -> Iterator[str]:
@@ -87,8 +106,10 @@ def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
         yield f"{node.name} nests {_depth(node)} levels deep"
     if node.args.kwarg is not None and not node.name.startswith("_") and node.name not in ALLOWED_KWARGS:
         yield f"{node.name} takes **{node.args.kwarg.arg}"
-    if not node.name.startswith("_") and ast.get_docstring(node) is None and not _is_stub(node):
-        yield f"{node.name} has no docstring"
+
+
+def _lacks_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return not node.name.startswith("_") and ast.get_docstring(node) is None and not _is_stub(node)
 
 
 # The open end of a JSON object.
@@ -120,6 +141,7 @@ def test_a_source_file_is_tidy(path):
         ('"""A master."""\n', "says 'master'; say leader"),
         ('"""D."""\ndef f(**options):\n    """D."""\n', "f takes **options"),
         ('"""D."""\ndef f():\n    return 1\n', "f has no docstring"),
+        ('"""D."""\nclass A(Clock):\n    """D."""\n\n    def f(self):\n        return 1\n', "f has no docstring"),
         ('"""D."""\nclass A:\n' + "    async def f(self): ...\n" * 21, "class A has 21 methods"),
         (
             '"""D."""\nasync def f():\n'
@@ -131,6 +153,11 @@ def test_a_source_file_is_tidy(path):
 )
 def test_a_planted_violation_is_found(text, found):
     assert found in list(violations(Path("planted.py"), text))
+
+
+def test_a_method_that_a_protocol_explains_needs_no_docstring_of_its_own():
+    text = '"""D."""\nclass A(Clock):\n    """D."""\n\n    def elapsed(self):\n        return 1\n'
+    assert [] == list(violations(Path("planted.py"), text))
 
 
 def test_a_planted_drawer_is_found():

@@ -7,7 +7,7 @@ import time
 from shlex import quote
 
 from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
-from apportion.stores.administration import Finding, checked_user
+from apportion.stores.administration import Administration, Finding, checked_user
 from apportion.stores.api import Capabilities
 from apportion.stores.etcd.gateway import Gateway
 from apportion.stores.etcd.life import Origin, ask, begin, unavailable
@@ -23,14 +23,13 @@ _FULL_RATIO = 0.8
 _SLOW_SECONDS = 0.1
 
 
-class EtcdAdministration:
+class EtcdAdministration(Administration):
     """One cluster, by its URL."""
 
     def __init__(self, url: StoreUrl) -> None:
         self._url = url
 
     async def inspect(self) -> tuple[Finding, ...]:
-        """See `Administration`."""
         gateway = Gateway(self._url)
         try:
             servers = [await _server(gateway, at) for at in range(len(gateway.wire.endpoints))]
@@ -62,11 +61,9 @@ class EtcdAdministration:
         )
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """See `Administration`. The result is empty: the store ends leases by itself."""
         return ()
 
     async def restored(self) -> tuple[int, int]:
-        """See `Administration`."""
         gateway = Gateway(self._url)
         try:
             origin = Origin(gateway)

@@ -20,6 +20,7 @@ from apportion.stores.api import (
     Capabilities,
     Committed,
     Compare,
+    CoordinationStore,
     Item,
     Lease,
     Outcome,
@@ -72,7 +73,7 @@ _TRIES = 8
 _RENEWALS_PER_REQUEST = 16
 
 
-class EtcdStore:
+class EtcdStore(CoordinationStore):
     """A namespace of a cluster."""
 
     def __init__(self, gateway: Gateway, namespace: str, clock: Clock) -> None:
@@ -247,7 +248,6 @@ class EtcdStore:
             return []
 
     async def revoke(self, lease: int) -> None:
-        """See `CoordinationStore`."""
         for each in checked_leases([lease]):
             try:
                 await self._gateway.ask("/v3/lease/revoke", {"ID": str(each)})
@@ -256,11 +256,9 @@ class EtcdStore:
                     raise unavailable(self._gateway, error) from error
 
     def capabilities(self) -> Capabilities:
-        """See `CoordinationStore`."""
         return self._limits
 
     async def close(self) -> None:
-        """See `CoordinationStore`."""
         await self._gateway.close()
 
 

@@ -10,11 +10,12 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 
 from apportion.errors import InvalidInput, StoreClosed
 from apportion.runtime.clock import Clock
-from apportion.stores.administration import Finding
+from apportion.stores.administration import Administration, Finding
 from apportion.stores.api import (
     Capabilities,
     Committed,
     Compare,
+    CoordinationStore,
     Item,
     Lease,
     Outcome,
@@ -95,7 +96,7 @@ class Memory:
 SHARED: dict[str, Memory] = {}
 
 
-class MemoryStore:
+class MemoryStore(CoordinationStore):
     """One handle of a `Memory`, within a namespace."""
 
     def __init__(self, memory: Memory, namespace: str, name: str = "memory://") -> None:
@@ -120,7 +121,6 @@ class MemoryStore:
     async def commit(
         self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
     ) -> Outcome:
-        """See `CoordinationStore`."""
         request = self._space.request(when, puts, deletes, CAPABILITIES)
         ledger = self._same()
         revision = ledger.commit(request)
@@ -131,7 +131,6 @@ class MemoryStore:
         return Committed(revision=revision)
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
-        """See `CoordinationStore`."""
         start, end = self._space.span(prefix)
         checked_after(after)
         self._open()
@@ -151,28 +150,23 @@ class MemoryStore:
                 await self._memory.wait()
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`."""
         ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
         lease = self._same().grant(ttl_seconds, self._memory.clock.elapsed())
         return Lease(id=lease, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """See `CoordinationStore`."""
         wanted = checked_leases(leases)
         return self._same().renew(wanted, self._memory.clock.elapsed())
 
     async def revoke(self, lease: int) -> None:
-        """See `CoordinationStore`."""
         for each in checked_leases([lease]):
             self._same().end(each)
         self._memory.changed()
 
     def capabilities(self) -> Capabilities:
-        """See `CoordinationStore`."""
         return CAPABILITIES
 
     async def close(self) -> None:
-        """See `CoordinationStore`."""
         if not self._closed:
             self._closed = True
             self._memory.let_go()
@@ -201,28 +195,23 @@ class MemoryStore:
         return StoreChange(revision=entry.revision, events=self._space.events(changed))
 
 
-class MemoryAdministration:
+class MemoryAdministration(Administration):
     """The administration of a memory store: nothing needs care, because the store is as new as its process."""
 
     async def inspect(self) -> tuple[Finding, ...]:
-        """See `Administration`."""
         advice = "Use sqlite:///file for data that must outlive the process."
         return (Finding(subject="durability", found="none: ends with its process", verdict="warning", advice=advice),)
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """See `Administration`."""
         return ()
 
     async def upgrade(self) -> tuple[int, int]:
-        """See `Administration`."""
         return (1, 1)
 
     def grants(self, user: str) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """See `Administration`."""
         return ()
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """See `Administration`. The result is empty: the store ends leases by itself."""
         return ()
 
     async def restored(self) -> tuple[int, int]:

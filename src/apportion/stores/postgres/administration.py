@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from apportion.errors import ApportionError, StoreUnavailable
 from apportion.runtime.clock import SystemClock
-from apportion.stores.administration import Finding
+from apportion.stores.administration import Administration, Finding
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import OLDEST_VERSION, Door, Server
 from apportion.stores.postgres.driver import Connection, psycopg
@@ -22,7 +22,7 @@ from apportion.stores.url import StoreUrl
 _SLOW_SECONDS = 0.05
 
 
-class PostgresAdministration:
+class PostgresAdministration(Administration):
     """Administers the store of one URL."""
 
     def __init__(self, url: StoreUrl) -> None:
@@ -30,7 +30,6 @@ class PostgresAdministration:
         self._schema = self._door.schema
 
     async def inspect(self) -> tuple[Finding, ...]:
-        """See `Administration`."""
         try:
             async with self._connected() as connection:
                 return tuple([each async for each in self._found(connection)])
@@ -42,16 +41,13 @@ class PostgresAdministration:
         return _terminated("BEGIN", *self._schema.statements(since=0), "COMMIT")
 
     async def upgrade(self) -> tuple[int, int]:
-        """See `Administration`."""
         async with self._connected() as connection:
             return await self._schema.upgrade(connection)
 
     def grants(self, user: str) -> tuple[str, ...]:
-        """See `Administration`."""
         return _terminated(*self._schema.grants(user))
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """See `Administration`."""
         async with self._connected() as connection:
             return counters_of(await self._door.run(connection, sql.COUNTERS))
 

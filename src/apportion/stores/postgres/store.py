@@ -29,6 +29,7 @@ from apportion.stores.api import (
     Capabilities,
     Committed,
     Compare,
+    CoordinationStore,
     Lease,
     Outcome,
     Put,
@@ -66,7 +67,7 @@ _AWAY_SECONDS = 0.25
 _ROUND_TRIPS_PER_TTL = 30  # a new connection takes some twelve round trips; two fifths of the time are left for it
 
 
-class PostgresStore:
+class PostgresStore(CoordinationStore):
     """One handle of a store in PostgreSQL, within a namespace. It shares its links with others of the process."""
 
     def __init__(self, links: Links, server: Server, seen: SeenState, namespace: str, clock: Clock) -> None:
@@ -169,7 +170,6 @@ class PostgresStore:
         return alive
 
     async def revoke(self, lease: int) -> None:
-        """See `CoordinationStore`."""
         [wanted] = checked_leases([lease])
         asked: list[Parameter] = [*self._known(), wanted, None, self._leases.lock_milliseconds]
         [(verdict, *met)] = await self._committing.ask(sql.END, asked, allowed=self._require_open)
@@ -178,11 +178,9 @@ class PostgresStore:
         self._lookout.wrote()
 
     def capabilities(self) -> Capabilities:
-        """See `CoordinationStore`."""
         return self._capabilities
 
     async def close(self) -> None:
-        """See `CoordinationStore`."""
         if self._closed or not self._links.ours:
             return
         self._closed = True

@@ -1,7 +1,7 @@
 """Redis administration: says whether a server is set up well for the store, and which settings to change."""
 
 from apportion.errors import ApportionError
-from apportion.stores.administration import Finding, checked_user
+from apportion.stores.administration import Administration, Finding, checked_user
 from apportion.stores.reaper import Counter
 from apportion.stores.redis import scripts
 from apportion.stores.redis.link import RedisLink, Reply, parsed_info, refusals
@@ -13,14 +13,13 @@ _INSIDE_SCRIPTS = (
 )
 
 
-class RedisAdministration:
+class RedisAdministration(Administration):
     """See `Administration`; each call has a link of its own."""
 
     def __init__(self, url: StoreUrl) -> None:
         self._url = url
 
     async def inspect(self) -> tuple[Finding, ...]:
-        """See `Administration`."""
         link = RedisLink(self._url, greets=False)
         try:
             facts = parsed_info(await link.ask("INFO"))
@@ -40,7 +39,6 @@ class RedisAdministration:
         return ()
 
     async def upgrade(self) -> tuple[int, int]:
-        """See `Administration`."""
         link = RedisLink(self._url, greets=False)
         try:
             before = int(await link.ask("HGET", scripts.NAMES[0], "format") or 0)
@@ -50,16 +48,13 @@ class RedisAdministration:
         return before, scripts.FORMAT
 
     def grants(self, user: str) -> tuple[str, ...]:
-        """See `Administration`."""
         checked_user(user)
         return (f"ACL SETUSER {user} on resetkeys ~apportion:* resetchannels -@all {_COMMANDS} {_INSIDE_SCRIPTS}",)
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """See `Administration`. The result is empty: the store ends leases by itself."""
         return ()
 
     async def restored(self) -> tuple[int, int]:
-        """See `Administration`."""
         _, before, now = await self._run(scripts.RESTORED)
         return before, now
 

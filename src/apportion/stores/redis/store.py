@@ -30,6 +30,7 @@ from apportion.stores.api import (
     Capabilities,
     Committed,
     Compare,
+    CoordinationStore,
     Event,
     Item,
     Lease,
@@ -64,7 +65,7 @@ _LEASES = scripts.NAMES[-2]
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 
 
-class RedisStore:
+class RedisStore(CoordinationStore):
     """One handle: a link to the server, within a namespace."""
 
     def __init__(self, link: RedisLink, namespace: str, clock: Clock) -> None:
@@ -91,7 +92,6 @@ class RedisStore:
     async def commit(
         self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
     ) -> Outcome:
-        """See `CoordinationStore`."""
         request = self._space.request(when, puts, deletes, CAPABILITIES)
         try:
             word, *rest = await self._run(scripts.COMMIT, *_words(request))
@@ -129,27 +129,22 @@ class RedisStore:
             self._end_to_watch()
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`."""
         ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
         _, lease = await self._run(scripts.GRANT, round(ttl_seconds * 1000))
         self._link.granted(ttl_seconds)
         return Lease(id=lease, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """See `CoordinationStore`."""
         _, alive = await self._run(scripts.RENEW, *checked_leases(leases))
         return frozenset(map(int, alive))
 
     async def revoke(self, lease: int) -> None:
-        """See `CoordinationStore`."""
         await self._run(scripts.END, *checked_leases([lease]), "")
 
     def capabilities(self) -> Capabilities:
-        """See `CoordinationStore`."""
         return CAPABILITIES
 
     async def close(self) -> None:
-        """See `CoordinationStore`."""
         await self._link.close()
         if self._reaping is not None and self._link.closed:
             self._reaping.cancel()

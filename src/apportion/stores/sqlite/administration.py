@@ -12,7 +12,7 @@ from typing import Literal
 
 from apportion.errors import ApportionError, InvalidInput, StoreUnavailable
 from apportion.runtime.clock import SystemClock
-from apportion.stores.administration import Finding
+from apportion.stores.administration import Administration, Finding
 from apportion.stores.reaper import Counter
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
@@ -29,7 +29,7 @@ _MADE = "The first connect makes it; or: apportion store upgrade URL"
 _CHECKED_BYTES = 256 * 2**20
 
 
-class SqliteAdministration:
+class SqliteAdministration(Administration):
     """Administers the store of one URL."""
 
     def __init__(self, url: StoreUrl) -> None:
@@ -76,7 +76,6 @@ class SqliteAdministration:
         )
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """See `Administration`."""
         self._require_file("The first member makes it.")
         with closing(open_to_read(self._path)) as connection:
             return ledger.counters(connection)

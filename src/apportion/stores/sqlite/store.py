@@ -19,6 +19,7 @@ from apportion.stores.api import (
     Capabilities,
     Committed,
     Compare,
+    CoordinationStore,
     Lease,
     Outcome,
     Put,
@@ -54,7 +55,7 @@ CAPABILITIES = Capabilities(
 )
 
 
-class SqliteStore:
+class SqliteStore(CoordinationStore):
     """One handle of a file, within a namespace. It shares the connection with others of the process."""
 
     def __init__(self, shared: SharedFile, namespace: str, seen: LedgerState) -> None:
@@ -107,7 +108,6 @@ class SqliteStore:
         return outcome
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
-        """See `CoordinationStore`."""
         span = self._space.span(prefix)
         checked_after(after)
         self._require_open()
@@ -131,7 +131,6 @@ class SqliteStore:
             self._lookout.leave(watcher)
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`."""
         ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
         lease = await self._file.write(self._checked(lambda connection: ledger.grant(connection, ttl_seconds)))
         self._lookout.leases.add(lease)
@@ -143,18 +142,15 @@ class SqliteStore:
         return await self._file.renew(self._checked(lambda connection: ledger.renew(connection, wanted)))
 
     async def revoke(self, lease: int) -> None:
-        """See `CoordinationStore`."""
         (wanted,) = checked_leases([lease])
         await self._file.write(self._checked(lambda connection: ledger.end(connection, wanted)))
         self._lookout.leases.discard(wanted)
         self._lookout.wrote()
 
     def capabilities(self) -> Capabilities:
-        """See `CoordinationStore`."""
         return self._capabilities
 
     async def close(self) -> None:
-        """See `CoordinationStore`."""
         if self._closed or not self._file.is_ours:
             return
         self._closed = True
