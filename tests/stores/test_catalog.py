@@ -23,7 +23,8 @@ SPEC = replace(MEMORY, name="shelf", schemes=("shelf",), promises=frozenset({"mu
 @pytest.fixture
 def shelf(tmp_path, monkeypatch):
     (tmp_path / "shelf").mkdir()
-    (tmp_path / "shelf" / "__init__.py").write_text(FOLDER)
+    (tmp_path / "shelf" / "__init__.py").touch()
+    (tmp_path / "shelf" / "spec.py").write_text(FOLDER)
     monkeypatch.setattr(stores, "__path__", [*stores.__path__, str(tmp_path)])
     catalog._own.cache_clear()
     yield
@@ -40,7 +41,7 @@ def test_a_folder_with_a_spec_is_a_store():
 
 @pytest.mark.parametrize("folder", ["etcd", "memory", "postgres", "redis", "sqlite"])
 def test_a_spec_promises_what_its_store_can_at_its_best(folder):
-    spec = import_module(f"apportion.stores.{folder}").SPEC
+    spec = import_module(f"apportion.stores.{folder}.spec").SPEC
     best = import_module(f"apportion.stores.{folder}.store").CAPABILITIES
     assert {need for need in get_args(Need) if getattr(best, need)} == spec.promises
 

@@ -24,6 +24,11 @@ class Finding:
     advice: str = ""
 
 
+def judged(subject: str, found: str, fault: str, *, verdict: Literal["warning", "error"] = "warning") -> Finding:
+    """Return a finding with advice against a fault; it is ok without a fault ("")."""
+    return Finding(subject=subject, found=found, verdict=verdict if fault else "ok", advice=fault)
+
+
 class Administration(Protocol):
     """An operator's requests to one store, given its URL. Each call connects and disconnects by itself."""
 

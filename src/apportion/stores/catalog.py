@@ -1,4 +1,4 @@
-"""The catalog of stores: every folder of this room that has a `SPEC`, and the stores of other packages.
+"""The catalog of stores: the `SPEC` in `spec.py` of every folder of this room, and the stores of other packages.
 
 Other packages add their stores through the entry point group `apportion.stores`, with an entry `scheme =
 "module:SPEC"`. A `SPEC` imports its store and client only when a URL names its scheme: nobody needs to install an
@@ -114,7 +114,8 @@ def parsed_url(url: str) -> StoreUrl:
 @cache
 def _own() -> dict[str, StoreSpec]:
     room = import_module("apportion.stores")
-    specs = [import_module(f"apportion.stores.{each.name}").SPEC for each in iter_modules(room.__path__) if each.ispkg]
+    folders = [each.name for each in iter_modules(room.__path__) if each.ispkg]
+    specs = [import_module(f"apportion.stores.{folder}.spec").SPEC for folder in folders]
     return {scheme: spec for spec in specs for scheme in spec.schemes}
 
 

@@ -7,7 +7,7 @@ import time
 from shlex import quote
 
 from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
-from apportion.stores.administration import Administration, Finding, checked_user
+from apportion.stores.administration import Administration, Finding, checked_user, judged
 from apportion.stores.api import Capabilities
 from apportion.stores.etcd.gateway import Gateway
 from apportion.stores.etcd.life import Origin, ask, begin, unavailable
@@ -89,10 +89,8 @@ async def _server(gateway: Gateway, at: int) -> Finding:
     found = f"etcd {version or 'of no version'}, revision {reply.get('header', {}).get('revision', '?')}, "
     found += f"{seconds * 1000:.1f} ms for two requests"
     if _numbers(version) < _OLDEST:
-        return Finding(subject=subject, found=found, verdict="error", advice="Use etcd 3.4 or later.")
-    if seconds > _SLOW_SECONDS:
-        return Finding(subject=subject, found=found, verdict="warning", advice="Look at its disk and the network.")
-    return Finding(subject=subject, found=found)
+        return judged(subject, found, "Use etcd 3.4 or later.", verdict="error")
+    return judged(subject, found, "Look at its disk and the network." if seconds > _SLOW_SECONDS else "")
 
 
 async def _cluster(gateway: Gateway) -> tuple[Finding, ...]:
@@ -111,12 +109,8 @@ def _leader(status: Reply, members: Reply) -> Finding:
     name = next((each.get("name", "") for each in listed if each.get("ID") == status.get("leader")), "")
     found = f"{len(listed)} servers, {f'leader {name}' if name else 'no leader'}"
     if not name:
-        return Finding(subject="cluster", found=found, verdict="error", advice="Start a majority of its servers.")
-    if len(listed) < 3:
-        return Finding(
-            subject="cluster", found=found, verdict="warning", advice="Three servers outlive the loss of one."
-        )
-    return Finding(subject="cluster", found=found)
+        return judged("cluster", found, "Start a majority of its servers.", verdict="error")
+    return judged("cluster", found, "Three servers outlive the loss of one." if len(listed) < 3 else "")
 
 
 def _room(status: Reply, alarms: Reply) -> Finding:
@@ -124,12 +118,9 @@ def _room(status: Reply, alarms: Reply) -> Finding:
     sounded = ", ".join(sorted({each.get("alarm", "") for each in alarms.get("alarms", [])}))
     found = f"{size / 1e6:.1f} MB used{f', alarm {sounded}' if sounded else ''}"
     if sounded:
-        advice = "Compact and defragment it, then: etcdctl alarm disarm"
-        return Finding(subject="room", found=found, verdict="error", advice=advice)
-    if size > _FULL_RATIO * _USUAL_QUOTA_BYTES:
-        advice = "Compact and defragment it, or raise --quota-backend-bytes."
-        return Finding(subject="room", found=found, verdict="warning", advice=advice)
-    return Finding(subject="room", found=found)
+        return judged("room", found, "Compact and defragment it, then: etcdctl alarm disarm", verdict="error")
+    fault = "Compact and defragment it, or raise --quota-backend-bytes."
+    return judged("room", found, fault if size > _FULL_RATIO * _USUAL_QUOTA_BYTES else "")
 
 
 async def _rights(gateway: Gateway) -> Finding:
@@ -138,8 +129,8 @@ async def _rights(gateway: Gateway) -> Finding:
         await gateway.visit("/v3/auth/authenticate", {"name": "", "password": ""}, gateway.wire.current)
     except Rejected as error:
         if "not enabled" in str(error):
-            advice = "Every client that reaches the servers may write. Run: etcdctl auth enable"
-            return Finding(subject="authentication", found="off", verdict="warning", advice=advice)
+            fault = "Every client that reaches the servers may write. Run: etcdctl auth enable"
+            return judged("authentication", "off", fault)
     except (Unreached, EtcdNoReply) as error:
         raise unavailable(gateway, error) from error
     return Finding(subject="authentication", found="on")
@@ -148,8 +139,7 @@ async def _rights(gateway: Gateway) -> Finding:
 def _transport(url: StoreUrl) -> Finding:
     if url.scheme == "etcds":
         return Finding(subject="transport", found="TLS; the server's certificate and name are checked")
-    advice = "Use etcds:// where others can listen."
-    return Finding(subject="transport", found="without TLS", verdict="warning", advice=advice)
+    return judged("transport", "without TLS", "Use etcds:// where others can listen.")
 
 
 def _limits(able: Capabilities) -> Finding:

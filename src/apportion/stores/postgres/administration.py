@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from apportion.errors import ApportionError, StoreUnavailable
 from apportion.runtime.clock import SystemClock
-from apportion.stores.administration import Administration, Finding
+from apportion.stores.administration import Administration, Finding, judged
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import OLDEST_VERSION, Door, Server
 from apportion.stores.postgres.driver import Connection, psycopg
@@ -78,12 +78,8 @@ class PostgresAdministration(Administration):
         round_trip = clock.elapsed() - started
         for finding in (*_of_server(server), *_of_durability(server)):
             yield finding
-        yield Finding(
-            subject="latency",
-            found=f"{1000 * round_trip:.1f} ms for a round trip",
-            verdict="warning" if round_trip > _SLOW_SECONDS else "ok",
-            advice="Members belong near their store." if round_trip > _SLOW_SECONDS else "",
-        )
+        fault = "Members belong near their store." if round_trip > _SLOW_SECONDS else ""
+        yield judged("latency", f"{1000 * round_trip:.1f} ms for a round trip", fault)
         [(exists,)] = await self._door.run(connection, sql.HAS_SCHEMA)
         lacking = str((await self._door.run(connection, sql.LACKING))[0][0]) if exists else ""
         if lacking:
@@ -116,13 +112,8 @@ def _terminated(*statements: str) -> tuple[str, ...]:
 
 
 def _of_server(server: Server) -> Iterator[Finding]:
-    old = server.version < OLDEST_VERSION
-    yield Finding(
-        subject="server",
-        found=f"PostgreSQL {server.version}",
-        verdict="error" if old else "ok",
-        advice=f"Run PostgreSQL {OLDEST_VERSION} or newer." if old else "",
-    )
+    fault = f"Run PostgreSQL {OLDEST_VERSION} or newer." if server.version < OLDEST_VERSION else ""
+    yield judged("server", f"PostgreSQL {server.version}", fault, verdict="error")
     if server.standby:
         advice = "Name the primary, or all hosts, in the URL."
         yield Finding(subject="role", found="standby, which takes no writes", verdict="error", advice=advice)
@@ -134,16 +125,9 @@ def _of_server(server: Server) -> Iterator[Finding]:
 def _of_durability(server: Server) -> Iterator[Finding]:
     lost = "A power cut can lose or damage acknowledged commits. Turn it on: a store without it is not durable."
     for name, is_on in (("fsync", server.fsync), ("full_page_writes", server.full_page_writes)):
-        found = "on" if is_on else "off"
-        yield Finding(subject=name, found=found, verdict="ok" if is_on else "error", advice="" if is_on else lost)
-    is_off = server.synchronous_commit == "off"
-    advice = "Commits of this store turn it on for themselves; other commits here may be lost." if is_off else ""
-    yield Finding(
-        subject="synchronous_commit",
-        found=server.synchronous_commit,
-        verdict="warning" if is_off else "ok",
-        advice=advice,
-    )
+        yield judged(name, "on" if is_on else "off", "" if is_on else lost, verdict="error")
+    fault = "Commits of this store turn it on for themselves; other commits here may be lost."
+    yield judged("synchronous_commit", server.synchronous_commit, fault if server.synchronous_commit == "off" else "")
     standbys = server.synchronous_standby_names
     advice = "" if standbys else "A failover to an asynchronous standby may lose the last commits: sessions end then."
     yield Finding(subject="synchronous_standby_names", found=standbys or "none", advice=advice)

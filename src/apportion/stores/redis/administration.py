@@ -1,7 +1,7 @@
 """Redis administration: says whether a server is set up well for the store, and which settings to change."""
 
 from apportion.errors import ApportionError
-from apportion.stores.administration import Administration, Finding, checked_user
+from apportion.stores.administration import Administration, Finding, checked_user, judged
 from apportion.stores.reaper import Counter
 from apportion.stores.redis import scripts
 from apportion.stores.redis.link import RedisLink, Reply, parsed_info, refusals
@@ -73,10 +73,8 @@ def _refused(error: ApportionError) -> Finding:
 def _format(stored: bytes | None) -> Finding:
     if stored is None:
         return Finding(subject="format", found="nothing stored yet")
-    found = f"format {stored.decode(errors='replace')}"
-    if stored == b"%d" % scripts.FORMAT:
-        return Finding(subject="format", found=found)
-    return Finding(subject="format", found=found, verdict="error", advice="Use the release that wrote it.")
+    fault = "" if stored == b"%d" % scripts.FORMAT else "Use the release that wrote it."
+    return judged("format", f"format {stored.decode(errors='replace')}", fault, verdict="error")
 
 
 def _durability(facts: dict[str, str]) -> Finding:
@@ -93,9 +91,5 @@ def _durability(facts: dict[str, str]) -> Finding:
 def _eviction(facts: dict[str, str]) -> Finding:
     policy, limit = facts.get("maxmemory_policy", "unknown"), facts.get("maxmemory", "0")
     found = f"{policy}, maxmemory {limit} bytes" if limit != "0" else f"{policy}, no maxmemory"
-    if policy == "noeviction":
-        return Finding(subject="eviction", found=found)
-    advice = "Set maxmemory-policy noeviction."
-    return Finding(
-        subject="eviction", found=found, verdict="error" if policy.startswith("allkeys") else "warning", advice=advice
-    )
+    fault = "" if policy == "noeviction" else "Set maxmemory-policy noeviction."
+    return judged("eviction", found, fault, verdict="error" if policy.startswith("allkeys") else "warning")

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from stat import S_IWOTH, filemode
-from typing import Literal
 
 from apportion.errors import ApportionError, InvalidInput, StoreUnavailable
 from apportion.runtime.clock import SystemClock
-from apportion.stores.administration import Administration, Finding
+from apportion.stores.administration import Administration, Finding, judged
 from apportion.stores.reaper import Counter
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
@@ -125,33 +124,18 @@ class SqliteAdministration(Administration):
 
     def _of_place(self) -> Iterator[Finding]:
         kind = file_system(self._path if self._path.exists() else self._path.parent)
-        lost = is_in_memory(kind)
-        yield Finding(
-            subject="file system",
-            found=kind or "not known",
-            verdict="warning" if lost or not kind else "ok",
-            advice="It is gone after a power cut: use a disk." * lost + "Check that it is a local disk." * (not kind),
-        )
+        fault = "It is gone after a power cut: use a disk." if is_in_memory(kind) else ""
+        yield judged("file system", kind or "not known", fault if kind else "Check that it is a local disk.")
         if not self._path.exists():
             yield Finding(subject="file", found=f"{self._path}: not there yet", verdict="absent", advice=_MADE)
             return
-        status = self._path.stat()
         for each in (self._path.parent, self._path):
             mode = each.stat().st_mode
-            is_open = bool(mode & S_IWOTH)
-            yield Finding(
-                subject="permissions",
-                found=f"{filemode(mode)} {each}",
-                verdict="warning" if is_open else "ok",
-                advice="Anybody on this host can write here: chmod o-w" if is_open else "",
-            )
-        is_large = status.st_size > _LARGE_BYTES
-        yield Finding(
-            subject="size",
-            found=f"{status.st_size} bytes",
-            verdict="warning" if is_large else "ok",
-            advice="A store holds small items: find the program that writes large values." if is_large else "",
-        )
+            fault = "Anybody on this host can write here: chmod o-w" if mode & S_IWOTH else ""
+            yield judged("permissions", f"{filemode(mode)} {each}", fault)
+        size_bytes = self._path.stat().st_size
+        fault = "A store holds small items: find the program that writes large values."
+        yield judged("size", f"{size_bytes} bytes", fault if size_bytes > _LARGE_BYTES else "")
 
     def _of_content(self) -> Iterator[Finding]:
         yield Finding(subject="SQLite", found=sqlite3.sqlite_version)
@@ -179,9 +163,8 @@ def _of_schema(version: int) -> Finding:
 
 def _of_state(connection: Connection) -> Iterator[Finding]:
     mode = value_of(connection, "PRAGMA journal_mode")
-    is_right = mode == "wal"
-    advice = "" if is_right else "Something changed it; the next member that connects sets it again."
-    yield Finding(subject="journal mode", found=str(mode), verdict="ok" if is_right else "warning", advice=advice)
+    fault = "" if mode == "wal" else "Something changed it; the next member that connects sets it again."
+    yield judged("journal mode", str(mode), fault)
     yield Finding(subject="durability", found="synchronous=FULL for commits and leases, NORMAL for renewals")
     incarnation, revision, compacted = connection.execute(sql.META).fetchall()[0]
     yield Finding(subject="state", found=f"incarnation {incarnation}, revision {revision}, history after {compacted}")
@@ -192,8 +175,7 @@ def _of_soundness(connection: Connection, size_bytes: int) -> Finding:
         advice = 'It is large; to check it: sqlite3 work.db "PRAGMA quick_check"'
         return Finding(subject="content", found="not checked for damage", advice=advice)
     damage = damage_of(connection, "quick_check")
-    verdict: Literal["ok", "error"] = "error" if damage else "ok"
-    return Finding(subject="content", found=damage or "sound", verdict=verdict, advice=RESTORING if damage else "")
+    return judged("content", damage or "sound", RESTORING if damage else "", verdict="error")
 
 
 def _incarnation(connection: Connection) -> int:
