@@ -7,7 +7,6 @@ The sync twin of this file is `sync/groups.py`.
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
-from types import TracebackType
 
 from apportion.groups.group import Group, leaving
 from apportion.groups.holdings import GroupChange
@@ -16,7 +15,7 @@ from apportion.groups.opening import Opening
 from apportion.groups.participation import Participation
 from apportion.groups.view.intake import LiveMember
 from apportion.model.epoch import FencingToken
-from apportion.runtime.blocks import AsyncBlock, OnlyAsync
+from apportion.runtime.blocks import AsyncBlock, OnlyAsync, Raised
 from apportion.runtime.handler_calls import Handler, awaited
 from apportion.runtime.resource import AsyncResource
 
@@ -137,10 +136,8 @@ class AsyncOpening(Opening, OnlyAsync):
         """Connect and join. Errors: those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
         return await self._block.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
-        await self._block.__aexit__(kind, error, place)
+    async def __aexit__(self, *raised: *Raised) -> None:
+        await self._block.__aexit__(*raised)
 
 
 open_group = AsyncOpening

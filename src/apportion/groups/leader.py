@@ -5,13 +5,12 @@ drain, and a token that a guard can refuse. The token's epoch grows with every l
 """
 
 from datetime import timedelta
-from types import TracebackType
 
 from apportion.errors import NotOwner
 from apportion.groups.facade import AsyncGroup, AsyncOpening
 from apportion.groups.opening import TTL
 from apportion.model.epoch import FencingToken
-from apportion.runtime.blocks import OnlyAsync
+from apportion.runtime.blocks import OnlyAsync, Raised
 from apportion.runtime.events import Observer
 from apportion.runtime.handle import Handle
 
@@ -97,10 +96,8 @@ class Leader(OnlyAsync):
     async def __aenter__(self) -> AsyncElection:
         return AsyncElection(await self._opening.__aenter__())
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
-        await self._opening.__aexit__(kind, error, place)
+    async def __aexit__(self, *raised: *Raised) -> None:
+        await self._opening.__aexit__(*raised)
 
 
 def _resigned() -> NotOwner:

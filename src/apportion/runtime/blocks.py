@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 from apportion.errors import InvalidInput
 
 Shown = TypeVar("Shown")
+Raised = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
 class _Block:
@@ -79,10 +80,8 @@ class AsyncBlock(OnlyAsync, Generic[Shown]):
         self._enter_once()
         return await self._inner.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, place)
+    async def __aexit__(self, *raised: *Raised) -> bool | None:
+        return await self._inner.__aexit__(*raised)
 
 
 class SyncBlock(OnlySync, Generic[Shown]):
@@ -95,7 +94,5 @@ class SyncBlock(OnlySync, Generic[Shown]):
         self._enter_once()
         return self._inner.__enter__()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> bool | None:
-        return self._inner.__exit__(kind, error, place)
+    def __exit__(self, *raised: *Raised) -> bool | None:
+        return self._inner.__exit__(*raised)

@@ -12,7 +12,6 @@ long work to a queue or a thread of your own.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from types import TracebackType
 from typing import Protocol
 
 from apportion.errors import InvalidInput
@@ -163,9 +162,7 @@ class _Spared:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, place: object) -> bool:
         if error is None or isinstance(error, KeyboardInterrupt):
             return False
         name = type(self._event).__name__

@@ -13,7 +13,6 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Literal
 
 from apportion.errors import InvalidInput
@@ -87,9 +86,7 @@ class _Ending:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> Literal[True]:
+    def __exit__(self, kind: object, error: BaseException | None, place: object) -> Literal[True]:
         self.error = error
         with suppress(RuntimeError):  # the loop has ended with the interpreter
             self._loop.call_soon_threadsafe(self.is_over.set)

@@ -7,7 +7,6 @@ anything is opened.
 
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from types import TracebackType
 from typing import Generic, TypeVar
 
 from apportion.errors import ApportionError, InvalidInput
@@ -77,9 +76,7 @@ class AsyncResource(_Resource[Opened, Shown], OnlyAsync):
                 self._abandon()
         return shown
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, place: object) -> None:
         if (inside := self._inside) is not None:
             _, thread, stack = inside
             stack.close()
@@ -105,9 +102,7 @@ class SyncResource(_Resource[Opened, Shown], OnlySync):
                 self._abandon()
         return shown
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, place: object) -> None:
         try:
             if (inside := self._inside) is not None:
                 _, thread, stack = inside

@@ -8,7 +8,6 @@ The async twin of this file is `groups/facade.py`.
 from collections.abc import Generator
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
-from types import TracebackType
 
 from apportion.groups.group import Group, leaving
 from apportion.groups.holdings import GroupChange
@@ -17,7 +16,7 @@ from apportion.groups.opening import Opening
 from apportion.groups.participation import Participation
 from apportion.groups.view.intake import LiveMember
 from apportion.model.epoch import FencingToken
-from apportion.runtime.blocks import OnlySync, SyncBlock
+from apportion.runtime.blocks import OnlySync, Raised, SyncBlock
 from apportion.runtime.handler_calls import PlainHandler, threaded
 from apportion.runtime.resource import SyncResource
 
@@ -138,10 +137,8 @@ class SyncOpening(Opening, OnlySync):
         """Connect and join. Errors: those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
         return self._block.__enter__()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
-        self._block.__exit__(kind, error, place)
+    def __exit__(self, *raised: *Raised) -> None:
+        self._block.__exit__(*raised)
 
 
 open_group = SyncOpening

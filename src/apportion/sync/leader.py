@@ -6,12 +6,11 @@ drain, and a token that a guard can refuse. The token's epoch grows with every l
 """
 
 from datetime import timedelta
-from types import TracebackType
 
 from apportion.errors import NotOwner
 from apportion.groups.opening import TTL
 from apportion.model.epoch import FencingToken
-from apportion.runtime.blocks import OnlySync
+from apportion.runtime.blocks import OnlySync, Raised
 from apportion.runtime.events import Observer
 from apportion.runtime.handle import Handle
 from apportion.sync.groups import SyncGroup, SyncOpening
@@ -98,10 +97,8 @@ class SyncLeader(OnlySync):
     def __enter__(self) -> SyncElection:
         return SyncElection(self._opening.__enter__())
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
-        self._opening.__exit__(kind, error, place)
+    def __exit__(self, *raised: *Raised) -> None:
+        self._opening.__exit__(*raised)
 
 
 def _resigned() -> NotOwner:
