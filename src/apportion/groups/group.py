@@ -23,41 +23,46 @@ class Group(Handle):
 
     def __init__(self, participation: Participation, thread: Runner) -> None:
         self._participation, self._thread = participation, thread
+        self._driver, self._holdings, self._options = (
+            participation.driver,
+            participation.holdings,
+            participation.options,
+        )
         self._handlers: Handlers | None = None
 
     @property
     def member_id(self) -> str:
         """The id of this member."""
-        return self._participation.options.member_id
+        return self._options.member_id
 
     @property
     def name(self) -> str:
         """The name of the group."""
-        return self._participation.options.group
+        return self._options.group
 
     @property
     def statistics(self) -> Statistics:
         """The counts of this member since it began. No I/O."""
-        return self._participation.driver.statistics
+        return self._driver.statistics
 
     @property
     def seconds_left(self) -> float:
         """Seconds until this member must stop, unless its session is renewed; below 0 after that moment. No I/O."""
-        return self._participation.holdings.seconds_left
+        return self._holdings.seconds_left
 
     def sight(self) -> GroupSummary:
         """Return this member's view of its group. No I/O; O(partitions)."""
-        return self._participation.driver.sight()
+        return self._driver.sight()
 
     @property
     def owned(self) -> Mapping[int, Holding]:
         """The partitions that are ours now, a live view: empty once the session is past its deadline. No I/O."""
-        return self._participation.holdings
+        return self._holdings
 
     @property
     def is_ready(self) -> bool:
         """Whether our session is alive and a target is known, for a readiness probe."""
-        return self._participation.holdings.is_current and self._participation.driver.view.target is not None
+        return self._holdings.is_current and self._driver.view.target is not None
 
     @property
     def is_alive(self) -> bool:
@@ -67,7 +72,7 @@ class Group(Handle):
     @property
     def unguarded(self) -> frozenset[int]:
         """The partitions on which work has ended although no guard had seen their token: see `guards`."""
-        return frozenset(self._participation.holdings.unguarded)
+        return frozenset(self._holdings.unguarded)
 
     @property
     def failing(self) -> Mapping[int, str]:
@@ -91,31 +96,26 @@ class Group(Handle):
 
     async def _serve_here(self, on_gained: Call | None, on_lost: Call | None) -> None:
         """Call async handlers on the caller's event loop, until this member has left."""
-        self._handlers = Handlers(
-            self._told(), self._participation.holdings, on_gained, on_lost, drain_seconds=self._drain_seconds
-        )
+        drain_seconds = self._options.drain_seconds
+        self._handlers = Handlers(self._told(), self._holdings, on_gained, on_lost, drain_seconds=drain_seconds)
         await self._handlers.run()
 
     def _serve_in_threads(self, on_gained: Call | None, on_lost: Call | None) -> None:
         """Call plain handlers, each in a thread of its own, until this member has left."""
         self._handlers = Handlers(
             self._told(),
-            self._participation.holdings,
+            self._holdings,
             on_gained,
             on_lost,
-            drain_seconds=self._drain_seconds,
+            drain_seconds=self._options.drain_seconds,
             at_once=MOST_THREADS,
             last_seconds=LAST_SECONDS,
         )
         self._thread.wait(self._handlers.run())
 
-    @property
-    def _drain_seconds(self) -> float:
-        return self._participation.options.drain_seconds
-
     async def _told(self) -> AsyncGenerator[GroupChange, None]:
         """Yield the partitions gained and lost, on any event loop; see `AsyncGroup.changes`."""
-        holdings = self._participation.holdings
+        holdings = self._holdings
         holdings.consume()
         try:
             # This thread asks first. So lost partitions are given away before another thread has woken.

@@ -142,25 +142,19 @@ class Session:
 
 
 class GroupLease:
-    """One group's part in a session. `ended` is set once the part has ended, and `trouble` may say why."""
+    """One group's part in a session. `ended` is set once the part has ended, and `trouble` may say why.
+
+    `lease` is the id of the session's lease, `ttl_seconds` its time to live.
+    """
 
     def __init__(self, session: Session, confirmed: Callable[[float], None]) -> None:
         self.ended = asyncio.Event()
         self.is_forfeit = False
         self.trouble: BaseException | None = None
         self._session, self._confirmed = session, confirmed
+        self.lease, self.ttl_seconds = session.lease, session.ttl_seconds
         session.parts.append(self)
         self.confirm(session.deadline)
-
-    @property
-    def lease(self) -> int:
-        """The id of the lease."""
-        return self._session.lease
-
-    @property
-    def ttl_seconds(self) -> float:
-        """The time to live of the lease."""
-        return self._session.ttl_seconds
 
     @property
     def is_alone(self) -> bool:
