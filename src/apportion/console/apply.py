@@ -44,9 +44,8 @@ def apply(
         changed = table or Path("table.json")
         before, after = _applied(plan, changed, output or changed)
     elif table is not None:
-        raise InvalidInput(
-            "--table", str(table), "no --assignment beside it", "Use the saved one that the plan is for."
-        )
+        hint = "Use the saved one that the plan is for."
+        raise InvalidInput("--table", str(table), "no --assignment beside it", hint)
     else:
         changed = assignment
         before, after = apply_target(plan, changed, output or changed)

@@ -108,9 +108,8 @@ def repair_table(url: Url, name: str, /, *, json: Json = False) -> None:
 def _exported(source: PlacementOptions, replicas: int | None) -> Table:
     if source.table is not None:
         if replicas is not None:
-            raise InvalidInput(
-                "--replicas", replicas, "nothing beside --table", "A table holds a fixed number of owners."
-            )
+            hint = "A table holds a fixed number of owners."
+            raise InvalidInput("--replicas", replicas, "nothing beside --table", hint)
         return source.load_table()
     table = source.load_placement().table(1 if replicas is None else replicas)
     if table is None:

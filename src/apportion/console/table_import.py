@@ -123,10 +123,9 @@ def _of_token_ring(path: Path, reading: Reading) -> Imported:
     for name, missing in cluster.missing.items():
         wanted = dict(strategy.replicas)[name] if isinstance(strategy, NetworkTopologyStrategy) else strategy.replicas
         where = f" in {name}" if isinstance(strategy, NetworkTopologyStrategy) else ""
-        raise InvalidInput(
-            f"--replication{where}", wanted, f"at most {wanted - missing}, the number of nodes there",
-            "Lower it: Cassandra too places no more replicas than there are nodes.",
-        )  # fmt: skip
+        expected = f"at most {wanted - missing}, the number of nodes there"
+        hint = "Lower it: Cassandra too places no more replicas than there are nodes."
+        raise InvalidInput(f"--replication{where}", wanted, expected, hint)
     return Imported(table=cluster.replica_table(), notes=_ring_notes(found))
 
 
@@ -145,10 +144,9 @@ def _token_ring(path: Path, reading: Reading) -> TokenRing:
         raise InvalidInput("--format", reading.format, f"{printed_by}, which the file is", "Pass that.")
     for node_id, own in found.tokens.items():
         if own[-1] > MOST_MURMUR3:
-            raise InvalidInput(
-                f"token of node {node_id!r}", own[-1], "one of Murmur3Partitioner, in -2**63 .. 2**63 - 1",
-                "RandomPartitioner's do not fit into a table: ask placement.cassandra.replicas_of in Python.",
-            )  # fmt: skip
+            expected = "one of Murmur3Partitioner, in -2**63 .. 2**63 - 1"
+            hint = "RandomPartitioner's do not fit into a table: ask placement.cassandra.replicas_of in Python."
+            raise InvalidInput(f"token of node {node_id!r}", own[-1], expected, hint)
     return found
 
 

@@ -67,9 +67,8 @@ class DuplicateNode(InvalidInput):
     """Two nodes of one topology have the same id."""
 
     def __init__(self, node_id: str) -> None:
-        super().__init__(
-            "node id", node_id, "an id no other node of the topology has", "Rename one of the two, or drop it."
-        )
+        hint = "Rename one of the two, or drop it."
+        super().__init__("node id", node_id, "an id no other node of the topology has", hint)
 
 
 class UnknownNode(InvalidInput):
@@ -103,12 +102,9 @@ class NoNodes(CannotPlace):
     """No node may own anything: the topology is empty, every node drains, or no node is up."""
 
     def __init__(self, what: str, among: str = "the topology") -> None:
-        super().__init__(
-            f"{what} needs a node with a weight above 0 and {among} has none.",
-            "Add a node, or give one of them a weight above 0."
-            if among == "the topology"
-            else "Name a node that is up and does not drain.",
-        )
+        hint = "Name a node that is up and does not drain."
+        hint = "Add a node, or give one of them a weight above 0." if among == "the topology" else hint
+        super().__init__(f"{what} needs a node with a weight above 0 and {among} has none.", hint)
 
 
 _WAY_OUT = {
@@ -121,10 +117,9 @@ class NotEnoughNodes(CannotPlace):
     """The caller wants more replicas than the rule allows."""
 
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
-        super().__init__(
-            f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({listed(eligible)}).",
-            _WAY_OUT.get(rule, "Ask for fewer: Ring and Rendezvous rank all nodes, an assignment ranks its owners."),
-        )
+        hint = "Ask for fewer: Ring and Rendezvous rank all nodes, an assignment ranks its owners."
+        problem = f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({listed(eligible)})."
+        super().__init__(problem, _WAY_OUT.get(rule, hint))
         self.wanted, self.eligible, self.rule = wanted, tuple(eligible), rule
 
 
@@ -132,9 +127,8 @@ class MissingExtra(ApportionError):
     """A package that this feature needs is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            f"{what} is an extra that is not installed.", f"Install it with: pip install 'apportion[{extra}]'"
-        )
+        hint = f"Install it with: pip install 'apportion[{extra}]'"
+        super().__init__(f"{what} is an extra that is not installed.", hint)
         self.extra = extra
 
 
@@ -148,10 +142,8 @@ class StaleEpoch(Outdated):
     """This epoch (number and digest) is not the current one."""
 
     def __init__(self, seen: object, current: object) -> None:
-        super().__init__(
-            f"made from epoch {seen}, but the current epoch is {current}.",
-            "Nothing was changed. Read the current state, plan again and apply the new plan.",
-        )
+        hint = "Nothing was changed. Read the current state, plan again and apply the new plan."
+        super().__init__(f"made from epoch {seen}, but the current epoch is {current}.", hint)
         self.seen, self.current = seen, current
 
 
@@ -159,10 +151,8 @@ class LeaseLost(Outdated):
     """A lease has ended, and the keys attached to it are gone."""
 
     def __init__(self, lease: int) -> None:
-        super().__init__(
-            f"lease {lease} has ended or was never granted.",
-            "Nothing was written. Stop the work that depended on it, ask for a new lease and write the keys again.",
-        )
+        hint = "Nothing was written. Stop the work that depended on it, ask for a new lease and write the keys again."
+        super().__init__(f"lease {lease} has ended or was never granted.", hint)
         self.lease = lease
 
 
@@ -170,10 +160,8 @@ class Compacted(Outdated):
     """The store no longer keeps the history from which the watch would continue."""
 
     def __init__(self, after: int, oldest: int) -> None:
-        super().__init__(
-            f"the changes after revision {after} are gone; the store keeps those after {oldest}.",
-            "Scan the prefix again and watch from the revision of that scan.",
-        )
+        problem = f"the changes after revision {after} are gone; the store keeps those after {oldest}."
+        super().__init__(problem, "Scan the prefix again and watch from the revision of that scan.")
         self.after, self.oldest = after, oldest
 
 
@@ -263,10 +251,9 @@ class StoreWentBack(Unsafe):
     """The store shows less than it showed before, or another incarnation: it was restored or it lost data."""
 
     def __init__(self, store: str, seen: str, found: str) -> None:
-        super().__init__(
-            f"{store} went back: {found}, but {seen} was seen before.",
-            "Everything held before has ended: scan, and join again. After a restore run: apportion store restored URL",
-        )
+        after = "After a restore run: apportion store restored URL"
+        hint = f"Everything held before has ended: scan, and join again. {after}"
+        super().__init__(f"{store} went back: {found}, but {seen} was seen before.", hint)
         self.seen, self.found = seen, found
 
 
@@ -274,9 +261,8 @@ class NotPromised(Unsafe):
     """A store was asked for a guarantee that it cannot give."""
 
     def __init__(self, store: str, need: str, able: Iterable[str]) -> None:
-        super().__init__(
-            f"{store} does not promise {need!r}.", f"Use a store that does ({listed(sorted(able))}), or drop the need."
-        )
+        hint = f"Use a store that does ({listed(sorted(able))}), or drop the need."
+        super().__init__(f"{store} does not promise {need!r}.", hint)
         self.store, self.need = store, need
 
 

@@ -27,9 +27,8 @@ class Epoch:
         if not (
             isinstance(self.digest, str) and len(self.digest) == 32 and set(self.digest) <= set("0123456789abcdef")
         ):
-            raise InvalidInput(
-                "epoch digest", self.digest, "32 hexadecimal digits", "Take it from a saved table or plan."
-            )
+            hint = "Take it from a saved table or plan."
+            raise InvalidInput("epoch digest", self.digest, "32 hexadecimal digits", hint)
 
     def __str__(self) -> str:
         return f"{self.number}:{self.digest[:8]}"

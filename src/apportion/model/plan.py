@@ -111,9 +111,8 @@ class Plan:
             expected = "ranges, sorted, without an overlap"
             raise InvalidInput("changes of the plan", len(self.changes), expected, "Make plans with plan().")
         if self.span == 0 and any(change.width for change in self.changes):
-            raise InvalidInput(
-                "span of the plan", 0, "more than 0, because its ranges have widths", "Make plans with plan()."
-            )
+            hint = "Make plans with plan()."
+            raise InvalidInput("span of the plan", 0, "more than 0, because its ranges have widths", hint)
 
     @property
     def is_pending(self) -> bool:
@@ -225,17 +224,12 @@ def _check_side(
     side: str, topology: Topology, widths: Mapping[str, int] | None, lists: Iterable[tuple[str, ...]]
 ) -> None:
     if widths is not None and (set(widths) != set(topology.ids) or sum(widths.values()) <= 0):
-        raise InvalidInput(
-            f"widths {side} the plan", ", ".join(widths), "one for each node, not all 0", "Make plans with plan()."
-        )
+        hint = "Make plans with plan()."
+        raise InvalidInput(f"widths {side} the plan", ", ".join(widths), "one for each node, not all 0", hint)
     for owners in lists:
         if len(set(owners)) != len(owners) or not all(node_id in topology for node_id in owners):
-            raise InvalidInput(
-                f"owners {side} the plan",
-                ", ".join(owners),
-                "distinct nodes of the topology",
-                "Make plans with plan().",
-            )
+            hint = "Make plans with plan()."
+            raise InvalidInput(f"owners {side} the plan", ", ".join(owners), "distinct nodes of the topology", hint)
 
 
 def moves_of(change: Change, old: Topology, new: Topology) -> Iterator[Move]:

@@ -35,9 +35,8 @@ class Rows(Sequence[Row]):
 
     def __init__(self, buffer: "array[int]", *, width: int) -> None:
         if buffer.typecode != "I" or width < 1 or len(buffer) % width:
-            raise InvalidInput(
-                "rows", f"{len(buffer)} of {buffer.typecode!r}", f"32 bits, rows of {width}", "Use of()."
-            )
+            hint = "Use of()."
+            raise InvalidInput("rows", f"{len(buffer)} of {buffer.typecode!r}", f"32 bits, rows of {width}", hint)
         self.buffer = buffer
         self.width = width
 

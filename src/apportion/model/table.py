@@ -130,12 +130,8 @@ class Table:
         Order: by position. O(stretches of both). Raises `InvalidInput` if the positions come from different hashes.
         """
         if (self.hasher, self.is_measurable) != (new.hasher, new.is_measurable):
-            raise InvalidInput(
-                "hasher",
-                new.hasher,
-                f"{self.hasher!r}, that of the other table",
-                "Compare placements of different hashers over keys.",
-            )
+            hint = "Compare placements of different hashers over keys."
+            raise InvalidInput("hasher", new.hasher, f"{self.hasher!r}, that of the other table", hint)
         return self._overlaid_by_twin(new) if native.IN_USE and self.is_measurable else self._overlaid(new)
 
     def _overlaid(self, new: "Table") -> tuple[Change, ...]:
@@ -244,9 +240,8 @@ def _check_joints(starts: list[Position], ends: list[Position | None]) -> None:
 
 def _check_starts(starts: tuple[Position, ...], rows: int) -> None:
     if len(starts) != rows or not 0 < rows <= 2 * MAX_TOKENS:
-        raise InvalidInput(
-            "table rows", rows, f"one for each of {len(starts)} starts", "Give every start its row of owners."
-        )
+        hint = "Give every start its row of owners."
+        raise InvalidInput("table rows", rows, f"one for each of {len(starts)} starts", hint)
     for start in starts:
         check_position("table start", start)
     if starts[0] not in (0, b""):
@@ -266,9 +261,8 @@ def _check_rows(rows: tuple[tuple[int, ...], ...], nodes: int) -> None:
             or len(set(row)) != len(row)
             or any(type(index) is not int or not 0 <= index < nodes for index in row)
         ):
-            raise InvalidInput(
-                "table row", str(row), f"distinct indexes below {nodes}, at least one", "List each owner once."
-            )
+            hint = "List each owner once."
+            raise InvalidInput("table row", str(row), f"distinct indexes below {nodes}, at least one", hint)
 
 
 def _check_slots(slots: int, starts: Iterable[Position]) -> None:

@@ -44,9 +44,8 @@ class KeyRange:
         if self.end is not None and self.end != POSITIONS:
             check_position("range end", self.end)
         if isinstance(self.start, bytes) is isinstance(self.end, int):
-            raise BadRange(
-                "range end", self.end, f"of the kind of its start, {shown(self.start)}", "Do not mix bounds."
-            )
+            hint = "Do not mix bounds."
+            raise BadRange("range end", self.end, f"of the kind of its start, {shown(self.start)}", hint)
         if self.end is not None and not is_before(self.start, self.end):
             hint = "Swap the bounds, or drop an empty range."
             raise BadRange("range end", self.end, f"more than its start {shown(self.start)}", hint)
@@ -70,9 +69,8 @@ def check_position(name: str, position: Position) -> None:
     """Raise `BadRange` for a value that is neither a token of the circle nor bytes of at most the allowed length."""
     if isinstance(position, bytes):
         if len(position) > MAX_POSITION_BYTES:
-            raise BadRange(
-                name, position, f"at most {MAX_POSITION_BYTES} bytes", "Cut it; the shorter one sorts before it."
-            )
+            hint = "Cut it; the shorter one sorts before it."
+            raise BadRange(name, position, f"at most {MAX_POSITION_BYTES} bytes", hint)
     elif type(position) is not int or not 0 <= position < POSITIONS:
         raise BadRange(name, position, "an int in 0 .. 2**64 - 1, or bytes", "Give bounds as positions.")
 
@@ -103,9 +101,8 @@ def position_of_text(text: str) -> Position | None:
     """Read the text of `position_text`; `BadRange` for any other text."""
     digits = text.removeprefix("b") if len(text) % 2 else text
     if not set(digits) <= _HEX_DIGITS or len(digits) > 2 * MAX_POSITION_BYTES:
-        raise BadRange(
-            "position", text, "hexadecimal digits, after a b if they are bytes", "Write it like 00ff or b6162."
-        )
+        hint = "Write it like 00ff or b6162."
+        raise BadRange("position", text, "hexadecimal digits, after a b if they are bytes", hint)
     if digits != text:
         return bytes.fromhex(digits)
     return int(digits, 16) if digits else None

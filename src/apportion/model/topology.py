@@ -187,31 +187,18 @@ def check_name(field_name: str, name: object) -> str:
     if type(name) is str and _is_plain(name):
         return name
     if not isinstance(name, str):
-        raise InvalidInput(
-            field_name, name, "a str", f"Name it by a string; str(...) it yourself if {shown(name)} is meant."
-        )
+        hint = f"Name it by a string; str(...) it yourself if {shown(name)} is meant."
+        raise InvalidInput(field_name, name, "a str", hint)
     if not 0 < len(name) <= MAX_NAME_BYTES or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
-        raise InvalidInput(
-            field_name,
-            name,
-            f"1 .. {MAX_NAME_BYTES} bytes of UTF-8",
-            "Use a shorter name." if name else "Give it a name; look for a separator too many.",
-        )
+        hint = "Use a shorter name." if name else "Give it a name; look for a separator too many."
+        raise InvalidInput(field_name, name, f"1 .. {MAX_NAME_BYTES} bytes of UTF-8", hint)
     if not name.isprintable() or name != name.strip():
-        raise InvalidInput(
-            field_name,
-            name,
-            "printable characters without blanks at the ends",
-            "Remove the character shown escaped, or strip().",
-        )
+        hint = "Remove the character shown escaped, or strip()."
+        raise InvalidInput(field_name, name, "printable characters without blanks at the ends", hint)
     scheme, _, rest = name.partition("://")
     if scheme != name and "@" in rest:
-        raise InvalidInput(
-            field_name,
-            name,
-            "a name without credentials",
-            "Names reach tables, logs and metrics; keep the address elsewhere.",
-        )
+        hint = "Names reach tables, logs and metrics; keep the address elsewhere."
+        raise InvalidInput(field_name, name, "a name without credentials", hint)
     return name
 
 
@@ -244,25 +231,19 @@ def _sorted_nodes(nodes: "Iterable[Node | str]") -> tuple[Node, ...]:
         raise InvalidInput("nodes", nodes, "an iterable of Node or str", 'Put a single node in a list: ["a"].')
     given = list(islice(nodes, MAX_NODES + 1))
     if len(given) > MAX_NODES:
-        raise InvalidInput(
-            "nodes",
-            f"{MAX_NODES} and more",
-            f"at most MAX_NODES = {MAX_NODES} of them",
-            "Place keys on groups of nodes, then within a group.",
-        )
+        hint = "Place keys on groups of nodes, then within a group."
+        raise InvalidInput("nodes", f"{MAX_NODES} and more", f"at most MAX_NODES = {MAX_NODES} of them", hint)
     listed = [node if isinstance(node, Node) else Node(node) for node in given]
     return tuple(sorted(listed, key=_id_of))
 
 
 def _checked_zone(zone: object) -> tuple[str, ...]:
     if not isinstance(zone, (tuple, list)):
-        raise InvalidInput(
-            "zone", zone, "a tuple of names, outermost first", 'Write zone=("eu", "rack1"), or zone=() for none.'
-        )
+        hint = 'Write zone=("eu", "rack1"), or zone=() for none.'
+        raise InvalidInput("zone", zone, "a tuple of names, outermost first", hint)
     if len(zone) > MAX_ZONE_LEVELS:
-        raise InvalidInput(
-            "zone levels", len(zone), f"at most {MAX_ZONE_LEVELS}", "Drop the levels that cannot fail as a whole."
-        )
+        hint = "Drop the levels that cannot fail as a whole."
+        raise InvalidInput("zone levels", len(zone), f"at most {MAX_ZONE_LEVELS}", hint)
     return tuple(check_name("zone level", level) for level in zone)
 
 
@@ -270,10 +251,7 @@ def _checked_weight(node_id: str, weight: float) -> float:
     is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
     # NaN fails both comparisons, infinity the second.
     if not is_number or not (weight == 0 or MIN_WEIGHT <= weight <= MAX_WEIGHT):
-        raise BadWeight(
-            f"weight of node {shown(node_id)}",
-            weight,
-            f"0 (drain) or a finite number in {MIN_WEIGHT:g} .. {MAX_WEIGHT:g}",
-            "Weights are relative: give the ordinary node 1.",
-        )
+        expected = f"0 (drain) or a finite number in {MIN_WEIGHT:g} .. {MAX_WEIGHT:g}"
+        hint = "Weights are relative: give the ordinary node 1."
+        raise BadWeight(f"weight of node {shown(node_id)}", weight, expected, hint)
     return round(weight * 1_000_000) / 1_000_000

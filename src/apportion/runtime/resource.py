@@ -54,9 +54,8 @@ class _Resource(Generic[Opened, Shown]):
 
     def _use(self) -> Runner:
         if self._is_used:
-            raise InvalidInput(
-                f"block of {self._call}", "a second one", "one at a time", "Make another for each block."
-            )
+            hint = "Make another for each block."
+            raise InvalidInput(f"block of {self._call}", "a second one", "one at a time", hint)
         self._is_used = True
         return io_thread()
 

@@ -76,9 +76,8 @@ def _scenario(table: Table, topology: Topology) -> Scenario:
         hint = "Rename it; --scenarios separates names by commas."
         raise InvalidInput("name of a scenario", name, "a name without a comma", hint)
     if len(table) == 1:
-        raise InvalidInput(
-            f"scenario {name}", "empty", "down, remove, weight or add", "Name the change of this scenario."
-        )
+        hint = "Name the change of this scenario."
+        raise InvalidInput(f"scenario {name}", "empty", "down, remove, weight or add", hint)
     after = topology.without(*(_names(table, "remove") or ()))
     weights = table.get("weight", {})
     if not isinstance(weights, dict):

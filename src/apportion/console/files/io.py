@@ -40,9 +40,8 @@ def _read(descriptor: int, path: Path, limit_bytes: int, *, what: str) -> bytes:
     if size > limit_bytes or len(data) > limit_bytes:
         raise InvalidInput(what, str(path), f"at most {limit_bytes} bytes", "Check that it is the right file.")
     if not data:
-        raise InvalidInput(
-            what, str(path), "a file that is not empty", "Check the path, or that the pipe has a writer."
-        )
+        hint = "Check the path, or that the pipe has a writer."
+        raise InvalidInput(what, str(path), "a file that is not empty", hint)
     return data
 
 
@@ -70,9 +69,8 @@ def write_whole(path: Path, data: bytes, *, what: str) -> None:
     try:
         target = path.resolve()
         if target.exists() and not target.is_file():
-            raise InvalidInput(
-                what, str(path), "a file, or a name that is free", "It is a folder or a device; pick another."
-            )
+            hint = "It is a folder or a device; pick another."
+            raise InvalidInput(what, str(path), "a file, or a name that is free", hint)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

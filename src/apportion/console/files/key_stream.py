@@ -37,9 +37,8 @@ def batches_of(arguments: Iterable[str], file: str | None, column: str | None) -
     """Return the same keys in lists, as they arrive. The keys before a refused line are returned first."""
     listed = [os.fsencode(argument) for argument in arguments]
     if (file is None) == (not listed):
-        raise InvalidInput(
-            "keys", None if file is None else "given twice", "arguments, or --keys FILE", "Use one of the two."
-        )
+        hint = "Use one of the two."
+        raise InvalidInput("keys", None if file is None else "given twice", "arguments, or --keys FILE", hint)
     if column is not None and file is None:
         raise InvalidInput("--column", column, "a CSV file to take it from", "Pass --keys FILE.csv.")
     return iter([listed]) if file is None else _batches_in(file, column)
@@ -54,9 +53,8 @@ def _batches_in(name: str, column: str | None) -> Iterator[list[bytes]]:
                 any_came = any_came or bool(batch)
                 yield batch
             if not any_came and path.is_fifo():
-                raise InvalidInput(
-                    "--keys", name, "a pipe that a process writes to", "Start the writer first, or use -."
-                )
+                hint = "Start the writer first, or use -."
+                raise InvalidInput("--keys", name, "a pipe that a process writes to", hint)
     except OSError as error:
         raise unusable("--keys", path, error) from error
 
@@ -106,12 +104,8 @@ def _column(stream: BufferedReader, column: str) -> Iterator[list[bytes]]:
         place = header.index(column)
         for row in rows:
             if len(row) <= place:
-                raise InvalidInput(
-                    f"line {rows.line_num} of --keys",
-                    f"{len(row)} columns",
-                    f"{len(header)} as in the header",
-                    "Mend the line.",
-                )
+                expected, hint = f"{len(header)} as in the header", "Mend the line."
+                raise InvalidInput(f"line {rows.line_num} of --keys", f"{len(row)} columns", expected, hint)
             yield [row[place].encode(errors="surrogateescape")]
     except csv.Error as error:
         raise InvalidInput(f"line {rows.line_num} of --keys", str(error), "CSV", "Mend the line.") from error

@@ -25,9 +25,8 @@ def read_ranges(path: Path) -> list[tuple[KeyRange, Owners]]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput("CSV file", str(error), "CSV in UTF-8", "Mend the file.") from error
     if not rows or tuple(rows[0][:3]) != HEADING:
-        raise InvalidInput(
-            "heading of the CSV file", ",".join(rows[0]) if rows else "", ",".join(HEADING), "Write it first."
-        )
+        hint = "Write it first."
+        raise InvalidInput("heading of the CSV file", ",".join(rows[0]) if rows else "", ",".join(HEADING), hint)
     ranges = []
     for number, row in enumerate(rows[1:], 2):
         try:

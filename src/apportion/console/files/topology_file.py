@@ -39,9 +39,8 @@ def tables_of(document: dict[str, object], name: str, *, what: str) -> list[dict
     """Return the tables headed `[[name]]` of a parsed file."""
     listed = document.get(name, [])
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
-        raise InvalidInput(
-            f"{name} in the {what}", listed, f"tables headed [[{name}]]", f"Write [[{name}]] above each {name}."
-        )
+        hint = f"Write [[{name}]] above each {name}."
+        raise InvalidInput(f"{name} in the {what}", listed, f"tables headed [[{name}]]", hint)
     return listed
 
 

@@ -47,9 +47,8 @@ def compose(
     spec = catalog.get(name)
     for option, value, taker in (("--vnodes", vnodes, "ring"), ("--slots", slots, "slots")):
         if value is not None and name != taker:
-            raise InvalidInput(
-                option, value, f"nothing: {name} does not have it", f"Leave it out, or use --placement {taker}."
-            )
+            hint = f"Leave it out, or use --placement {taker}."
+            raise InvalidInput(option, value, f"nothing: {name} does not have it", hint)
     if spec.takes == "explicit":
         hint = f"{name.capitalize()} is built from a list of owners: build it in Python, or pick another."
         raise InvalidInput("--placement", name, "one that is made of nodes alone", hint)

@@ -32,18 +32,16 @@ class Edits:
         single = (*ids_in(self.add), *ids_in(self.remove), *ids_in(self.drain), *(self.weight or ()))
         if self.to is not None:
             if single or self.zone:
-                raise InvalidInput(
-                    "--to", str(self.to), "no --add, --remove, --drain, --weight or --zone beside it", "Use either."
-                )
+                expected, hint = "no --add, --remove, --drain, --weight or --zone beside it", "Use either."
+                raise InvalidInput("--to", str(self.to), expected, hint)
             target = read_topology(self.to)
             return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))
         weights = {node_id: _number(text) for node_id, text in _pairs("--weight", self.weight)}
         self._check_removed(drained=ids_in(self.drain), weighed=list(weights))
         for node_id in ids_in(self.drain):
             if node_id in weights:
-                raise InvalidInput(
-                    "--drain", node_id, "no --weight of the same node beside it", "A drained node has weight 0."
-                )
+                hint = "A drained node has weight 0."
+                raise InvalidInput("--drain", node_id, "no --weight of the same node beside it", hint)
         zones = dict(_pairs("--zone", self.zone))
         added = [
             Node(
@@ -54,9 +52,8 @@ class Edits:
             for node_id in ids_in(self.add)
         ]
         if zones:
-            raise InvalidInput(
-                "--zone", next(iter(zones)), "the id of a node that --add adds", "Zones of present nodes stay."
-            )
+            hint = "Zones of present nodes stay."
+            raise InvalidInput("--zone", next(iter(zones)), "the id of a node that --add adds", hint)
         changed = (
             Topology(topology.without(*ids_in(self.remove)), cluster=topology.cluster)
             .add(*added)
@@ -91,12 +88,8 @@ def _pairs(option: str, entries: list[str] | None) -> list[tuple[str, str]]:
     for entry in entries or ():
         node_id, sign, value = entry.rpartition("=")
         if not sign or not node_id:
-            raise InvalidInput(
-                option,
-                entry,
-                "ID=VALUE",
-                f"Write it like {option} db-01={'2' if option == '--weight' else 'eu/rack1'}.",
-            )
+            hint = f"Write it like {option} db-01={'2' if option == '--weight' else 'eu/rack1'}."
+            raise InvalidInput(option, entry, "ID=VALUE", hint)
         if node_id in dict(pairs):
             raise InvalidInput(option, node_id, "each node once", "Leave one of the two out.")
         pairs.append((node_id, value))

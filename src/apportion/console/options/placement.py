@@ -65,7 +65,6 @@ class PlacementOptions(NodesSource, Hashing):
         }
         for option, value in beside.items():
             if value is not None:
-                raise InvalidInput(
-                    option, str(value), "nothing beside --table", "The table holds it; leave the option out."
-                )
+                hint = "The table holds it; leave the option out."
+                raise InvalidInput(option, str(value), "nothing beside --table", hint)
         return read(self.table or Path(), Table)

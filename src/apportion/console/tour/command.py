@@ -67,9 +67,8 @@ def _changed(old: Topology) -> tuple[Topology, str]:
     """Return the topology after one node joins and one leaves, and a description of the change."""
     eligible = [node for node in old if node.weight > 0]
     if len(eligible) < 2:
-        raise InvalidInput(
-            "--topology", f"{len(eligible)} nodes with a weight above 0", "two or more", "Add nodes to the file."
-        )
+        hint = "Add nodes to the file."
+        raise InvalidInput("--topology", f"{len(eligible)} nodes with a weight above 0", "two or more", hint)
     leaving, heaviest = eligible[1], max(eligible, key=lambda node: node.weight)
     joining = next(node_id for node_id in map("new-{}".format, count(1)) if node_id not in old)
     new = old.add(Node(joining, zone=leaving.zone, weight=heaviest.weight)).without(leaving.id)

@@ -79,9 +79,8 @@ def _check_proof(proof: Proof, nodes: int) -> None:
                 raise InvalidInput("number of the proof", number, "an int of 64 bits", "Take the proof from optimal.")
     for column in _columns_of(proof):
         if len(column) != nodes:
-            raise InvalidInput(
-                "numbers of the proof", len(column), f"{nodes}, one per node", "Take the proof from optimal."
-            )
+            hint = "Take the proof from optimal."
+            raise InvalidInput("numbers of the proof", len(column), f"{nodes}, one per node", hint)
 
 
 def _columns_of(proof: Proof) -> tuple[tuple[int, ...], ...]:

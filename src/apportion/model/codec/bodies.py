@@ -63,12 +63,8 @@ def _topology_members(topology: Topology, prefix: str, columns: Columns) -> dict
 
 def _plan_members(plan: Plan, columns: Columns) -> dict[str, Json]:
     if not plan.exact:
-        raise InvalidInput(
-            "plan",
-            f"a plan counted over {plan.counted}",
-            "an exact plan",
-            "Plan between two tables, without keys=; of assignments, save the one that the plan leads to.",
-        )
+        hint = "Plan between two tables, without keys=; of assignments, save the one that the plan leads to."
+        raise InvalidInput("plan", f"a plan counted over {plan.counted}", "an exact plan", hint)
     ranges = [change.item for change in plan.changes if isinstance(change.item, KeyRange)]
     columns |= position_columns("starts", [item.start for item in ranges])
     columns |= position_columns("ends", [item.end for item in ranges])

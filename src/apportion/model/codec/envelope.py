@@ -186,10 +186,8 @@ def _checksum(*parts: bytes | memoryview) -> str:
 def _kind_of(kind: type) -> str:
     name = _KINDS.get(kind)
     if name is None:
-        raise InvalidInput(
-            "snapshot kind", getattr(kind, "__name__", kind), "Topology, Table, Assignment or Plan",
-            "Of a placement, save its table() or its assignment.",
-        )  # fmt: skip
+        expected, hint = "Topology, Table, Assignment or Plan", "Of a placement, save its table() or its assignment."
+        raise InvalidInput("snapshot kind", getattr(kind, "__name__", kind), expected, hint)
     return name
 
 
@@ -200,12 +198,8 @@ def _cluster_of(value: Topology | Table | Assignment | Plan) -> str:
 
 def _check_size(data: bytes) -> None:
     if len(data) > MAX_BYTES:
-        raise BadSnapshot(
-            "snapshot size",
-            len(data),
-            f"at most {MAX_BYTES} bytes",
-            "Save fewer keys, slots, tokens or partitions in one file.",
-        )
+        hint = "Save fewer keys, slots, tokens or partitions in one file."
+        raise BadSnapshot("snapshot size", len(data), f"at most {MAX_BYTES} bytes", hint)
 
 
 def _check_parsing(body: bytes) -> None:
@@ -213,9 +207,8 @@ def _check_parsing(body: bytes) -> None:
     values = body.count(b"[") + body.count(b"{") + body.count(b",")
     cost = _TEXT_COST * len(body) + _VALUE_COST * values + _MEMBER_COST * body.count(b":")
     if cost > _PARSING_BYTES:
-        raise BadSnapshot(
-            "values in the snapshot", values, f"as many as fit into {_PARSING_BYTES} bytes", "Save fewer nodes at once."
-        )
+        hint = "Save fewer nodes at once."
+        raise BadSnapshot("values in the snapshot", values, f"as many as fit into {_PARSING_BYTES} bytes", hint)
 
 
 def _parsed(body: bytes) -> object:

@@ -37,7 +37,6 @@ def tls(url: StoreUrl) -> ssl.SSLContext | bool:
             context.load_cert_chain(certificate, key or None, password="")  # never ask the terminal for a password
     except OSError as error:  # ssl.SSLError is one
         named = f"ca={ca} cert={certificate} key={key}"
-        raise InvalidInput(
-            "TLS files of the store URL", named, "readable PEM files", f"Look at them: {error}"
-        ) from error
+        hint = f"Look at them: {error}"
+        raise InvalidInput("TLS files of the store URL", named, "readable PEM files", hint) from error
     return context

@@ -249,9 +249,8 @@ def _where(url: StoreUrl) -> dict[str, Any]:
         raise InvalidInput("hosts of the store URL", ",".join(host for host, _ in url.hosts), expected, hint)
     database = url.path or "0"
     if not (database.isascii() and database.isdecimal() and int(database) < _DATABASES):
-        raise InvalidInput(
-            "database of the store URL", database, "a number, as in redis://host/0", "Most have 0 to 15."
-        )
+        hint = "Most have 0 to 15."
+        raise InvalidInput("database of the store URL", database, "a number, as in redis://host/0", hint)
     for secret in (url.user, url.password):
         try:
             secret.encode()

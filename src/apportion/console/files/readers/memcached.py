@@ -74,10 +74,8 @@ def write_memcached(topology: Topology) -> str:
         if found is None or found["weight"] or "#" in node.id or "," in node.id or int(found["port"]) > 65_535:
             raise InvalidInput("node id", node.id, "host:port, as a server list has it", _EXAMPLE)
         if node.weight < 1 or node.weight % 1:
-            raise BadWeight(
-                f"weight of node {node.id!r}", node.weight, "a whole number of at least 1",
-                "Leave draining nodes out with topology.without; multiply other weights by one factor.",
-            )  # fmt: skip
+            hint = "Leave draining nodes out with topology.without; multiply other weights by one factor."
+            raise BadWeight(f"weight of node {node.id!r}", node.weight, "a whole number of at least 1", hint)
     return "".join(f"{node.id} {node.weight:.0f}\n" for node in topology)
 
 

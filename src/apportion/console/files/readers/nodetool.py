@@ -72,9 +72,8 @@ def read_token_ring(path: Path) -> TokenRing:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput(
-            "nodetool output", str(path), f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8."
-        ) from error
+        hint = "Save it as UTF-8."
+        raise InvalidInput("nodetool output", str(path), f"UTF-8 (byte {error.start} is not)", hint) from error
     return parse_describering(text) if "TokenRange(" in text else parse_ring(text)
 
 

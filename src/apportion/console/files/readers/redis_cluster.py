@@ -224,17 +224,14 @@ def _rows(owners: Iterable[_Line], topology: Topology) -> Iterator[tuple[int]]:
     for line in owners:
         for slot in (slot for first, last in line.ranges for slot in range(first, last + 1)):
             if slot in taken:
-                raise BadRange(
-                    f"line {line.number} of cluster nodes: slot", slot, f"named once; line {taken[slot].number} has it",
-                    "Ask another node of the cluster: this one knows only a part of a change.",
-                )  # fmt: skip
+                expected = f"named once; line {taken[slot].number} has it"
+                hint = "Ask another node of the cluster: this one knows only a part of a change."
+                raise BadRange(f"line {line.number} of cluster nodes: slot", slot, expected, hint)
             taken[slot] = line
     gaps = [slot for slot in range(SLOTS) if slot not in taken]
     if gaps:
-        raise BadRange(
-            "cluster nodes: slot", gaps[0], f"of an owner; {len(gaps)} slots have none",
-            "Pass the output whole; `redis-cli --cluster check` names the missing slots.",
-        )  # fmt: skip
+        hint = "Pass the output whole; `redis-cli --cluster check` names the missing slots."
+        raise BadRange("cluster nodes: slot", gaps[0], f"of an owner; {len(gaps)} slots have none", hint)
     return ((topology.index(taken[slot].id),) for slot in range(SLOTS))
 
 
