@@ -1,7 +1,5 @@
 """Handlers: the user's functions, called for each partition gained or lost; they may fail.
 
-    await group.serve(on_gained=open_inbox, on_lost=close_inbox)
-
 Promises: the handlers of one partition never run at once, and `on_lost` comes after `on_gained` of the same token. A
 partition goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises
 is called again, after a longer pause each time. Meanwhile `failing` lists the partition and the error. `on_gained` is

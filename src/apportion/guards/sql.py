@@ -1,15 +1,10 @@
 """The guard of a database: one statement in the user's transaction, so that its row lock orders check and write.
 
-    with engine.begin() as connection:
-        guard.check(connection, token)
-        connection.execute(...)
-
 Promises: in committed transactions the tokens of a resource never go back, at any isolation level. A newer token
 waits until the transaction that was let in before has ended. A refusal (`Fenced`) has written nothing and leaves the
-transaction as usable as it was: roll back, as `with` does, or go on with another resource. Errors of the driver reach
-the caller unchanged; the check has then allowed no write.
+transaction as usable as it was. Errors of the driver reach the caller unchanged; the check has then allowed no write.
 Refuses: autocommit mode, and to make its table silently. It needs PostgreSQL 9.5 or SQLite 3.35, or a newer release.
-Cost: one round trip and one written row; a second round trip when it refuses, to read the newer token.
+Cost: one round trip and one written row; a second round trip when it refuses. docs/groups/guards.md has examples.
 Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://www.sqlite.org/lang_upsert.html
 """
 

@@ -1,12 +1,7 @@
 """Metrics for Prometheus: values of a group and of a followed table. Each scrape reads the present values.
 
-    from prometheus_client import REGISTRY
-    REGISTRY.register(GroupMetrics(group))
-    REGISTRY.register(TableMetrics("tenants", follower))
-    route = timed(follower.route)
-
 Refuses: labels by key. Labels are names of groups and tables, so the number of series does not grow with the work.
-Needs the extra `metrics`. docs/groups/metrics.md has the alert rules.
+Needs the extra `metrics`. docs/groups/metrics.md has an example and the alert rules.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,11 +1,8 @@
 """Certificate: numbers that prove that no equally even assignment moves fewer replicas; anyone can check them.
 
-Every node has a price, an integer. Imagine that each partition picks its nodes freely. It pays 1 for a node that did
-not hold it before, and the price of the node on top. The numbers show that no partition could pay less than it pays
-now. They also show that no loads as even as these would earn the nodes more. Together, the two facts prove that fewer
-moves are impossible. Linear programming calls such numbers a dual solution.
-
-`balance.verify` checks a certificate.
+Every node has a price, an integer. The numbers show that no partition could pay less than it pays now, and that no
+loads as even as these would earn the nodes more. Together, the two facts prove that fewer moves are impossible; see
+docs/balance/optimal.md. `balance.verify` checks a certificate.
 """
 
 from dataclasses import dataclass

@@ -4,13 +4,9 @@ It begins with one scan, and then watches the store. When a version cannot be ma
 the table again from its snapshot, and keeps the old version until that works. Beside the watch it reads the head
 every few seconds. That bounds the age of the version in use, and detects a silent watch.
 
-Promises: readers never fail because a store or a publisher is away. Versions never go back. A version is a number
-within one life of the store. A store that was restored from a copy shows an older table, and the follower takes it as
-a *later* version. Publishers continue from there, so a reader that waited for the old number would route by a table
-that nobody maintains. By the same order, tokens of ownership after the restore are above all earlier tokens. The
-follower does not believe a store that went back without another incarnation: it keeps its version until the numbers
-have grown past it, and `trouble` says so. Damage ends no follower: the version in use stays, `trouble` gives the
-reason, and the next publish mends the table.
+Promises: readers never fail because a store or a publisher is away, or because of damage. Versions never go back: a
+version is a number within one life of the store, and later lives come after earlier ones. docs/groups/tables.md says
+how followers take a store that was restored or went back.
 """
 
 import asyncio

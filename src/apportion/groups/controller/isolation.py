@@ -1,15 +1,13 @@
 """Isolation: sends partitions that lost their owner together to different members, away from the deadly one.
 
-A deadly partition ends the process of each owner. An innocent partition with the same owners would wait as long as
-the deadly one. A balancer knows nothing of deaths. So its answer is changed afterwards by exchanges, and no member
-gets more or fewer partitions.
+A balancer knows nothing of deaths. So its answer is changed afterwards by exchanges, and no member gets more or fewer
+partitions; docs/decisions/0017-crash-loops.md has the reasons.
 
 Promises: a suspect is a partition under which at least two sessions in a row ended. Each such session doubles its
 weight. If few suspects have no owner, they are placed one by one, the heaviest first. Each goes to the member with
 the lightest other suspects, if that member has a partition to exchange. Exchanges take partitions without an owner
 first, then partitions that move anyway. Other partitions move only to take a suspect away from suspects of at least
-its own weight. A member that hands over partitions anyway first gives those under which no session ended. So suspects
-that lost their owner together do not meet again on a newcomer.
+its own weight. A member that hands over partitions anyway first gives those under which no session ended.
 """
 
 from collections import Counter

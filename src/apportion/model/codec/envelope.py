@@ -1,15 +1,9 @@
-"""Envelope: values as bytes that can be stored, sent, and read by every later release.
+"""Envelope: values as bytes that can be stored, sent, and read by every later release; see docs/snapshots.md.
 
-A snapshot is one JSON object on one line. Its head (kind, format version, cluster, checksum) has a fixed form that is
-read without a parser. The checksum covers every other byte. After this check, the columns of numbers are cut out,
-also without a parser. The rest is parsed last.
-
-Promises: each of these snapshots is refused:
-- a snapshot that is cut anywhere or has one bit turned;
-- one above the size cap (before its content is read);
-- one of an unknown version, of another kind or of another cluster;
-- one with a repeated key, or with a number that is not finite.
-A refusal takes less than 64 MiB of memory, even if the checksum fits. Every version ever released stays readable. The
+The head has a fixed form that is read without a parser. The checksum covers every other byte. After this check, the
+columns of numbers are cut out, also without a parser. The rest is parsed last.
+Promises: a snapshot that was cut or changed, or has another kind, version or cluster than wanted, is refused. A
+refusal takes less than 64 MiB of memory, even if the checksum fits. Every version ever released stays readable. The
 same value makes the same bytes on every platform.
 Refuses: secrecy and proof of origin. The checksum finds damage, not malice.
 """

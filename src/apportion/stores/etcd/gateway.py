@@ -1,7 +1,5 @@
 """Gateway: the requests and streams of one handle to etcd's JSON gateway, each bounded in time.
 
-A request goes to one of several servers.
-
 Promises: every request asks for a server that has a leader. A server that fails is left for the next one. An expired
 token is renewed. `ask` repeats requests that may be repeated. `tell` sends at most once, and never over a connection
 that was opened for it. So a commit goes only to a server that `life` has looked at.

@@ -6,10 +6,7 @@ revision.
 Each revision is one entry of the cluster's log, and other entries are added. So the surplus (entries less revisions)
 never falls in a cluster, whichever of its servers answers. A snapshot keeps the revision and not the log: after its
 restore the surplus has fallen by as many entries as the snapshot had. This shows a restore although `etcdctl snapshot
-restore` keeps the cluster's id. The term of the log does not show a restore: the term is 2 in a new cluster, and also
-in a restored one.
-Cannot see: the restore of a snapshot with fewer than 32 revisions since the life began; a data directory that was
-copied back.
+restore` keeps the cluster's id. docs/stores/etcd.md names the restores that this cannot see.
 """
 
 import asyncio

@@ -1,11 +1,7 @@
 """The etcd store, as the catalog finds it: the parts of its URL, and its client as an extra.
 
-    etcd://host:2379,other:2379?namespace=crawl
-    etcds://user:password@host:2379?ca=/etc/ssl/ca.pem&cert=/etc/ssl/me.pem&key=/etc/ssl/me.key
-
 `etcds` speaks TLS and always checks the server's certificate and name. `ca` names the trusted authority; without it,
-the system's authorities are trusted. `cert` and `key` are our own certificate and key. See `store.py` for its
-promises.
+the system's authorities are trusted. `cert` and `key` are our own certificate and key.
 """
 
 from apportion.errors import InvalidInput, MissingExtra

@@ -3,11 +3,9 @@
 A lane is one connection that carries one request at a time. One lane is for commits and scans, the other for renewals,
 so no scan delays a renewal. The lane of commits closes its connection after a minute of rest.
 
-Promises: all handles of a process and event loop that name one cluster share one wire. No request waits for its next
-byte longer than a quarter of the shortest lease granted over the wire. A connection that was silent for that long is
-closed, and the next request opens another one; streams are then opened anew. A renewal gets its whole answer within
-that quarter, and any other request within twice that time; both within 5 s. A server that fails is left for the next
-one.
+Promises: all handles of a process and event loop that name one cluster share one wire. No silence lasts longer than a
+quarter of the shortest lease granted over the wire; docs/stores/etcd.md has the bounds of each request. A connection
+that was silent for that long is closed, and streams are opened anew. A server that fails is left for the next one.
 Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
 """
 

@@ -1,8 +1,4 @@
-"""The memory store, as the catalog finds it.
-
-memory://
-memory://name
-"""
+"""The memory store, as the catalog finds it."""
 
 from apportion.errors import InvalidInput
 from apportion.runtime.clock import Clock

@@ -1,9 +1,4 @@
-"""The PostgreSQL store, as the catalog finds it. Its client is an extra and is loaded when a URL names it.
-
-    postgresql://user:password@host:5432/database?sslmode=verify-full
-
-See `store.py` for its promises.
-"""
+"""The PostgreSQL store, as the catalog finds it. Its client is an extra and is loaded when a URL names it."""
 
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration

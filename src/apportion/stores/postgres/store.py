@@ -2,15 +2,11 @@
 
 A commit is one round trip: one function of the schema (`migrations.py`) compares and writes, under the lock
 of the one row that counts revisions. NOTIFY announces a change, but only as a hint. The history counts: every watch
-reads it on from its own position. Leases are rows that a reaper ends. All handles of a process share two connections
-(`links.py`).
+reads it on from its own position. Leases are rows that a reaper ends.
 
-Promises: all promises of `CoordinationStore`, where the server flushes (`fsync` and `full_page_writes` are on). They
-hold behind a transaction pooler too, then without hints. On a server that does not flush, the store is neither
-`durable` nor `fencing`.
+Promises: all promises of `CoordinationStore`, where the server flushes; behind a transaction pooler too, then without
+hints. docs/stores/postgresql.md says what a server without flushes and an asynchronous failover cost.
 Refuses: standbys, servers before version 12, a schema from the future.
-After a failover to an asynchronous standby the last commits may be gone. The timeline then differs, so another
-incarnation begins.
 """
 
 import asyncio

@@ -1,10 +1,4 @@
-"""The Redis store, as the catalog finds it. Its client is an extra and is loaded when a URL names it.
-
-    redis://:password@127.0.0.1:6379/0
-    rediss://:password@host:6379/0?ca=/etc/ssl/ca.pem
-
-See `store.py` for its promises.
-"""
+"""The Redis store, as the catalog finds it. Its client is an extra and is loaded when a URL names it."""
 
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration

@@ -1,13 +1,10 @@
 """The Redis store: for members and published tables, where speed matters and a loss only costs a new start.
 
-    redis://user:password@host:6379/0?namespace=crawl    rediss://… with TLS, verified; ?ca=file for a CA of one's own
-
 Promises: commits are whole, and the server decides them. Watches are in order and without gap for as long as the
 server lives. Every handle with a watch also ends leases; it judges them by their renewals and by no clock of the
 server. A restart or a fail-over is seen (`StoreWentBack`), so that all members join again.
-Refuses: fencing tokens. A server that restarts may have lost acknowledged commits, and a promoted replica may never
-have seen them. So revisions can be given twice, and `connect(url, needs=("fencing",))` raises `NotPromised`. One
-server only, no Cluster.
+Refuses: fencing tokens, because a server that restarts or is promoted may give revisions twice. One server only, no
+Cluster. See docs/stores/redis.md.
 """
 
 import asyncio

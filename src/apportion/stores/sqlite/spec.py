@@ -1,10 +1,4 @@
-"""The SQLite store, as the catalog finds it.
-
-    sqlite:///work.db
-    sqlite:////var/lib/app/work.db
-
-See `store.py` for its promises.
-"""
+"""The SQLite store, as the catalog finds it."""
 
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration
