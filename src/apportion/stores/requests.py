@@ -86,7 +86,9 @@ class Space:
         for name, given in (("when", when), ("puts", puts), ("deletes", deletes)):
             if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
                 raise InvalidInput(name, given, "a list", f"Write {name}=[...], also for a single one.")
-        _check_operations(max(len(when), len(puts) + len(deletes)), limits)
+        if (operations := max(len(when), len(puts) + len(deletes))) > limits.max_operations:
+            most = f"at most {limits.max_operations} compares and as many writes (max_operations of this store)"
+            raise InvalidInput("commit of operations", operations, most, "A commit is never split: make several.")
         # Both calls refuse an object of the wrong type, which would have no key.
         expected = [_expected(each) for each in when]
         values = [_value(each, limits) for each in puts]
@@ -199,12 +201,6 @@ def _check_keys(compares: dict[bytes, int | None], written: Iterable[bytes], rem
     for key in removed:
         if compares[key] is None:
             raise InvalidInput("deleted key", _said(key), "compared by Unchanged", "An absent key needs no delete.")
-
-
-def _check_operations(operations: int, limits: Capabilities) -> None:
-    if operations > limits.max_operations:
-        expected = f"at most {limits.max_operations} compares and as many writes (max_operations of this store)"
-        raise InvalidInput("commit of operations", operations, expected, "A commit is never split: make several.")
 
 
 def _check_size(

@@ -96,7 +96,8 @@ def _applied(was: Routing, raw: bytes) -> Routing:
     count = integer(puts)
     put_rows = rows_of(columns.pop(), integer(width), count, len(topology))
     positions = list(_positions(columns, count))
-    if positions and isinstance(positions[0], int) != _is_numbered(was):
+    is_numbered = isinstance(was, Assignment) or was.is_measurable
+    if positions and isinstance(positions[0], int) != is_numbered:
         _refuse("positions of the other kind")
     entries.update(zip(positions, put_rows, strict=True))
     if any(_GONE in row for row in set(entries.values())):
@@ -108,10 +109,6 @@ def _applied(was: Routing, raw: bytes) -> Routing:
     starts = tuple(sorted(entries))
     rows = tuple(map(entries.__getitem__, starts))
     return Table(topology=topology, hasher=was.hasher, starts=starts, rows=rows, slots=integer(slots) or None)
-
-
-def _is_numbered(value: Routing) -> bool:
-    return isinstance(value, Assignment) or isinstance(value.starts[0], int)
 
 
 def _frame(value: Routing) -> tuple[object, ...]:

@@ -8,7 +8,6 @@ longest time to live.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 
 from apportion.groups.admin.found import Found, read
@@ -31,11 +30,8 @@ async def looked_at(store: CoordinationStore, looked_after: Administration, name
     started = clock.elapsed()
     while clock.elapsed() < started + seconds:
         await asyncio.sleep(seconds / _LOOKS)
-        if _have_moved(before, {each.lease: each.renewals for each in await looked_after.renewals()}):
+        now = {each.lease: each.renewals for each in await looked_after.renewals()}
+        # A lease that was renewed or has ended: either shows that a process watches the store.
+        if any(now.get(lease) != renewals for lease, renewals in before.items()):
             return found
     return replace(found, unseen=tuple(sorted(members[each] for each in before)), looked_seconds=seconds)
-
-
-def _have_moved(before: Mapping[int, int], now: Mapping[int, int]) -> bool:
-    """Whether a lease was renewed or has ended. Either shows that a process watches the store."""
-    return any(now.get(lease) != renewals for lease, renewals in before.items())

@@ -13,7 +13,6 @@ from apportion.groups.admin.acts import drain_and_forget
 from apportion.groups.admin.found import Found, read
 from apportion.groups.admin.member_plan import Basis, MemberPlan
 from apportion.groups.admin.plan import TargetChange, basis_of, change_to
-from apportion.model.topology import Node
 from apportion.stores.api import CoordinationStore
 
 _MOST_SHOWN = 8
@@ -91,14 +90,11 @@ def _reason(plan: MemberPlan, member_id: str) -> tuple[str, str] | None:
         return None if presence == "away" else (words, "Stop that member, or plan with --drain")
     if before[member_id] == after[member_id]:
         return None
-    if not _is_drain(before[member_id], after[member_id]):
+    old, new = before[member_id], after[member_id]
+    if old.zone != new.zone or not new.weight == 0 < old.weight:
         return f"{member_id} says its own weight and zone", "Restart that member with its new weight"
     words = f"{member_id} is away and hears no request"
     return (words, "Plan to do without it with --remove") if presence == "away" else None
-
-
-def _is_drain(before: Node, after: Node) -> bool:
-    return after.weight == 0 < before.weight and before.zone == after.zone
 
 
 def _some(words: list[str]) -> str:

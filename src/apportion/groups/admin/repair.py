@@ -74,7 +74,8 @@ def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
         words = f"written anew: {record.partitions} partitions, {record.mode}, {record.balancer}"
         return Put(key=key, value=encoded(record)), words
     if key == keys.target:
-        owners = tuple(_living_owner(found, each) for each in range(found.record.partitions))
+        records = [view.owned(each).ownership for each in range(found.record.partitions)]
+        owners = tuple(record.owner if view.is_live(record) else None for record in records)
         target = Target(generation=view.revision, digest="", owners=owners)
         return Put(key=key, value=encoded_target(target)), "written anew: each member keeps its partitions"
     if key.startswith(keys.own(0)[:-1]):
@@ -95,8 +96,3 @@ def _owned_anew(found: Found, damage: Damage) -> tuple[Put, str]:
         gone = "nobody owned it" if last.owner is None else f"session {last.session} of {last.owner} is over"
         whose = f"it has no owner, because {gone}"
     return Put(key=damage.key, value=encoded(anew)), f"written anew: {whose}, epoch {view.revision}"
-
-
-def _living_owner(found: Found, partition: int) -> str | None:
-    ownership = found.view.owned(partition).ownership
-    return ownership.owner if found.view.is_live(ownership) else None

@@ -84,19 +84,6 @@ class Message(TypedDict, total=False):
     error: Failure
 
 
-class EtcdMember(TypedDict, total=False):
-    """One server of the cluster."""
-
-    ID: str
-    name: str
-
-
-class Alarm(TypedDict, total=False):
-    """An alarm that a server has raised: NOSPACE or CORRUPT."""
-
-    alarm: str
-
-
 class Reply(RangeReply, total=False):
     """The fields that we read, of any answer."""
 
@@ -109,8 +96,8 @@ class Reply(RangeReply, total=False):
     leader: str
     dbSize: str
     raftAppliedIndex: str
-    members: list[EtcdMember]
-    alarms: list[Alarm]
+    members: list[dict[str, str]]  # the `ID` and the `name` of each server
+    alarms: list[dict[str, str]]  # each with an `alarm`: NOSPACE or CORRUPT
     code: int
     message: str
     error: str | Failure

@@ -77,7 +77,7 @@ class EtcdStore(CoordinationStore):
     """A namespace of a cluster."""
 
     def __init__(self, gateway: Gateway, namespace: str, clock: Clock) -> None:
-        self._gateway = gateway
+        self._gateway, self._wire = gateway, gateway.wire
         self._origin = Origin(gateway)
         self._space = Space(namespace)
         self._clock = clock
@@ -132,7 +132,7 @@ class EtcdStore(CoordinationStore):
             pairs = page.get("kvs", pairs)
             items += items_of(pairs, self._space)
             more = page.get("more", False)
-            in_time = limit * self._gateway.wire.patience_seconds * _PATIENCE_PER_PAGE / (clock() - began)
+            in_time = limit * self._wire.patience_seconds * _PATIENCE_PER_PAGE / (clock() - began)
             limit = max(1, min(_page(items), int(in_time)))
         return True
 
@@ -204,7 +204,7 @@ class EtcdStore(CoordinationStore):
             await self.revoke(lease)
             self._limits = replace(self._limits, min_ttl_seconds=float(granted))
             checked_ttl(ttl_seconds, self._limits)
-        self._gateway.wire.granted(granted)
+        self._wire.granted(granted)
         await self._origin.look(life)
         return Lease(id=lease, ttl_seconds=float(granted))
 
@@ -220,13 +220,13 @@ class EtcdStore(CoordinationStore):
     async def _renewed(self, leases: Iterable[int]) -> set[int]:
         left, alive, problem = set(leases), set[int](), "no answer"
         for count in range(_TRIES):
-            at = self._gateway.wire.current
+            at = self._wire.current
             for message in await self._kept_alive(sorted(left)):
                 result = message.get("result", {})
                 if "ID" not in result:
                     problem = message.get("error", {}).get("message", problem)
                     self._gateway.expire_token()
-                    self._gateway.wire.leave(at)
+                    self._wire.leave(at)
                     continue
                 self._origin.same_cluster(result)
                 left.discard(int(result["ID"]))
@@ -240,7 +240,7 @@ class EtcdStore(CoordinationStore):
     async def _kept_alive(self, leases: Iterable[int]) -> list[Message]:
         body = b"".join(encoded({"ID": str(lease)}) for lease in leases)
         try:
-            lines = await self._gateway.ask_lines("/v3/lease/keepalive", body, self._gateway.wire.renewals)
+            lines = await self._gateway.ask_lines("/v3/lease/keepalive", body, self._wire.renewals)
             return [message_of(line) for line in lines.splitlines()]
         except Rejected as error:
             raise unavailable(self._gateway, error) from error

@@ -22,7 +22,7 @@ class Ear:
     def __init__(self, door: Door) -> None:
         self.is_trusted = False
         self._door = door
-        self._heard: Callable[[], None] = _nobody
+        self._heard: Callable[[], None] = lambda: None
         self._listening: int | None = None
 
     def tells(self, heard: Callable[[], None]) -> None:
@@ -78,7 +78,3 @@ class Ear:
         if self._listening is not None:
             asyncio.get_running_loop().remove_reader(self._listening)
             self._listening = None
-
-
-def _nobody() -> None:
-    """Hear nothing."""

@@ -41,8 +41,10 @@ class PostgresScan:
 
     def take(self, rows: list[Row]) -> SeenState:
         """Take a portion; return the state of the store to which all found items now belong."""
-        before, self.at = self.at, state_of(rows[0])
-        if before is not None and not self._follows(before, self.at, cast("int", rows[0][2])):
+        before, now, compacted = self.at, state_of(rows[0]), cast("int", rows[0][2])
+        self.at = now
+        is_other = before is not None and before.incarnation != now.incarnation
+        if before is not None and (is_other or not compacted <= before.revision <= now.revision):
             self._found, self._next, self.at = {}, self._start, None
             return before
         found = [row for row in rows if row[3] is not None]
@@ -62,7 +64,3 @@ class PostgresScan:
         """Return all found items, sorted by key."""
         found = (self._found[key] for key in sorted(self._found))
         return tuple(each for each in found if each is not None)
-
-    @staticmethod
-    def _follows(before: SeenState, now: SeenState, compacted: int) -> bool:
-        return now.incarnation == before.incarnation and compacted <= before.revision <= now.revision

@@ -167,17 +167,14 @@ class RedisLink:
         try:
             await connection.send_command("INFO")
             facts = parsed_info(await connection.read_response())
-            self._check(facts)
+            for refusal in refusals(self.name, facts):
+                raise refusal
             self._fingerprint = f"{facts['run_id']}/{facts.get('master_replid', '')}"
             await connection.send_command("EVAL", scripts.ENTER, len(scripts.NAMES), *scripts.NAMES, self._fingerprint)
             self._known(await connection.read_response())
         except ApportionError:
             await connection.disconnect(nowait=True)
             raise
-
-    def _check(self, facts: dict[str, str]) -> None:
-        for refusal in refusals(self.name, facts):
-            raise refusal
 
     def _known(self, reply: Reply) -> Reply:
         reply[0] = reply[0].decode()

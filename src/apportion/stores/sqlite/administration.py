@@ -107,16 +107,14 @@ class SqliteAdministration(Administration):
         """Return the incarnation of a file that is sound and holds a store."""
         with closing(open_to_read(self._path)) as connection:
             try:
-                damage = damage_of(connection, "integrity_check") or self._lack_of(connection)
+                damage = damage_of(connection, "integrity_check")
+                if not damage and (version := version_of(connection, self._path)) != NEWEST:
+                    damage = f"the file has schema {version} and not {NEWEST}"
             except sqlite3.Error as error:
                 raise StoreUnavailable(self._name, f"the file cannot be read ({error})", RESTORING) from error
             if damage:
                 raise StoreUnavailable(self._name, damage, RESTORING)
             return _incarnation(connection)
-
-    def _lack_of(self, connection: Connection) -> str:
-        version = version_of(connection, self._path)
-        return "" if version == NEWEST else f"the file has schema {version} and not {NEWEST}"
 
     def _begin_incarnation(self, connection: Connection) -> int:
         connection.execute(sql.NEW_INCARNATION, (self._path.stat().st_ino,))
