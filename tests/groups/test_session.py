@@ -102,6 +102,40 @@ async def test_a_late_part_hears_the_deadline_at_once_and_all_hear_the_next():
         await part.end(is_clear=True)
 
 
+class Slow(Store):
+    """A store whose grants take 3 s and whose renewals take 1 s. The second renewal finds no connection."""
+
+    now = 100.0
+
+    def elapsed(self):
+        return self.now
+
+    async def grant(self, *, ttl_seconds):
+        self.now += 3.0
+        return await super().grant(ttl_seconds=ttl_seconds)
+
+    async def renew(self, leases):
+        self.now += 1.0
+        self.problem = StoreUnavailable("the store", "no connection") if self.renewals == 1 else None
+        return await super().renew(leases)
+
+
+@runs
+async def test_a_lease_is_trusted_for_nine_tenths_of_its_time_from_the_moment_it_was_asked_for(monkeypatch):
+    async def sleep(seconds):
+        pauses.extend([seconds] if seconds else [])
+        store.now += seconds
+        if len(pauses) == 4:
+            await asyncio.Event().wait()
+
+    pauses, store, (seen, hear) = [], Slow(), deadlines()
+    monkeypatch.setattr("apportion.groups.session.asyncio.sleep", sleep)
+    part = await Sessions(store, store).join(10.0, hear, incarnation=1)
+    await asyncio.wait([asyncio.ensure_future(part.keep())], timeout=0.01)
+    assert ([109.0, 114.5, 119.5], [2.5, 2.5, 0.5, 2.5]) == (seen, pauses)
+    await part.end(is_clear=True)
+
+
 @runs
 async def test_who_gives_up_hears_no_more_and_costs_the_others_nothing():
     sessions = Sessions(Store(), SystemClock())
