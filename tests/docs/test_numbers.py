@@ -1,13 +1,16 @@
 """The numbers that the docs of groups and stores name are the numbers of the code."""
 
 import re
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 
+import apportion
 from apportion.groups import deaths, group, opening, session
 from apportion.groups.controller import arrivals, controller, publish_owners
 from apportion.runtime import io_thread
-from apportion.stores import poll, requests
+from apportion.stores import lookout, requests
 from apportion.stores.etcd import administration as etcd_administration
 from apportion.stores.etcd import store as etcd
 from apportion.stores.etcd import wire
@@ -67,7 +70,7 @@ def kept(module):
         ("stores/sqlite", f"larger than {WORDS[checkpoint._LARGE_BYTES]} and than "),
         ("stores/sqlite", f"and than {'twice' if checkpoint._LARGE_PER_FILE == 2 else ''} the file"),
         ("stores/sqlite", f"in files up to {sqlite_administration._CHECKED_BYTES >> 20} MB"),
-        ("stores/sqlite", f"{int(1 / poll.LONGEST_PAUSE_SECONDS)} times a second when all is"),
+        ("stores/sqlite", f"{int(1 / lookout.LONGEST_PAUSE_SECONDS)} times a second when all is"),
         ("stores/postgresql", f"PostgreSQL {door.OLDEST_VERSION}\nor newer"),
         ("stores/postgresql", f"closed after {WORDS[links.REST_SECONDS]} of rest"),
         ("stores/postgresql", f"does so each {WORDS[link.LOOK_SECONDS]} seconds"),
@@ -91,3 +94,13 @@ def test_the_docs_name_the_promises_that_each_store_makes():
     said = {name: ["yes" in cell for cell in cells.split("|")] for name, cells in rows}
     assert 6 == len(said)
     assert {name: [getattr(each, name) for each in STORES] for name in said} == said
+
+
+def test_every_time_size_and_ratio_of_the_code_is_above_zero_and_no_pause_begins_longer_than_its_longest():
+    sizes = re.compile(r"_?[A-Z][A-Z_]*(SECONDS|BYTES|RATIO|PER_TTL)")
+    for each in walk_packages(apportion.__path__, "apportion."):
+        named = {name: value for name, value in vars(import_module(each.name)).items() if sizes.fullmatch(name)}
+        numbers = {name: value for name, value in named.items() if isinstance(value, (int, float))}
+        assert [] == [name for name, value in numbers.items() if value <= 0], each.name
+        longest = min((value for name, value in numbers.items() if "LONGEST_PAUSE" in name), default=float("inf"))
+        assert [] == [name for name, value in numbers.items() if "PAUSE_SECONDS" in name and value > longest], each.name

@@ -166,8 +166,10 @@ def test_an_empty_group_is_resized_and_one_in_use_is_not(url, call):
         with pytest.raises(Unsafe, match="in use by a"):
             call("resize", url, "mailers", 4)
         assert record == call("read", url, "mailers").record_revision
-    assert 8 == call("resize", url, "mailers", 4).record.partitions
-    assert 4 == call("read", url, "mailers").record.partitions
+    before = call("resize", url, "mailers", 4)
+    after = call("read", url, "mailers")
+    assert (8, 4) == (before.record.partitions, after.record.partitions)
+    assert (before.view.target.generation + 1, (None,) * 4) == (after.view.target.generation, after.view.target.owners)
 
 
 def test_damaged_records_are_repaired(url, call):
