@@ -181,7 +181,7 @@ def test_ranges_that_are_damaged_are_refused_by_their_line(text, says):
 
 def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path):
     (tmp_path / "ring").write_bytes(b"Datacenter: \xff")
-    with pytest.raises(InvalidInput, match="byte 12 is not"):
+    with pytest.raises(InvalidInput, match="byte 12, in line 1, is not"):
         read_token_ring(tmp_path / "ring")
     with pytest.raises(InvalidInput, match="nodetool output"):
         read_token_ring(tmp_path / "none")

@@ -44,7 +44,8 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
     if all(node.weight == 0 for node in topology):
         raise NoNodes("an assignment of slots")
     if previous is None:
-        old, owners = topology, _scattered(topology, _checked_count(topology, count))
+        slots_of_keys = Rendezvous(topology).route_indexes(range(_checked_count(topology, count)))
+        old, owners = topology, list[int | None](slots_of_keys)
     else:
         _check_previous(topology, previous, count)
         old, owners = previous.topology, _kept(topology, previous)
@@ -62,10 +63,6 @@ def _checked_count(topology: Topology, count: int | None) -> int:
             "count of slots", count, f"an int in 1 .. {MAX_PARTITIONS}", "Use some 32 slots per node, or leave it out."
         )
     return count
-
-
-def _scattered(topology: Topology, count: int) -> list[int | None]:
-    return list(Rendezvous(topology).route_indexes(range(count)))
 
 
 def _check_previous(topology: Topology, previous: Assignment, count: int | None) -> None:

@@ -44,7 +44,9 @@ def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, repli
     >>> change.moved_ratio == change.lower_bound_ratio, change.stray_ratio, {move.target for move in change.moves}
     (True, 0.0, {'d'})
     """
-    _check_planned(old, new)
+    for name, placed in (("old", old), ("new", new)):
+        if not isinstance(placed, Assignment):
+            _check_placed(name, placed)
     if old.topology.cluster != new.topology.cluster:
         raise InvalidInput(
             "cluster",
@@ -125,12 +127,6 @@ def epoch_of(placed: Placed) -> Epoch:
     """Return the epoch that plans compare: of the table if there is one, else of the topology. O(stretches)."""
     table = _table(placed, 1)
     return placed.topology.epoch if table is None else table.epoch
-
-
-def _check_planned(old: Planned, new: Planned) -> None:
-    for name, placed in (("old", old), ("new", new)):
-        if not isinstance(placed, Assignment):
-            _check_placed(name, placed)
 
 
 def _check_placed(name: str, placed: Placed) -> None:

@@ -34,6 +34,7 @@ MAX_PERIODS = 2**20
 MAX_SEPARATOR_BYTES = 16
 _SECONDS = re.compile(rb"-?[0-9]{1,19}")
 _SIGNS = frozenset("-0123456789")
+_OPTIONS = ("width", "period_seconds", "separator", "spread")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -152,13 +153,10 @@ class Composite(KeyByKey):
 
     def on(self, topology: Topology) -> Self:
         """Return the same rotation over the base on another topology."""
-        return type(self)(
-            self.base.on(topology),
-            width=self.width,
-            period_seconds=self.period_seconds,
-            separator=self.separator,
-            spread=self.spread,
-        )
+        return self._make()(self.base.on(topology))
+
+    def _make(self) -> "partial[Self]":
+        return partial(type(self), **{name: getattr(self, name) for name in _OPTIONS})
 
     def _check_width(self) -> None:
         try:
@@ -189,19 +187,12 @@ class Composite(KeyByKey):
         form = f"the form entity{self.separator}seconds, the seconds a decimal integer of 64 bits"
         raise InvalidInput("key", key, form, "Write it by key(entity, seconds), or ask route_at(entity, seconds).")
 
-    def __reduce__(self) -> "tuple[partial[Composite], tuple[Placement]]":
-        make = partial(
-            type(self),
-            width=self.width,
-            period_seconds=self.period_seconds,
-            separator=self.separator,
-            spread=self.spread,
-        )
-        return make, (self.base,)
+    def __reduce__(self) -> "tuple[partial[Self], tuple[Placement]]":
+        return self._make(), (self.base,)
 
     def __repr__(self) -> str:
-        options = f"width={self.width}, period_seconds={self.period_seconds}, separator={self.separator!r}"
-        return f"Composite({self.base!r}, {options}, spread={self.spread!r})"
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in _OPTIONS)
+        return f"Composite({self.base!r}, {options})"
 
 
 def _fits(seconds: int) -> bool:

@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
-from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes, shown
+from apportion.errors import CannotPlace, InvalidInput, shown
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.explanation import Explanation
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.shapes.key_by_key import AS_THEY_ARE, KeyByKey, check_owns
-from apportion.placement.spread import Spread, spread_rule
 
 MAX_VALUES = 2**20
 _MOVE_FIRST = "Put its values into the list of a node that stays, then remove or drain it."
@@ -77,16 +76,6 @@ class Lists(KeyByKey):
                 "Put it into the list of a node, or pass default= a node for values in no list.",
             )
         return owner
-
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
-        """Return the owner as a list of one; a list names no second node, so more raise `NotEnoughNodes`."""
-        spread_rule(self.topology, count, level=spread_level, spread=spread)
-        owner = self.route(key)
-        if count > 1:
-            raise NotEnoughNodes(count, [owner], "from Lists, which name one node for a value")
-        return (owner,)
 
     def explain(self, key: Key) -> Explanation:
         """Return the list that contains a key."""

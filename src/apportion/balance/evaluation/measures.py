@@ -9,7 +9,7 @@ leaders.
 Promises: measures count and judge nothing; every deviation and gap is from exact shares by weight.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -169,8 +169,4 @@ def _lacking(assignment: Assignment, state: State) -> int:
     up = [nodes[assignment.topology.index(node_id)] for node_id in state.weights]
     most, zones = min(replicas, len(up)), min(replicas, len({node.fault_domain() for node in up}))
     domains = [node.fault_domain() for node in nodes]
-    return sum(len(row) < most or _count(domains[index] for index in row) < zones for row in assignment.rows)
-
-
-def _count(domains: Iterable[object]) -> int:
-    return len(set(domains))
+    return sum(len(row) < most or len({domains[index] for index in row}) < zones for row in assignment.rows)

@@ -21,7 +21,8 @@ def taken(topology: Topology) -> Topology:
     [(('x~1y',), 0.001)]
     """
     zones = {"/".join(map(_escaped, node.zone)) for node in topology if node.zone}
-    return Topology(Node(node.id, zone=_zone(node, zones), weight=_weight(node.weight)) for node in topology)
+    weights = {node.id: min(max(node.weight, _LEAST), _MOST) if node.weight else 0 for node in topology}
+    return Topology(Node(node.id, zone=_zone(node, zones), weight=weights[node.id]) for node in topology)
 
 
 def owners_by(strategy: Callable[[str, int, int, Topology], ResourceLists]) -> Callable[[GroupView], Owners]:
@@ -42,7 +43,3 @@ def _zone(node: Node, zones: set[str]) -> tuple[str, ...]:
 
 def _escaped(part: str) -> str:
     return part.replace("~", "~0").replace("/", "~1")
-
-
-def _weight(weight: float) -> float:
-    return min(max(weight, _LEAST), _MOST) if weight else 0

@@ -12,7 +12,7 @@ Source: `AbstractRebalancer` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from apportion.balance.arguments import check_ids
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
@@ -83,7 +83,8 @@ def _with_those_there(
 def _assigned(nodes: Sequence[str], live: Collection[str], now: Mapping[str, str], kind: StateModel) -> dict[str, str]:
     """Give the states out by priority, to the nodes in their order, except for a top state that would have to wait."""
     waiting = deque(node for node in nodes if node in live)
-    nearest = iter(sorted(waiting, key=lambda node: _nearness(now.get(node), kind)))
+    nearness = {node: kind.states.index(now[node]) for node in waiting if node in now}
+    nearest = iter(sorted(waiting, key=lambda node: nearness.get(node, MAX_INT)))
     candidates, found = len(waiting), dict[str, str]()
     for state in kind.serving:
         wanted = 1 if state == kind.top and kind.has_leader else len(nodes)
@@ -94,17 +95,9 @@ def _assigned(nodes: Sequence[str], live: Collection[str], now: Mapping[str, str
                 continue
             is_near = state != kind.top or now.get(node, OFFLINE) in (kind.top, kind.before_top)
             if not is_near and wanted < candidates - len(found):
-                node = _first_free(nearest, found) or node
+                node = next((each for each in nearest if each not in found), node)
             if node == waiting[0]:
                 waiting.popleft()
             found[node] = ERROR if now.get(node) == ERROR else state
             wanted -= found[node] != ERROR
     return found
-
-
-def _first_free(nearest: Iterator[str], found: Mapping[str, str]) -> str | None:
-    return next((node for node in nearest if node not in found), None)
-
-
-def _nearness(state: str | None, kind: StateModel) -> int:
-    return MAX_INT if state is None else kind.states.index(state)

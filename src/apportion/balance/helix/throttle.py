@@ -18,7 +18,7 @@ Source: `MessageGenerationPhase`, `MessageSelectionStage`, `IntermediateStateCal
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from itertools import chain
 from typing import Literal, TypeVar, get_args
 
@@ -211,12 +211,13 @@ class _Resource:
 
     def admitted(self, room: _Room, most_errors: int) -> Iterator[StateTransition]:
         """Yield the changes that may begin, taking their room."""
+        rank = self.model.states.index
         only_down = sum(ERROR in states.values() for states in self.current.values()) > most_errors
         for partition in sorted(self.wanted.target, key=self._urgency):
             now = dict(self.current.get(partition, {}))
             for change in self._changes(partition):
                 kind = self.kind_of(change, now)
-                if kind == "load" and only_down and not self._is_down(change):
+                if kind == "load" and only_down and rank(change.source) >= rank(change.target):
                     continue
                 if room.has_room(change, kind, asks_node=not self._is_off(change)):
                     room.charge(change, kind)
@@ -247,7 +248,8 @@ class _Resource:
         under_way = ((change.source, change.target) for change in busy.values())
         if self.model.has_leader and self.model.top in chain(current.values(), *under_way):
             order = [node for node in order if steps[node] != self.model.top]
-        return [self._change(partition, node, current.get(node, OFFLINE), steps[node]) for node in order]
+        make = partial(StateTransition, resource=self.wanted.resource, partition=partition)
+        return [make(node=node, source=current.get(node, OFFLINE), target=steps[node]) for node in order]
 
     def _in_order(self, steps: Mapping[str, str], listed: Sequence[str]) -> list[str]:
         """Order nodes by their target states, then by their places; by name where a node has no place."""
@@ -264,16 +266,8 @@ class _Resource:
 
         return sorted(sorted(steps, key=string_order), key=cmp_to_key(compared))
 
-    def _change(self, partition: str, node: str, source: str, target: str) -> StateTransition:
-        return StateTransition(
-            resource=self.wanted.resource, partition=partition, node=node, source=source, target=target
-        )
-
     def _is_off(self, change: StateTransition) -> bool:
         return change.node in self.disabled or change.node in self.wanted.disabled.get(change.partition, ())
-
-    def _is_down(self, change: StateTransition) -> bool:
-        return self.model.states.index(change.source) < self.model.states.index(change.target)
 
     def _urgency(self, partition: str) -> tuple[bool, int, int, bytes]:
         """Order partitions: first those without a leader, then those that lack most of their target."""

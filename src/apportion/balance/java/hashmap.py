@@ -21,7 +21,7 @@ def in_order(keys: Collection[str], *, most: int = 0) -> list[str]:
     >>> in_order(["b", "Aa", "BB", "a"])
     ['Aa', 'BB', 'a', 'b']
     """
-    return _in_bins(keys, _grown(max(most, len(keys))))
+    return _in_bins(keys, bins_for(max(most, len(keys))))
 
 
 def in_order_of_copy(keys: Collection[str]) -> list[str]:
@@ -30,7 +30,7 @@ def in_order_of_copy(keys: Collection[str]) -> list[str]:
     >>> in_order(list("opqrstuvwxyz")) == in_order_of_copy(list("opqrstuvwxyz"))
     False
     """
-    return _in_bins(keys, _rounded_up(int(len(keys) / 0.75) + 1))
+    return _in_bins(keys, max(_LEAST, 1 << int(len(keys) / 0.75).bit_length()))
 
 
 def bin_of(key_hash: int, bins: int) -> int:
@@ -41,19 +41,11 @@ def bin_of(key_hash: int, bins: int) -> int:
 
 def bins_for(most: int) -> int:
     """Return the number of bins of a map that once held this many keys."""
-    return _grown(most)
-
-
-def _in_bins(keys: Collection[str], bins: int) -> list[str]:
-    return sorted(keys, key=lambda key: bin_of(string_hash(key), bins))
-
-
-def _grown(most: int) -> int:
     bins = _LEAST
     while 4 * most > 3 * bins:
         bins *= 2
     return bins
 
 
-def _rounded_up(wanted: int) -> int:
-    return max(_LEAST, 1 << (wanted - 1).bit_length())
+def _in_bins(keys: Collection[str], bins: int) -> list[str]:
+    return sorted(keys, key=lambda key: bin_of(string_hash(key), bins))

@@ -79,8 +79,11 @@ class _Evening:
 
     def assign(self) -> None:
         """Give every partition without an owner to the least loaded member, of those nearby if there are any."""
-        if self.nearby is not None:
-            self._assign_nearby(self.nearby)
+        if (nearby := self.nearby) is not None:
+            for index in self.unassigned:
+                near = [place for place in self.takers_of(index) if nearby.is_near(place, index)]
+                if near:
+                    self._give(index, self.least(near))
         heaps: dict[int, list[tuple[int, int, int]]] = {}
         for index in self.unassigned:
             if self.owners[index] != NOBODY:
@@ -89,12 +92,6 @@ class _Evening:
             if kind not in heaps:
                 heaps[kind] = self._loads(self.takers[kind])
             self._give(index, self._least_of(heaps[kind]))
-
-    def _assign_nearby(self, nearby: Nearby) -> None:
-        for index in self.unassigned:
-            near = [place for place in self.takers_of(index) if nearby.is_near(place, index)]
-            if near:
-                self._give(index, self.least(near))
 
     def _give(self, index: int, place: int) -> None:
         self.owners[index] = place

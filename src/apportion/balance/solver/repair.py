@@ -139,7 +139,7 @@ def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -
             prices=flow.prices,
             least=bounds.least,
             most=bounds.most,
-            leader_changes=_leader_changes(before, rows),
+            leader_changes=sum(map(ne, before.leaders, rows.buffer[:: rows.width])) - before.unled,
             leader_prices=leader_prices,
         ),
     )
@@ -157,12 +157,6 @@ def _moves(before: Before, after: Rows) -> int:
         old, new = before.rows[place], after[place]
         moves += len(set(new).difference(old)) - max(0, len(new) - len(old) - before.lost[place])
     return moves
-
-
-def _leader_changes(before: Before, after: Rows) -> int:
-    """Return how many partitions with an earlier leader have another leader now. O(partitions)."""
-    changed: int = sum(map(ne, before.leaders, after.buffer[:: after.width]))
-    return changed - before.unled
 
 
 def _led(rows: Rows, leaders: Sequence[int]) -> Rows:

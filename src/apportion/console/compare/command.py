@@ -3,7 +3,6 @@
 It prints columns or JSON, or writes a page with charts. `trial` tells how each value is measured.
 """
 
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,6 +20,7 @@ from apportion.console.files.key_stream import Column, KeysFile, keys_of
 from apportion.console.options.arguments import Json
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
+from apportion.console.pages.parts import command_line
 from apportion.console.print.output import print_columns, print_json
 from apportion.errors import InvalidInput
 from apportion.placement import catalog
@@ -88,8 +88,7 @@ def _command(nodes: NodesSource, hashing: Hashing, keys: str | None, column: str
         "--column": column,
         "--html": html,
     }
-    words = (word for option, value in options.items() if value is not None for word in (option, str(value)))
-    return shlex.join(["apportion", "compare", *words])
+    return command_line("compare", options)
 
 
 def _print_json(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], html: Path | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from apportion.console.compare.trial import KeyTrial, Row, refusals
-from apportion.console.pages.charts import Bar, bars, columns
+from apportion.console.pages.charts import Bar, bars, columns, titled_bars
 from apportion.console.pages.parts import (
     document,
     figure,
@@ -23,6 +23,7 @@ from apportion.console.pages.parts import (
     percent,
     section,
     table_of,
+    terms_of,
 )
 
 MOST_BARS = 300
@@ -51,15 +52,16 @@ def page_of(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], *, s
         _evenness(trial, measured),
         _shares(trial, measured),
         _baselines(trial, baselines),
-        _reading(),
+        section("How to read the columns", terms_of(_READING)),
     )
     return document(f"Placements compared on {len(trial.topology)} nodes", sections)
 
 
 def _head(trial: KeyTrial, placements: int, source: str, command: str) -> str:
     joining, leaving = trial.joining, trial.leaving
+    cluster = f" of {name_of(trial.topology.cluster)}" if trial.topology.cluster else ""
     facts = (
-        ("Nodes", escape(repr(trial.topology)) + _cluster(trial)),
+        ("Nodes", escape(repr(trial.topology)) + cluster),
         ("Keys", f"{grouped(len(trial.keys))} {escape(source)}"),
         ("Hash function", f"{escape(trial.hasher.label)}, where a placement prescribes none of its own"),
         ("A node joins", f"{name_of(joining.id)}, weight {joining.weight:g}: {trial.add_bound:.2%} must move"),
@@ -145,17 +147,12 @@ def _evenness(trial: KeyTrial, rows: Sequence[Row]) -> str:
         for row in rows
     ]
     charts = (("Fullest node above its fair share", above), ("Variation of all nodes", varied))
-    pictures = "".join(f"<div><h3>{title}</h3>{_plain_bars(listed, title)}</div>" for title, listed in charts)
+    pictures = "".join(titled_bars(title, listed) for title, listed in charts)
     cells = [(row.placement, f"{row.max_over_mean:.3f}", f"{row.variation:.2%}") for row in rows]
     chance = ("chance alone", "", f"{trial.chance_variation:.2%}")
     table = table_of("Evenness", ("placement", "max/mean", "variation"), [*cells, chance])
     legend = legend_of(("mark", "variation that chance alone gives exact shares, over as many keys"))
     return section("Evenness", legend + figure(f'<div class="pair">{pictures}</div>', table))
-
-
-def _plain_bars(listed: Sequence[Bar], title: str) -> str:
-    most = max((max(bar.plain, bar.mark or 0.0) for bar in listed), default=0.0)
-    return bars(listed, most=most, name=f"{title}: " + ", ".join(f"{bar.label} {bar.value}" for bar in listed))
 
 
 def _shares(trial: KeyTrial, rows: Sequence[Row]) -> str:
@@ -220,18 +217,9 @@ def _baselines(trial: KeyTrial, rows: Sequence[Row]) -> str:
     return section("Baselines", f"{words}<ul>{reasons}</ul>{table}{_movement_figure(trial, rows)}")
 
 
-def _reading() -> str:
-    terms = "".join(f"<dt>{term}</dt><dd>{words}</dd>" for term, words in _READING)
-    return section("How to read the columns", f"<dl>{terms}</dl>")
-
-
 def _cells(row: Row) -> tuple[str, ...]:
     moved = (f"{row.moved_on_add:.2%}", f"{row.moved_on_remove:.2%}", f"{row.stray:.2%}")
     return (f"{row.max_over_mean:.3f}", f"{row.variation:.1%}", *moved)
-
-
-def _cluster(trial: KeyTrial) -> str:
-    return f" of {name_of(trial.topology.cluster)}" if trial.topology.cluster else ""
 
 
 def _times(moved: float, bound: float) -> str:

@@ -4,7 +4,6 @@ Promises: an impossible choice is refused before any measurement. An absent bala
 scenarios were asked for, a scenario that a cluster cannot have is also named with the reason.
 """
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from apportion.balance.evaluation import (
 from apportion.console.evaluate import ceph, swift, upmap
 from apportion.console.evaluate.scenario_file import ScenarioFile, read_scenario
 from apportion.console.evaluate.trial import BalancerTrial, Refusal
+from apportion.console.pages.parts import command_line
 from apportion.errors import CannotPlace, InvalidInput, UnknownOption
 
 PEERS = {peer.NAME: peer for peer in (swift, ceph, upmap)}
@@ -82,8 +82,7 @@ class EvaluateOptions:
             "--seeds": None if self.seeds == 1 else self.seeds,
             "--html": html,
         }
-        words = (word for option, value in options.items() if value is not None for word in (option, str(value)))
-        return shlex.join(["apportion", "evaluate", *words])
+        return command_line("evaluate", options)
 
     def _clusters(self, file: ScenarioFile | None) -> list[tuple[Cluster, int]]:
         seeds = range(1, self.seeds + 1)

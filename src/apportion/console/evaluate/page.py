@@ -18,8 +18,8 @@ from apportion.console.evaluate.report import (
     size_of,
 )
 from apportion.console.evaluate.summary import STATIC, Findings, SummaryLine
-from apportion.console.pages.charts import Bar, bars
-from apportion.console.pages.parts import document, figure, header, legend_of, percent, section, table_of
+from apportion.console.pages.charts import Bar, titled_bars
+from apportion.console.pages.parts import document, figure, header, legend_of, percent, section, table_of, terms_of
 
 _READING = (
     ("STDEV", "How far loads lie from exact shares by weight, as standard deviation, in partitions: the mean of all "
@@ -44,9 +44,7 @@ def page_of(findings: Findings, *, command: str) -> bytes:
         _movement([line for line in lines if line.scenario != STATIC]),
         _after([line for line in lines if line.scenario != STATIC]),
         _figures(lines),
-        section(
-            "How to read the columns", "<dl>" + "".join(f"<dt>{t}</dt><dd>{w}</dd>" for t, w in _READING) + "</dl>"
-        ),
+        section("How to read the columns", terms_of(_READING)),
     )
     return document(_title(findings), sections)
 
@@ -79,7 +77,7 @@ def _evenness(lines: Sequence[SummaryLine]) -> str:
         ("STDEV of leaders", [(line, line.leaders_deviation, line.leaders_gain) for line in lines]),
     )
     pictures = "".join(
-        _chart(title, [_deviation(line, value, gain) for line, value, gain in listed]) for title, listed in charts
+        titled_bars(title, [_deviation(line, value, gain) for line, value, gain in listed]) for title, listed in charts
     )
     words = "<p>All resources of a cluster together. At the end: how much lower than CRUSH's.</p>"
     table = table_of("All nodes up", EVEN, map(even_cells, lines))
@@ -98,7 +96,7 @@ def _movement(lines: Sequence[SummaryLine]) -> str:
         ("plain", "moved with a cause"), ("striped", "extra: moved without"), ("mark", "the least between these loads")
     )
     pictures = "".join(
-        _chart(
+        titled_bars(
             scenario,
             [
                 Bar(
@@ -118,7 +116,7 @@ def _after(lines: Sequence[SummaryLine]) -> str:
     if not lines:
         return ""
     pictures = "".join(
-        _chart(scenario, [_deviation(line, line.partitions_deviation, line.partitions_gain) for line in group])
+        titled_bars(scenario, [_deviation(line, line.partitions_deviation, line.partitions_gain) for line in group])
         for scenario, group in _by_scenario(lines)
     )
     cells = [
@@ -148,9 +146,3 @@ def _figures(lines: Sequence[SummaryLine]) -> str:
 def _by_scenario(lines: Sequence[SummaryLine]) -> Iterable[tuple[str, list[SummaryLine]]]:
     for scenario in dict.fromkeys(line.scenario for line in lines):
         yield scenario, [line for line in lines if line.scenario == scenario]
-
-
-def _chart(title: str, listed: Sequence[Bar]) -> str:
-    most = max(max(bar.plain + bar.striped, bar.mark or 0.0) for bar in listed)
-    name = f"{title}: " + ", ".join(f"{bar.label} {bar.value}" for bar in listed)
-    return f"<div><h3>{escape(title)}</h3>{bars(listed, most=most, name=name)}</div>"

@@ -6,12 +6,12 @@ even out leaders. The number of partitions in Swift's own rings is a power of tw
 """
 
 import copy
-from collections.abc import Hashable
 from importlib import import_module
 from typing import Any
 
 from apportion.balance.evaluation import Cluster, Entrant, Placed, State
 from apportion.balance.evaluation.entrants import laid_out
+from apportion.console.evaluate.ceph import Numbers
 from apportion.errors import CannotPlace
 
 NAME = "swift"
@@ -41,16 +41,13 @@ class _Rings:
 
     def __init__(self) -> None:
         self.builders: dict[str, Any] = {}
-        self.numbers: dict[str, int] = {}
-        self.zones: dict[Hashable, int] = {}
+        self.numbers = Numbers()
 
 
 def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
     rings = copy.deepcopy(before.memory) if before is not None else _Rings()
     assert isinstance(rings, _Rings)  # noqa: S101 - put there by this function itself
-    for node in state.topology:
-        rings.numbers.setdefault(node.id, len(rings.numbers))
-        rings.zones.setdefault(node.fault_domain(), len(rings.zones))
+    rings.numbers = rings.numbers.with_those_of(state)
     lists = {}
     for name, resource in cluster.resources.items():
         if name not in rings.builders:
@@ -59,7 +56,7 @@ def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
         _set_devices(builder, state, rings)
         _rebalance(builder)
         lists[name] = builder._replica2part2dev
-    names = {number: node_id for node_id, number in rings.numbers.items()}
+    names = {number: node_id for node_id, number in rings.numbers.nodes.items()}
     resources = {}
     for name, columns in lists.items():
         owners = (tuple(dict.fromkeys(names[number] for number in row)) for row in zip(*columns, strict=True))
@@ -90,7 +87,7 @@ def _set_devices(builder: Any, state: State, rings: _Rings) -> None:  # noqa: AN
     """Bring the devices of a ring to a state."""
     weights = state.weights
     known = {device["id"]: device for device in builder.devs if device is not None}
-    for node_id, number in rings.numbers.items():
+    for node_id, number in rings.numbers.nodes.items():
         weight = weights.get(node_id, 0) * WEIGHT / 1_000_000
         if node_id not in state.topology:
             if number in known:
@@ -99,6 +96,6 @@ def _set_devices(builder: Any, state: State, rings: _Rings) -> None:  # noqa: AN
             if known[number]["weight"] != weight:
                 builder.set_dev_weight(number, weight)
         else:
-            zone = rings.zones[state.topology[node_id].fault_domain()]
+            zone = rings.numbers.zones[state.topology[node_id].fault_domain()]
             address = {"ip": f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "port": 6200, "device": "d"}
             builder.add_dev({"id": number, "region": 0, "zone": zone, "weight": weight, **address})

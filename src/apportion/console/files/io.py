@@ -45,6 +45,16 @@ def _read(descriptor: int, path: Path, limit_bytes: int, *, what: str) -> bytes:
     return data
 
 
+def as_text(data: bytes, name: str, *, what: str) -> str:
+    """Return the content of a file as text; the error for bytes that are not UTF-8 names their line."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        expected = f"UTF-8 (byte {error.start}, in line {line}, is not)"
+        raise InvalidInput(what, name, expected, "Save it as UTF-8.") from error
+
+
 def open_for_reading(path: Path, *, what: str) -> int:
     """Return a descriptor of a file or a pipe; refuse directories and devices. Opening a pipe does not wait."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from apportion.console.files.io import read_bounded, read_standard_input
+from apportion.console.files.io import as_text, read_bounded, read_standard_input
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import check_name
 
@@ -55,11 +55,7 @@ def _text_of(name: str) -> str:
     """Return the text of the file, without the byte order mark that some editors put before UTF-8."""
     is_stream = name == "-"
     data = read_standard_input(MAX_BYTES, what=_FILE) if is_stream else read_bounded(Path(name), MAX_BYTES, what=_FILE)
-    data = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(_FILE, name, f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8.") from error
+    return as_text(data.removeprefix(codecs.BOM_UTF8), name, what=_FILE)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, None]]:

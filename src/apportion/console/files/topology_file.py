@@ -6,7 +6,7 @@ Promises: a misspelt key is an error that names the nearest one; every error nam
 import tomllib
 from pathlib import Path
 
-from apportion.console.files.io import read_bounded
+from apportion.console.files.io import as_text, read_bounded
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.model.topology import Node, Topology
 
@@ -53,9 +53,7 @@ def read_toml(path: Path, *, what: str, see: str) -> dict[str, object]:
         expected = f"lines of at most {MAX_LINE_BYTES} bytes"
         raise InvalidInput(what, str(path), expected, "Write a [[node]] for each node.")
     try:
-        return tomllib.loads(data.decode())
-    except UnicodeDecodeError as error:
-        raise InvalidInput(what, str(path), f"UTF-8 (byte {error.start} is not)", "Save it as UTF-8.") from error
+        return tomllib.loads(as_text(data, str(path), what=what))
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else _reason(error)
         raise InvalidInput(what, str(path), f"TOML ({reason})", f"See {see}.") from error

@@ -61,6 +61,13 @@ def bars(listed: Sequence[Bar], *, most: float, name: str) -> str:
     return _svg(axis + "".join(pieces), height=y, name=name)
 
 
+def titled_bars(title: str, listed: Sequence[Bar]) -> str:
+    """Return a heading, and bars that fill the width; the name of the chart tells every value."""
+    most = max((max(bar.plain + bar.striped, bar.mark or 0.0) for bar in listed), default=0.0)
+    name = f"{title}: " + ", ".join(f"{bar.label} {bar.value}" for bar in listed)
+    return f"<div><h3>{escape(title)}</h3>{bars(listed, most=most, name=name)}</div>"
+
+
 def columns(counts: Sequence[int], *, edges: Sequence[str], most: int, mark_after: int, name: str) -> str:
     """Return vertical columns of counts, names for the edges between them, and a dashed line.
 

@@ -5,7 +5,8 @@ itself. Text arguments are shown as text.
 Refuses: a date, so that pages made twice are equal.
 """
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from apportion import __version__
@@ -31,17 +32,27 @@ def document(title: str, sections: Iterable[str]) -> bytes:
 
 def header(heading: str, facts: Iterable[tuple[str, str]], command: str) -> str:
     """Return the heading, facts as terms and HTML, and the command that makes the page again."""
-    terms = "".join(f"<dt>{term}</dt><dd>{fact}</dd>" for term, fact in facts)
     shown = f'<pre tabindex="0" role="region" aria-label="command">{escape(command)}</pre>'
     return (
-        f"<header><h1>{escape(heading)}</h1>\n<dl>{terms}</dl>"
+        f"<header><h1>{escape(heading)}</h1>\n{terms_of(facts)}"
         f"<p>Made by apportion {escape(__version__)}:</p>{shown}</header>"
     )
+
+
+def command_line(command: str, options: Mapping[str, object]) -> str:
+    """Return the command line with those options that have a value."""
+    words = (word for option, value in options.items() if value is not None for word in (option, str(value)))
+    return shlex.join(["apportion", command, *words])
 
 
 def section(title: str, content: str) -> str:
     """Return a section of HTML."""
     return f"<section><h2>{title}</h2>\n{content}</section>"
+
+
+def terms_of(terms: Iterable[tuple[str, str]]) -> str:
+    """Return terms, each with its words of HTML."""
+    return "<dl>" + "".join(f"<dt>{term}</dt><dd>{words}</dd>" for term, words in terms) + "</dl>"
 
 
 def figure(picture: str, listed: str) -> str:

@@ -85,10 +85,6 @@ class Ketama(Rebuilt, Foreign):
             yield from (position_of_token(word, 32) for word in unpack("<4I", digest))
 
 
-def _address(node_id: str) -> str:
-    return node_id
-
-
 def _host_or_address(node_id: str) -> str:
     """Return the name that libmemcached hashes for a server: without the port if it is memcached's default."""
     if node_id.startswith("/"):
@@ -132,7 +128,7 @@ def _float32(number: float) -> float:
 
 
 _LAYOUTS: dict[str, tuple[Callable[[str], str], Callable[[Sequence[int]], list[int]]]] = {
-    "libketama": (_address, _libketama_groups),
+    "libketama": (str, _libketama_groups),
     "libmemcached": (_host_or_address, _libmemcached_groups),
 }
 

@@ -3,27 +3,27 @@
 The base of `rendezvous`, `jump` and `modulo`. There is no table, so plans are counted over keys.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from apportion import native
-from apportion.errors import BadWeight, NoNodes, NotEnoughNodes
+from apportion.errors import BadWeight, NoNodes
 from apportion.model.plan import Key
-from apportion.model.table import Table
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import index_buffer
 from apportion.placement.hashers import Digest, Hasher, native_name
 from apportion.placement.keys.key_bytes import check_threads, key_bytes, listed
-from apportion.placement.spread import Spread, spread_rule
+from apportion.placement.shapes.key_by_key import KeyByKey
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Computed(ABC):
+class Computed(KeyByKey):
     """The shared half of a computed placement; a subclass computes the node of a hash."""
 
-    topology: Topology
+    _NO_SECOND = "which ranks no second node (Ring and Rendezvous do)"
+
     hasher: Hasher
     _hash: Digest = field(compare=False)
 
@@ -69,23 +69,6 @@ class Computed(ABC):
             return twin.route_indexes(keys, threads=threads)
         indexes = (self._owner(self._hash(key_bytes(key))) for key in listed(keys))
         return index_buffer(indexes, len(self.topology))
-
-    def preference(
-        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
-    ) -> tuple[str, ...]:
-        """Return the owner as a list of one; this method names no second node, so more raise `NotEnoughNodes`."""
-        spread_rule(self.topology, count, level=spread_level, spread=spread)
-        owner = self.route(key)
-        if count > 1:
-            raise NotEnoughNodes(
-                count, [owner], f"from {type(self).__name__}, which ranks no second node (Ring and Rendezvous do)"
-            )
-        return (owner,)
-
-    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table | None:
-        """Return None after checking the options: a function has no table."""
-        spread_rule(self.topology, replicas, level=spread_level, spread=spread)
-        return None
 
 
 def equal_weights(topology: Topology, kind: str) -> list[Node]:

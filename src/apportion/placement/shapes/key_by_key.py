@@ -1,14 +1,15 @@
 """Key by key: the base of placements that look up or compose the owner of one key at a time, without a table.
 
-The base of `lists`, `directory` and `composite`. Each of these adds `route`.
+The base of `lists`, `directory` and `composite`, and of the computed placements. Each of these adds `route`.
 """
 
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from apportion.errors import CannotPlace, InvalidInput
+from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
 from apportion.model.plan import Key
 from apportion.model.table import Owners, Table
 from apportion.model.topology import Topology
@@ -23,6 +24,8 @@ AS_THEY_ARE = "exact-bytes"
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class KeyByKey(ABC):
     """The shared half of these placements; a subclass names the node that handles a key."""
+
+    _NO_SECOND: ClassVar[str] = "which name one node for a value"
 
     topology: Topology
 
@@ -41,9 +44,20 @@ class KeyByKey(ABC):
         index = self.topology.index
         return index_buffer((index(self.route(key)) for key in listed(keys)), len(self.topology))
 
-    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> None:
-        """Return None after checking the options: single keys make no table."""
+    def preference(
+        self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+    ) -> tuple[str, ...]:
+        """Return the owner as a list of one; this placement names no second node, so more raise `NotEnoughNodes`."""
+        spread_rule(self.topology, count, level=spread_level, spread=spread)
+        owner = self.route(key)
+        if count > 1:
+            raise NotEnoughNodes(count, [owner], f"from {type(self).__name__}, {self._NO_SECOND}")
+        return (owner,)
+
+    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table | None:
+        """Return None after checking the options, unless there is a table."""
         spread_rule(self.topology, replicas, level=spread_level, spread=spread)
+        return None
 
 
 def led_by(

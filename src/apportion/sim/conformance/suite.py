@@ -5,7 +5,6 @@ Each case runs in an event loop and a namespace of its own, in real time.
 
 import asyncio
 from secrets import token_hex
-from types import ModuleType
 
 from apportion.sim.conformance.case import Case
 from apportion.sim.conformance.context import PATIENCE_SECONDS, Stage
@@ -29,7 +28,7 @@ _FILES = (commits, limits, scans, watches, leases, faults, denials, restores, pr
 
 def cases() -> tuple[Case, ...]:
     """Return all cases, in the order of their files."""
-    return tuple(each for file in _FILES for each in _of(file))
+    return tuple(each for file in _FILES for each in vars(file).values() if isinstance(each, Case))
 
 
 def check(case: Case, rig: Rig, *, patience_seconds: float = PATIENCE_SECONDS) -> str | None:
@@ -55,7 +54,3 @@ async def _checked(case: Case, rig: Rig, patience_seconds: float) -> str | None:
         except TimeoutError as error:
             raise AssertionError(f"it took longer than {CASE_SECONDS:g} s: {case.promise}") from error
     return None
-
-
-def _of(file: ModuleType) -> list[Case]:
-    return [value for value in vars(file).values() if isinstance(value, Case)]

@@ -21,31 +21,24 @@ class Backing(Protocol):
 
     def handle(self, clock: Clock) -> CoordinationStore:
         """Return a new handle for a process with this clock."""
-        ...
 
     def look(self) -> list[Fact]:
         """Return the changes since the last look, revision by revision."""
-        ...
 
     def save(self) -> object:
         """Return a copy of all data, like a backup."""
-        ...
 
     def restore(self, copy: object) -> None:
         """Replace the data by a copy, under a new incarnation."""
-        ...
 
     def compact(self) -> None:
         """Forget the history."""
-        ...
 
     def rearm(self) -> None:
         """Let every lease begin its time to live again, as a server does after it was away."""
-        ...
 
     def close(self) -> None:
         """Remove the remains."""
-        ...
 
 
 class MemoryBacking:

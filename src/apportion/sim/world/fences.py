@@ -31,19 +31,15 @@ class FencedWorld(Protocol):
 
     def elapsed(self) -> float:
         """Return the elapsed seconds of the running process."""
-        ...
 
     def wall(self) -> float:
         """Return the wall clock of the running process, in seconds since 1970."""
-        ...
 
     def random_bytes(self, size: int) -> bytes:
         """Return seeded bytes."""
-        ...
 
     def host(self) -> str:
         """Return the host name of the running process."""
-        ...
 
 
 @contextmanager

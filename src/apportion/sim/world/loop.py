@@ -107,7 +107,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         while scheduled and scheduled[0].cancelled():
             self._due(scheduled)
         if not scheduled:
-            raise Deadlock(self._now, sorted(_told(task) for task in asyncio.all_tasks(self)))
+            waiting = (task.get_coro() for task in asyncio.all_tasks(self))
+            raise Deadlock(self._now, sorted(getattr(each, "__qualname__", "a task") for each in waiting))
         self._now = max(self._now, scheduled[0].when())
         while scheduled and scheduled[0].when() <= self._now:
             self._ready.append(self._due(scheduled))
@@ -156,8 +157,3 @@ def _task(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], 
     task = SeededTask(coroutine, loop=loop, context=context, **options)
     task.made_in = context
     return task
-
-
-def _told(task: asyncio.Task[Any]) -> str:
-    coroutine = task.get_coro()
-    return getattr(coroutine, "__qualname__", "a task")

@@ -32,19 +32,15 @@ class Place(Protocol):
     @property
     def now(self) -> float:
         """The true time."""
-        ...
 
     def store(self, name: str) -> CoordinationStore:
         """Return a new handle for a process."""
-        ...
 
     def clock(self, name: str) -> Clock:
         """Return the clock of a process."""
-        ...
 
     def record(self, fact: Fact) -> None:
         """Take a fact."""
-        ...
 
 
 class WorldMachine(Machine, Protocol):
@@ -52,7 +48,6 @@ class WorldMachine(Machine, Protocol):
 
     async def connect(self, url: str) -> CoordinationStore:
         """Return a new handle of the store that a URL stands for, with every guarantee."""
-        ...
 
 
 class Machines:

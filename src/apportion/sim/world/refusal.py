@@ -24,7 +24,6 @@ class Remembers(Protocol):
 
     def refused(self, error: LeavesTheWorld) -> None:
         """Take a refusal, which ends the run."""
-        ...
 
 
 def refuse(what: str, instead: str) -> NoReturn:

@@ -36,7 +36,6 @@ class Assignment(Protocol):
 
     def partitions(self) -> Sequence[Partition]:
         """Return (topic, number) pairs."""
-        ...
 
 
 class Range:

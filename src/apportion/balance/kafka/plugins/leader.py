@@ -24,7 +24,6 @@ class ClusterMetadata(Protocol):
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Return the numbers of a topic's partitions; None where the topic is not known."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

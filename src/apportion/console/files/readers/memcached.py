@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from apportion.console.files.io import read_bounded
+from apportion.console.files.io import as_text, read_bounded
 from apportion.errors import BadWeight, InvalidInput
 from apportion.model.topology import MAX_NODES, MAX_WEIGHT, Node, Topology
 
@@ -31,12 +31,7 @@ _EXAMPLE = "Write cache1:11211, cache1:11211 2 or cache1:11211:2; 11211 is memca
 def read_memcached(path: Path) -> Topology:
     """Return the topology that a file with a server list describes."""
     data = read_bounded(path, MAX_BYTES, what="server list")
-    try:
-        return parse_memcached(data.decode())
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        expected = f"UTF-8 (byte {error.start}, in line {line}, is not)"
-        raise InvalidInput("server list", str(path), expected, "Save it as UTF-8.") from error
+    return parse_memcached(as_text(data, str(path), what="server list"))
 
 
 def parse_memcached(text: str) -> Topology:

@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
-from apportion.console.files.io import read_bounded
+from apportion.console.files.io import as_text, read_bounded
 from apportion.errors import InvalidInput
 from apportion.model.topology import Node, Topology, check_name
 
@@ -69,11 +69,7 @@ class TokenRing:
 def read_token_ring(path: Path) -> TokenRing:
     """Return the ring from a file with the output of either command."""
     data = read_bounded(path, MAX_BYTES, what="nodetool output")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        hint = "Save it as UTF-8."
-        raise InvalidInput("nodetool output", str(path), f"UTF-8 (byte {error.start} is not)", hint) from error
+    text = as_text(data, str(path), what="nodetool output")
     return parse_describering(text) if "TokenRange(" in text else parse_ring(text)
 
 

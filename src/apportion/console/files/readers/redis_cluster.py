@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from apportion.console.files.io import read_bounded
+from apportion.console.files.io import as_text, read_bounded
 from apportion.errors import BadRange, InvalidInput, UnknownOption
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
@@ -81,12 +81,7 @@ class _Line:
 def read_cluster_nodes(path: Path, *, accept_suspected: bool = False, accept_migrating: bool = False) -> RedisCluster:
     """Return the cluster from a file with the output of `redis-cli cluster nodes`."""
     data = read_bounded(path, MAX_BYTES, what="cluster nodes")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        expected = f"UTF-8 (byte {error.start}, in line {line}, is not)"
-        raise InvalidInput("cluster nodes", str(path), expected, "Save it as UTF-8.") from error
+    text = as_text(data, str(path), what="cluster nodes")
     return parse_cluster_nodes(text, accept_suspected=accept_suspected, accept_migrating=accept_migrating)
 
 

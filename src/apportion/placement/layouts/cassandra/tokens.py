@@ -67,7 +67,8 @@ def tokens_of_nodes(
     for node in topology:
         own = _listed(node.id, tokens.get(node.id, ()), room=MAX_TOKENS - len(held))
         if not own and node.weight > 0:
-            raise _no_tokens(node.id)
+            hint = "Pass tokens= for each node that does not drain."
+            raise InvalidInput(f"tokens of node {node.id!r}", None, "at least one", hint)
         for value in own:
             rules.check(f"token of node {node.id!r}", value)
             if value in held:
@@ -145,12 +146,6 @@ def _listed(node_id: str, own: Iterable[TokenKind], *, room: int) -> list[TokenK
             "tokens", f"more than {MAX_TOKENS}", f"at most MAX_TOKENS = {MAX_TOKENS}", "Give nodes fewer tokens."
         )
     return listed
-
-
-def _no_tokens(node_id: str) -> InvalidInput:
-    return InvalidInput(
-        f"tokens of node {node_id!r}", None, "at least one", "Pass tokens= for each node that does not drain."
-    )
 
 
 def _shared(value: CassandraToken, one: str, other: str) -> InvalidInput:
