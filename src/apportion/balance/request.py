@@ -136,9 +136,8 @@ def _sizes(
         raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Leave sizes out if unknown.")
     missing = next((name for name in ids if name not in by_id), None)
     if missing is not None:
-        raise InvalidInput(
-            "sizes", f"without {missing!r}", "one for each partition", "Give 0 to one unknown, or none at all."
-        )
+        hint = "Give 0 to one unknown, or none at all."
+        raise InvalidInput("sizes", f"without {missing!r}", "one for each partition", hint)
     if len(by_id) != len(sizes) or len(sizes) != count:
         known = set(ids)
         more = next((name for name in by_id if name not in known), "one id twice")
@@ -152,6 +151,5 @@ def _check_previous(previous: Assignment, topology: Topology) -> None:
     if not isinstance(previous, Assignment):
         raise InvalidInput("previous", previous, "an Assignment", "Pass the assignment that optimal returned before.")
     if previous.topology.cluster != topology.cluster:
-        raise InvalidInput(
-            "cluster of previous", previous.topology.cluster, repr(topology.cluster), "Start from the same cluster."
-        )
+        hint = "Start from the same cluster."
+        raise InvalidInput("cluster of previous", previous.topology.cluster, repr(topology.cluster), hint)

@@ -52,9 +52,8 @@ def optimal_resources(
     ({'a': 2, 'b': 1, 'c': 1}, {'a': 1, 'b': 2, 'c': 2})
     """
     if not isinstance(resources, Mapping) or not all(isinstance(each, Resource) for each in resources.values()):
-        raise InvalidInput(
-            "resources", resources, "a mapping of names to Resource", 'Write {"orders": Resource(8, 3)}.'
-        )
+        hint = 'Write {"orders": Resource(8, 3)}.'
+        raise InvalidInput("resources", resources, "a mapping of names to Resource", hint)
     if previous is not None and not isinstance(previous, Mapping):
         raise InvalidInput("previous", previous, "a mapping of names to Assignment", "Pass an earlier result.")
     for name in resources:

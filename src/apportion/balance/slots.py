@@ -59,9 +59,8 @@ def _checked_count(topology: Topology, count: int | None) -> int:
     if count is None:
         return default_slots(len(topology))
     if type(count) is not int or not 0 < count <= MAX_PARTITIONS:
-        raise InvalidInput(
-            "count of slots", count, f"an int in 1 .. {MAX_PARTITIONS}", "Use some 32 slots per node, or leave it out."
-        )
+        hint = "Use some 32 slots per node, or leave it out."
+        raise InvalidInput("count of slots", count, f"an int in 1 .. {MAX_PARTITIONS}", hint)
     return count
 
 
@@ -69,19 +68,11 @@ def _check_previous(topology: Topology, previous: Assignment, count: int | None)
     if not isinstance(previous, Assignment):
         raise InvalidInput("previous", previous, "an Assignment", "Of a placement, pass its assignment.")
     if previous.topology.cluster != topology.cluster:
-        raise InvalidInput(
-            "cluster of previous",
-            previous.topology.cluster,
-            repr(topology.cluster),
-            "Start from an assignment of the same cluster.",
-        )
+        hint = "Start from an assignment of the same cluster."
+        raise InvalidInput("cluster of previous", previous.topology.cluster, repr(topology.cluster), hint)
     if count not in (None, len(previous.rows)):
-        raise InvalidInput(
-            "count of slots",
-            count,
-            f"{len(previous.rows)}, as before",
-            "Leave count out: a key's slot must not change.",
-        )
+        hint = "Leave count out: a key's slot must not change."
+        raise InvalidInput("count of slots", count, f"{len(previous.rows)}, as before", hint)
 
 
 def _kept(topology: Topology, previous: Assignment) -> list[int | None]:

@@ -240,6 +240,5 @@ def _equal(field: str, value: object, expected: object) -> None:
 
 
 def _refuse(field: str, value: object, expected: object) -> NoReturn:
-    raise InvalidInput(
-        field, str(value)[:80], str(expected)[:80], "Do not trust it: assign again with balance.optimal."
-    )
+    hint = "Do not trust it: assign again with balance.optimal."
+    raise InvalidInput(field, str(value)[:80], str(expected)[:80], hint)

@@ -51,9 +51,8 @@ class Loads:
 
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.topology) or any(type(load) is not int or load < 0 for load in self.counts):
-            raise InvalidInput(
-                "loads", str(self.counts)[:60], f"{len(self.topology)} counts, one per node", "Start with Loads.none()."
-            )
+            hint = "Start with Loads.none()."
+            raise InvalidInput("loads", str(self.counts)[:60], f"{len(self.topology)} counts, one per node", hint)
 
     @classmethod
     def none(cls, topology: Topology) -> Self:
@@ -134,9 +133,8 @@ class Bounded:
     def __post_init__(self) -> None:
         headroom = self.headroom_thousandths
         if type(headroom) is not int or not 0 < headroom <= MOST_HEADROOM:
-            raise InvalidInput(
-                "headroom_thousandths", headroom, f"an int in 1 .. {MOST_HEADROOM}", "50 caps loads at 1.05 times fair."
-            )
+            hint = "50 caps loads at 1.05 times fair."
+            raise InvalidInput("headroom_thousandths", headroom, f"an int in 1 .. {MOST_HEADROOM}", hint)
         if not callable(getattr(self.placement, "preference", None)) or not hasattr(self.placement, "hasher"):
             raise InvalidInput("placement", self.placement, "a placement", "Build one, say Ring(topology).")
         eligible = sum(node.weight > 0 for node in self.topology)
@@ -200,9 +198,8 @@ class Bounded:
         """Return the loads after a node gave up a key; `InvalidInput` if the node holds none. O(nodes)."""
         self._check(loads)
         if loads.counts[self.topology.index(node_id)] == 0:
-            raise InvalidInput(
-                "node id", node_id, "a node that holds a key", "Release each key once, where it is held."
-            )
+            hint = "Release each key once, where it is held."
+            raise InvalidInput("node id", node_id, "a node that holds a key", hint)
         return loads.changed(node_id, -1)
 
     def excess(self, loads: Loads) -> dict[str, int]:
@@ -232,9 +229,8 @@ class Bounded:
         if not isinstance(loads, Loads):
             raise InvalidInput("loads", loads, "Loads", "Start with Loads.none(topology).")
         if loads.topology != self.topology:
-            raise InvalidInput(
-                "loads", repr(loads.topology), f"those of {self.topology!r}", "Move the loads over: loads.on(topology)."
-            )
+            hint = "Move the loads over: loads.on(topology)."
+            raise InvalidInput("loads", repr(loads.topology), f"those of {self.topology!r}", hint)
 
 
 def filled(

@@ -48,12 +48,8 @@ def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, repli
         if not isinstance(placed, Assignment):
             _check_placed(name, placed)
     if old.topology.cluster != new.topology.cluster:
-        raise InvalidInput(
-            "cluster",
-            new.topology.cluster,
-            repr(old.topology.cluster),
-            "Compare placements of one cluster; check the files passed.",
-        )
+        hint = "Compare placements of one cluster; check the files passed."
+        raise InvalidInput("cluster", new.topology.cluster, repr(old.topology.cluster), hint)
     if isinstance(old, Assignment) or isinstance(new, Assignment):
         return _assigned(old, new, keys, replicas)
     if keys is not None:
@@ -63,12 +59,8 @@ def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, repli
     before, after = _table(old, replicas), _table(new, replicas)
     if before is None or after is None:
         function = old if before is None else new
-        raise InvalidInput(
-            "keys",
-            None,
-            f"the keys to count, because {type(function).__name__} has no table",
-            "Pass keys=[...], real ones if you can; --keys FILE on the command line.",
-        )
+        hint = "Pass keys=[...], real ones if you can; --keys FILE on the command line."
+        raise InvalidInput("keys", None, f"the keys to count, because {type(function).__name__} has no table", hint)
     return _exact(before, after, before.diff(after))
 
 
@@ -184,9 +176,8 @@ def _assigned(old: Planned, new: Planned, keys: Iterable[Key] | None, replicas: 
 
 def _counted(old: Placed, new: Placed, keys: list[Key], replicas: int) -> Plan:
     if isinstance(old, Table) or isinstance(new, Table):
-        raise InvalidInput(
-            "keys", "given", "none, because a table cannot hash them", "Pass the placements, or leave keys out."
-        )
+        hint = "Pass the placements, or leave keys out."
+        raise InvalidInput("keys", "given", "none, because a table cannot hash them", hint)
     if not keys:
         raise InvalidInput("keys", "an empty list", "at least one key", "Pass the keys to count.")
     before, after = _owners(old, keys, replicas), _owners(new, keys, replicas)

@@ -135,9 +135,8 @@ def _checked(order: Iterable[str]) -> list[str]:
         raise InvalidInput("order", order, "a list of node ids", "Pass the `order` of the placement before.")
     known = list(islice(order, MAX_NODES + 1))
     if len(known) > MAX_NODES:
-        raise InvalidInput(
-            "order", len(known), f"at most MAX_NODES = {MAX_NODES} ids", "Build it again, without order=."
-        )
+        hint = "Build it again, without order=."
+        raise InvalidInput("order", len(known), f"at most MAX_NODES = {MAX_NODES} ids", hint)
     first: set[str] = set()
     for node_id in known:
         if check_name("node id in order", node_id) in first:

@@ -162,10 +162,8 @@ class Composite(KeyByKey):
         try:
             self.nodes(b"")
         except NotEnoughNodes as error:
-            raise CannotPlace(
-                f"an entity cannot rotate over {self.width} nodes: {error.problem}",
-                "Lower width, add nodes or zones, pass spread='best-effort', or take a base that ranks its nodes.",
-            ) from error
+            hint = "Lower width, add nodes or zones, pass spread='best-effort', or take a base that ranks its nodes."
+            raise CannotPlace(f"an entity cannot rotate over {self.width} nodes: {error.problem}", hint) from error
 
     def _turn(self, seconds: int) -> int:
         return seconds // self.period_seconds % self.width

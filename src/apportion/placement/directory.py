@@ -121,9 +121,8 @@ class Directory(KeyByKey):
             if node_id not in owning:
                 others = sum(node_id == each for each in self._nodes.values()) - 1
                 more = f" and {others} more" if others else ""
-                raise CannotPlace(
-                    f"the exception {shown(key)}{more} would have no node without {node_id!r}.", _GIVE_AWAY
-                )
+                hint = _GIVE_AWAY
+                raise CannotPlace(f"the exception {shown(key)}{more} would have no node without {node_id!r}.", hint)
         return self._over(self.base.on(topology), self._nodes)
 
     def with_exception(self, key: Key, node_id: str) -> Self:
@@ -137,9 +136,8 @@ class Directory(KeyByKey):
         """Return the directory in which a key is where the base puts it; `InvalidInput` if it has no exception."""
         data = key_bytes(key)
         if data not in self._nodes:
-            raise InvalidInput(
-                "key", key, "one that has an exception", "Look at `exceptions`: it is where the base says."
-            )
+            hint = "Look at `exceptions`: it is where the base says."
+            raise InvalidInput("key", key, "one that has an exception", hint)
         return self._over(self.base, {other: node_id for other, node_id in self._nodes.items() if other != data})
 
     def _over(self, base: Placement, nodes: dict[bytes, str]) -> Self:
@@ -163,9 +161,8 @@ def _nodes_of(exceptions: Mapping[Key, str], topology: Topology) -> dict[bytes, 
     for key, node_id in exceptions.items():
         data = key_bytes(key)
         if data in nodes:
-            raise InvalidInput(
-                "exception", key, "each key once", "Two spellings of a key are the same bytes: keep one."
-            )
+            hint = "Two spellings of a key are the same bytes: keep one."
+            raise InvalidInput("exception", key, "each key once", hint)
         check_owns(node_id, topology, f"the exception {shown(key)}", _GIVE_AWAY)
         nodes[data] = node_id
     return nodes

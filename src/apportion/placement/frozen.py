@@ -41,9 +41,8 @@ class Frozen(Tabular):
 
     def __init__(self, table: Table, *, hasher: str | Hasher | None = None) -> None:
         if not isinstance(table, Table) or not table.is_measurable:
-            raise InvalidInput(
-                "table", table, "a Table over tokens", "Of a placement pass its table(); route bytes by Ranges."
-            )
+            hint = "Of a placement pass its table(); route bytes by Ranges."
+            raise InvalidInput("table", table, "a Table over tokens", hint)
         self._fill_frozen(table.topology, _hasher_of(table.hasher, hasher), [table])
         self._lay_table(self._leaders)
 
@@ -155,7 +154,6 @@ def _hasher_of(label: str, hasher: str | Hasher | None) -> Hasher:
     """Return the hasher of a table's label, or the hasher passed if its label is the same."""
     chosen = catalog.hasher(label) if hasher is None else resolve(hasher)
     if chosen.label != label:
-        raise InvalidInput(
-            "hasher", chosen.label, f"that of the table, {label}", "Leave it out, or pass the right one."
-        )
+        hint = "Leave it out, or pass the right one."
+        raise InvalidInput("hasher", chosen.label, f"that of the table, {label}", hint)
     return chosen

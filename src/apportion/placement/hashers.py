@@ -54,19 +54,11 @@ class NamedHasher:
         bits, needs_key, make = _MAKERS[self.name]
         if needs_key != (self.key is not None):
             expected = f"a secret of {SECRET_BYTES} bytes" if needs_key else f"none: {self.name} takes no secret"
-            raise InvalidInput(
-                "hasher key",
-                None if needs_key else "(a secret)",
-                expected,
-                "Pass key= to siphash-2-4, and to it alone.",
-            )
+            hint = "Pass key= to siphash-2-4, and to it alone."
+            raise InvalidInput("hasher key", None if needs_key else "(a secret)", expected, hint)
         if needs_key and (not isinstance(self.key, bytes) or len(self.key) != SECRET_BYTES):
-            raise InvalidInput(
-                "hasher key",
-                "(a secret)",
-                f"{SECRET_BYTES} bytes",
-                f"Make one with secrets.token_bytes({SECRET_BYTES}).",
-            )
+            hint = f"Make one with secrets.token_bytes({SECRET_BYTES})."
+            raise InvalidInput("hasher key", "(a secret)", f"{SECRET_BYTES} bytes", hint)
         object.__setattr__(self, "bits", bits)
         object.__setattr__(self, "digest", make(self.key or b""))
 
@@ -117,10 +109,9 @@ def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
     if not callable(getattr(found, "digest", None)) or type(getattr(found, "bits", None)) is not int:
         raise InvalidInput("hasher", hasher, "a name or a Hasher", "Call hashers.names() for the names.")
     if not least_bits <= found.bits <= 64:
-        raise InvalidInput(
-            "hasher", found.label, f"a hash of {least_bits} bits or more, up to 64; it has {found.bits}",
-            "Too few positions collide and balance badly here; use it with Slots, or take another hasher.",
-        )  # fmt: skip
+        expected = f"a hash of {least_bits} bits or more, up to 64; it has {found.bits}"
+        hint = "Too few positions collide and balance badly here; use it with Slots, or take another hasher."
+        raise InvalidInput("hasher", found.label, expected, hint)
     return found
 
 
@@ -144,9 +135,8 @@ def position_of(hasher: Hasher) -> Digest:
 def check_hash(found: int, bits: int) -> int:
     """Return the result of a hash function; raise `InvalidInput` if it is not an int of so many bits."""
     if not isinstance(found, int) or not 0 <= found < 1 << bits:
-        raise InvalidInput(
-            "hash", found, f"an int in 0 .. 2**{bits} - 1", "Mask it in the hasher, or declare the bits that it has."
-        )
+        hint = "Mask it in the hasher, or declare the bits that it has."
+        raise InvalidInput("hash", found, f"an int in 0 .. 2**{bits} - 1", hint)
     return found
 
 

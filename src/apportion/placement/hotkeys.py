@@ -132,10 +132,8 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
         if type(value) is not int or value < 1:
             raise InvalidInput(name, value, "an int of at least 1", "Count over one and the same time.")
     if total > nodes * capacity:
-        raise CannotPlace(
-            f"{total} requests are more than {nodes} nodes bear, at {capacity} each.",
-            "Add nodes, or raise the capacity of one; no placement can help here.",
-        )
+        hint = "Add nodes, or raise the capacity of one; no placement can help here."
+        raise CannotPlace(f"{total} requests are more than {nodes} nodes bear, at {capacity} each.", hint)
     needs: list[tuple[int, bytes, Key, int]] = []
     for key, count in _checked(counts, total).items():
         room = nodes * capacity - (total - count)  # on all nodes together, beside the other keys
@@ -174,9 +172,8 @@ def _counts_of(popular: Mapping[Key, int]) -> dict[bytes, int]:
     for key, count in popular.items():
         data = key_bytes(key)
         if data in counts:
-            raise InvalidInput(
-                "popular key", key, "each key once", "Two spellings of a key are the same bytes: keep one."
-            )
+            hint = "Two spellings of a key are the same bytes: keep one."
+            raise InvalidInput("popular key", key, "each key once", hint)
         if type(count) is not int or count < 1:
             raise InvalidInput(f"nodes of {shown(key)}", count, "an int of at least 1", "1 is the owner alone.")
         counts[data] = count
@@ -189,9 +186,8 @@ def _checked(counts: Mapping[Key, int], total: int) -> Mapping[Key, int]:
     for key, count in counts.items():
         if type(count) is not int or not 0 <= count <= total:
             expected = f"an int in 0 .. {total}, the total"
-            raise InvalidInput(
-                f"count of {shown(key)}", count, expected, "Count keys and total over the same requests."
-            )
+            hint = "Count keys and total over the same requests."
+            raise InvalidInput(f"count of {shown(key)}", count, expected, hint)
     if len({key_bytes(key) for key in counts}) < len(counts):
         raise InvalidInput("counts", len(counts), "each key once", "Two spellings of a key are the same bytes: add up.")
     return counts

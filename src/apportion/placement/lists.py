@@ -71,10 +71,8 @@ class Lists(KeyByKey):
         """Return the id of the node that handles a key; `CannotPlace` if no list has it and there is no default."""
         owner = self._owners.get(key_bytes(key), self.default)
         if owner is None:
-            raise CannotPlace(
-                f"{shown(key)} is in no list, and there is no default.",
-                "Put it into the list of a node, or pass default= a node for values in no list.",
-            )
+            hint = "Put it into the list of a node, or pass default= a node for values in no list."
+            raise CannotPlace(f"{shown(key)} is in no list, and there is no default.", hint)
         return owner
 
     def explain(self, key: Key) -> Explanation:
@@ -97,10 +95,8 @@ class Lists(KeyByKey):
                 more = f" and {len(values) - 1} more" if len(values) > 1 else ""
                 raise CannotPlace(f"{shown(values[0])}{more} would have no owner without {node_id!r}.", _MOVE_FIRST)
         if self.default is not None and self.default not in owning:
-            raise CannotPlace(
-                f"values in no list would have no owner without {self.default!r}, the default.",
-                "Build the lists with another default, then remove or drain it.",
-            )
+            hint = "Build the lists with another default, then remove or drain it."
+            raise CannotPlace(f"values in no list would have no owner without {self.default!r}, the default.", hint)
         moved = object.__new__(type(self))
         moved._fill(topology, self._owners, self.default)
         return moved

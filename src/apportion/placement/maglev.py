@@ -176,10 +176,8 @@ def _check_nodes(topology: Topology, table_size: int) -> None:
     if owning == 0:
         raise NoNodes("Maglev hashing")
     if owning > table_size:
-        raise InvalidInput(
-            "nodes of the table", owning, f"at most table_size = {table_size}",
-            "Raise table_size to a prime of 100 entries per node or more.",
-        )  # fmt: skip
+        hint = "Raise table_size to a prime of 100 entries per node or more."
+        raise InvalidInput("nodes of the table", owning, f"at most table_size = {table_size}", hint)
 
 
 SPEC = PlacementSpec(

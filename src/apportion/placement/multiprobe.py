@@ -54,12 +54,8 @@ class MultiProbe(Rebuilt, Ranked):
 
     def __init__(self, nodes: Nodes, *, probes: int = DEFAULT_PROBES, hasher: str | Hasher = DEFAULT) -> None:
         if type(probes) is not int or not 0 < probes <= MOST_PROBES:
-            raise InvalidInput(
-                "probes",
-                probes,
-                f"an int in 1 .. {MOST_PROBES}",
-                f"The default is {DEFAULT_PROBES}; 1 is a plain ring.",
-            )
+            hint = f"The default is {DEFAULT_PROBES}; 1 is a plain ring."
+            raise InvalidInput("probes", probes, f"an int in 1 .. {MOST_PROBES}", hint)
         topology = topology_of(nodes)
         owning = equal_weights(topology, "multi-probe hashing")
         self._fill(topology, resolve(hasher, least_bits=64))

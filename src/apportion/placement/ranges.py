@@ -146,10 +146,8 @@ class Ranges(RangeRouter):
         for key_range, owners in self._table.ranges():
             kept = tuple(node_id for node_id in owners if node_id in keeps)
             if not kept:
-                raise CannotPlace(
-                    f"{key_range} would have no owner on {topology!r}.",
-                    "Give its range to a node that stays, then remove.",
-                )
+                hint = "Give its range to a node that stays, then remove."
+                raise CannotPlace(f"{key_range} would have no owner on {topology!r}.", hint)
             ranges.append((key_range, kept))
         moved = type(self).__new__(type(self))
         moved._fill(Table.from_ranges(ranges, topology=topology, hasher=self._table.hasher))

@@ -72,22 +72,16 @@ class Ring(Rebuilt, Circle):
 
 def _check_vnodes(vnodes: int) -> None:
     if type(vnodes) is not int or not 0 < vnodes <= MAX_TOKENS:
-        raise InvalidInput(
-            "vnodes",
-            vnodes,
-            f"an int in 1 .. {MAX_TOKENS}",
-            "The default, 150, keeps nodes within some 8 % of their share.",
-        )
+        hint = "The default, 150, keeps nodes within some 8 % of their share."
+        raise InvalidInput("vnodes", vnodes, f"an int in 1 .. {MAX_TOKENS}", hint)
 
 
 def _check_tokens(tokens: int) -> None:
     if tokens == 0:
         raise NoNodes("a ring")
     if tokens > MAX_TOKENS:
-        raise InvalidInput(
-            "tokens of the ring (vnodes times weights)", tokens, f"at most MAX_TOKENS = {MAX_TOKENS}",
-            "Lower vnodes, or give the ordinary node weight 1.",
-        )  # fmt: skip
+        expected, hint = f"at most MAX_TOKENS = {MAX_TOKENS}", "Lower vnodes, or give the ordinary node weight 1."
+        raise InvalidInput("tokens of the ring (vnodes times weights)", tokens, expected, hint)
 
 
 def _token_count(node: Node, vnodes: int) -> int:

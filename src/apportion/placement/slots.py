@@ -47,9 +47,8 @@ class Slots(Tabular):
 
     def __init__(self, assignment: Assignment, *, hasher: str | Hasher = DEFAULT) -> None:
         if not isinstance(assignment, Assignment):
-            raise InvalidInput(
-                "assignment", assignment, "an Assignment of slots", "Make one: Slots(balance.slots(topology))."
-            )
+            hint = "Make one: Slots(balance.slots(topology))."
+            raise InvalidInput("assignment", assignment, "an Assignment of slots", hint)
         chosen = resolve(hasher)
         self._fill(assignment.topology, chosen)
         object.__setattr__(self, "assignment", assignment)
@@ -121,12 +120,8 @@ class Slots(Tabular):
         """Return the slots that a saved table was made of; `InvalidInput` if it was not made of slots. O(slots)."""
         chosen = resolve(hasher)
         if table.slots is None or table.hasher != chosen.label:
-            raise InvalidInput(
-                "table",
-                repr(table),
-                f"one made of slots with {chosen.label}",
-                "Export it from Slots, with the same hasher.",
-            )
+            hint = "Export it from Slots, with the same hasher."
+            raise InvalidInput("table", repr(table), f"one made of slots with {chosen.label}", hint)
         starts = (slot_start(slot, table.slots) for slot in range(table.slots))
         rows = tuple(tuple(map(table.topology.index, table.owners(start))) for start in starts)
         return cls(Assignment(topology=table.topology, rows=rows), hasher=chosen)

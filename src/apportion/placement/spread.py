@@ -75,11 +75,7 @@ def check_options(count: int, level: int | None, spread: Spread) -> None:
     if type(count) is not int or count < 1:
         raise InvalidInput("count of nodes", count, "an int of at least 1", "Ask for the owner alone with 1.")
     if level is not None and (type(level) is not int or not 0 <= level < MAX_ZONE_LEVELS):
-        raise InvalidInput(
-            "spread_level",
-            level,
-            f"an int in 0 .. {MAX_ZONE_LEVELS - 1}, or None",
-            "0 is the outermost level of a zone.",
-        )
+        hint = "0 is the outermost level of a zone."
+        raise InvalidInput("spread_level", level, f"an int in 0 .. {MAX_ZONE_LEVELS - 1}, or None", hint)
     if spread not in ("strict", "best-effort"):
         raise UnknownOption("spread", spread, ("strict", "best-effort"))

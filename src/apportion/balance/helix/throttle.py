@@ -192,9 +192,8 @@ class _Resource:
                 model.check(state)
         for partition, states in wanted.target.items():
             if model.has_leader and list(states.values()).count(model.top) > 1:
-                raise InvalidInput(
-                    "target states", partition, f"one {model.top} per partition", "Ask states(...) for them."
-                )
+                hint = "Ask states(...) for them."
+                raise InvalidInput("target states", partition, f"one {model.top} per partition", hint)
         # Nodes that are not live have no current state.
         current = {
             partition: {node: state for node, state in states.items() if node in live}

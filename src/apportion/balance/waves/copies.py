@@ -101,7 +101,6 @@ class Copying:
             raise InvalidInput(f"size of partition {turn.partition!r}", None, expected, "Pass sizes= to the balancer.")
         if most is not None and size is not None and size > most:
             expected = f"at least the {size} bytes of partition {turn.partition!r}"
-            raise InvalidInput(
-                "per_node_bytes of the throttle", most, expected, "Partitions are copied whole: raise the limit."
-            )
+            hint = "Partitions are copied whole: raise the limit."
+            raise InvalidInput("per_node_bytes of the throttle", most, expected, hint)
         return size

@@ -183,9 +183,8 @@ def _check_sides(before: Assignment, after: Assignment, throttle: Throttle) -> N
         expected = f"{before.topology.cluster!r}, as before"
         raise InvalidInput("cluster after", after.topology.cluster, expected, "Stay within one cluster.")
     if not isinstance(throttle, Throttle):
-        raise InvalidInput(
-            "throttle", throttle, "a Throttle", "Write Throttle(per_node=2), or Throttle() for no limit."
-        )
+        hint = "Write Throttle(per_node=2), or Throttle() for no limit."
+        raise InvalidInput("throttle", throttle, "a Throttle", hint)
 
 
 def _checked_floor(floor: int | None, after: Assignment) -> int:
@@ -203,9 +202,5 @@ def _checked_floor(floor: int | None, after: Assignment) -> int:
 
 def _refuse_lost(partitions: Sequence[str]) -> NoReturn:
     more = f" (and {len(partitions) - 1} more)" if len(partitions) > 1 else ""
-    raise InvalidInput(
-        f"live replicas of partition {partitions[0]!r}{more}",
-        0,
-        "at least 1 to copy from",
-        'Bring back a node that held it, or schedule the others with lost="leave".',
-    )
+    hint = 'Bring back a node that held it, or schedule the others with lost="leave".'
+    raise InvalidInput(f"live replicas of partition {partitions[0]!r}{more}", 0, "at least 1 to copy from", hint)

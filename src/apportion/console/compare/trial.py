@@ -65,9 +65,8 @@ class KeyTrial:
         """Return the trial: a node joins with the weight of the first node, and the last node leaves."""
         owning = [node for node in topology if node.weight > 0]
         if len(owning) < 2:
-            raise CannotPlace(
-                "a comparison needs two nodes with a weight above 0, to take one away.", "Name more nodes."
-            )
+            hint = "Name more nodes."
+            raise CannotPlace("a comparison needs two nodes with a weight above 0, to take one away.", hint)
         joining = next(node_id for node_id in map("~new-{}".format, count()) if node_id not in topology)
         added = topology.add(Node(joining, weight=owning[0].weight))
         return cls(keys=keys, hasher=hasher, topology=topology, added=added, removed=topology.without(owning[-1].id))

@@ -129,10 +129,8 @@ def _reader_of(view: memoryview) -> _Reader:
             return lambda data: data.rstrip(b"\0")
         if kind == "w" and view.itemsize == 4 * count:
             return lambda data: _text(data, order)
-    raise InvalidInput(
-        "buffer format of keys", view.format, "integers, fixed-width bytes or fixed-width text",
-        "Convert them, say with astype(int) or astype(str), whichever is meant; or pass a list of keys.",
-    )  # fmt: skip
+    hint = "Convert them, say with astype(int) or astype(str), whichever is meant; or pass a list of keys."
+    raise InvalidInput("buffer format of keys", view.format, "integers, fixed-width bytes or fixed-width text", hint)
 
 
 def _text(data: bytes, order: _Order) -> str:

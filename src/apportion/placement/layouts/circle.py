@@ -73,10 +73,8 @@ def owning_nodes(topology: Topology, kind: str) -> list[Node]:
         raise NoNodes(kind)
     for node in owning:
         if node.millionths % 1_000_000:
-            raise BadWeight(
-                f"weight of node {node.id!r}", node.weight, f"a whole number, as {kind} has it",
-                "Multiply all weights by one factor, or take Ring, Rendezvous or Slots.",
-            )  # fmt: skip
+            hint = "Multiply all weights by one factor, or take Ring, Rendezvous or Slots."
+            raise BadWeight(f"weight of node {node.id!r}", node.weight, f"a whole number, as {kind} has it", hint)
     return owning
 
 
@@ -86,15 +84,12 @@ def check_distinct(nodes: Sequence[Node], names: Sequence[object], kind: str) ->
     for node, name in zip(nodes, names, strict=True):
         other = first.setdefault(name, node.id)
         if other != node.id:
-            raise InvalidInput(
-                "node id", node.id, f"another server than {other!r}, which {kind} takes it for", "Drop one of the two."
-            )
+            hint = "Drop one of the two."
+            raise InvalidInput("node id", node.id, f"another server than {other!r}, which {kind} takes it for", hint)
 
 
 def check_tokens(tokens: int, kind: str) -> None:
     """Raise `InvalidInput` before more tokens are made than a table holds."""
     if tokens > MAX_TOKENS:
-        raise InvalidInput(
-            f"tokens of {kind}", tokens, f"at most MAX_TOKENS = {MAX_TOKENS}",
-            "Divide all weights by one factor: their ratios count.",
-        )  # fmt: skip
+        hint = "Divide all weights by one factor: their ratios count."
+        raise InvalidInput(f"tokens of {kind}", tokens, f"at most MAX_TOKENS = {MAX_TOKENS}", hint)

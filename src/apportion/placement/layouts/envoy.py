@@ -128,9 +128,8 @@ def _check_options(minimum: int, maximum: int, hash_function: str) -> None:
         if type(size) is not int or not 0 < size <= LARGEST_RING:
             raise InvalidInput(name, size, f"an int in 1 .. {LARGEST_RING}", "Envoy takes 1024 and 8388608 by default.")
     if minimum > maximum:
-        raise InvalidInput(
-            "minimum_ring_size", minimum, f"at most maximum_ring_size, {maximum}", "Lower the one or raise the other."
-        )
+        hint = "Lower the one or raise the other."
+        raise InvalidInput("minimum_ring_size", minimum, f"at most maximum_ring_size, {maximum}", hint)
     if hash_function not in ("xx-hash", "murmur-hash-2"):
         raise UnknownOption("hash_function", hash_function, ("xx-hash", "murmur-hash-2"))
 
@@ -140,9 +139,8 @@ def host_shares(hosts: Sequence[Node]) -> list[float]:
     weights = [host.millionths // 1_000_000 for host in hosts]
     total = sum(weights)
     if total > LARGEST_SUM:
-        raise BadWeight(
-            "sum of weights", total, f"at most {LARGEST_SUM}, as Envoy adds them", "Divide all by one factor."
-        )
+        hint = "Divide all by one factor."
+        raise BadWeight("sum of weights", total, f"at most {LARGEST_SUM}, as Envoy adds them", hint)
     return [weight / total for weight in weights]
 
 

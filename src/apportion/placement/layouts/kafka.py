@@ -36,9 +36,8 @@ def partition(key: Key, partitions: int) -> int:
     (1, 1)
     """
     if type(partitions) is not int or not 0 < partitions < 2**31:
-        raise InvalidInput(
-            "partitions", partitions, "an int in 1 .. 2**31 - 1", "Pass the number of partitions of the topic."
-        )
+        hint = "Pass the number of partitions of the topic."
+        raise InvalidInput("partitions", partitions, "an int in 1 .. 2**31 - 1", hint)
     return (_unsigned(key_bytes(key)) & _POSITIVE) % partitions
 
 

@@ -94,10 +94,8 @@ def _host_or_address(node_id: str) -> str:
         return node_id
     port = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= 5 else 0
     if not 0 < port < 65_536 or not host or host.endswith(":"):
-        raise InvalidInput(
-            "node id", node_id, "host, host:port or the path of a socket",
-            f"Write a port in 1 .. 65535 after the last colon; {DEFAULT_PORT} is memcached's own.",
-        )  # fmt: skip
+        hint = f"Write a port in 1 .. 65535 after the last colon; {DEFAULT_PORT} is memcached's own."
+        raise InvalidInput("node id", node_id, "host, host:port or the path of a socket", hint)
     return host if port == DEFAULT_PORT else f"{host}:{port}"
 
 

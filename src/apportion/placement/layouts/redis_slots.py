@@ -67,14 +67,11 @@ class RedisSlots(Slots):
     def __init__(self, assignment: Assignment, *, hasher: str | Hasher = HASHER) -> None:
         if hasher != HASHER:
             label = hasher if isinstance(hasher, str) else getattr(hasher, "label", hasher)
-            raise InvalidInput(
-                "hasher", label, "none: Redis Cluster prescribes its own", "Leave it out, or take Slots with a hasher."
-            )
+            hint = "Leave it out, or take Slots with a hasher."
+            raise InvalidInput("hasher", label, "none: Redis Cluster prescribes its own", hint)
         if isinstance(assignment, Assignment) and len(assignment.rows) != SLOTS:
-            raise InvalidInput(
-                "slots of the assignment", len(assignment.rows), f"{SLOTS}, as Redis Cluster has",
-                f"Make one: balance.slots(topology, count={SLOTS}).",
-            )  # fmt: skip
+            hint = f"Make one: balance.slots(topology, count={SLOTS})."
+            raise InvalidInput("slots of the assignment", len(assignment.rows), f"{SLOTS}, as Redis Cluster has", hint)
         # Not super(): a dataclass with slots replaces the class in which its methods were written.
         Slots.__init__(self, assignment, hasher=HASHER)
 

@@ -78,8 +78,7 @@ def equal_weights(topology: Topology, kind: str) -> list[Node]:
         raise NoNodes(kind)
     for node in nodes:
         if node.weight != nodes[0].weight:
-            raise BadWeight(
-                f"weight of node {node.id!r}", node.weight, f"{nodes[0].weight:g}, like {nodes[0].id!r}",
-                f"{kind.capitalize()} knows no weights: use Ring, Rendezvous or Slots, or make all weights equal.",
-            )  # fmt: skip
+            expected = f"{nodes[0].weight:g}, like {nodes[0].id!r}"
+            hint = f"{kind.capitalize()} knows no weights: use Ring, Rendezvous or Slots, or make all weights equal."
+            raise BadWeight(f"weight of node {node.id!r}", node.weight, expected, hint)
     return nodes

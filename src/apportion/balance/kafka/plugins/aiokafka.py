@@ -104,10 +104,7 @@ class Cooperative(Range):
     def _heard(self, member_id: str, said: Metadata) -> Past:
         past = wire.cooperative_past(said.user_data)
         if past is None:
-            raise InvalidInput(
-                "member of a cooperative group that aiokafka leads",
-                member_id,
-                "one of apportion's assignors",
-                "Let aiokafka's consumers share a cooperative group with ours of kafka-python alone.",
-            )
+            expected = "one of apportion's assignors"
+            hint = "Let aiokafka's consumers share a cooperative group with ours of kafka-python alone."
+            raise InvalidInput("member of a cooperative group that aiokafka leads", member_id, expected, hint)
         return past

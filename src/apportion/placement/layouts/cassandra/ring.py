@@ -218,19 +218,16 @@ def replicas_of(
 
 def _check_partitioner(partitioner: object) -> None:
     if partitioner in ("random", "byteordered"):
-        raise InvalidInput(
-            "partitioner", partitioner, "'murmur3', because its tokens fit into a table",
-            f"Ask replicas_of(token(key, partitioner={partitioner!r}), ...) for each key.",
-        )  # fmt: skip
+        hint = f"Ask replicas_of(token(key, partitioner={partitioner!r}), ...) for each key."
+        raise InvalidInput("partitioner", partitioner, "'murmur3', because its tokens fit into a table", hint)
     if partitioner != "murmur3":
         raise UnknownOption("partitioner", partitioner, ("byteordered", "murmur3", "random"))
 
 
 def _rule_of(strategy: Strategy, topology: Topology) -> ReplicaRule:
     if not isinstance(strategy, Strategy):
-        raise InvalidInput(
-            "strategy", strategy, "a SimpleStrategy or NetworkTopologyStrategy", "Write SimpleStrategy(3), say."
-        )
+        hint = "Write SimpleStrategy(3), say."
+        raise InvalidInput("strategy", strategy, "a SimpleStrategy or NetworkTopologyStrategy", hint)
     return strategy.rule(topology)
 
 

@@ -97,12 +97,8 @@ class NetworkTopologyStrategy:
 
     def __init__(self, replicas: Mapping[str, int]) -> None:
         if not isinstance(replicas, Mapping) or not replicas:
-            raise InvalidInput(
-                "replicas of NetworkTopologyStrategy",
-                replicas,
-                "a mapping of datacenters to replicas",
-                'Write NetworkTopologyStrategy({"dc1": 3}).',
-            )
+            expected, hint = "a mapping of datacenters to replicas", 'Write NetworkTopologyStrategy({"dc1": 3}).'
+            raise InvalidInput("replicas of NetworkTopologyStrategy", replicas, expected, hint)
         for name, count in replicas.items():
             _check_replicas(f"replicas in {check_name('datacenter', name)}", count, least=0)
         if not any(replicas.values()):
@@ -146,10 +142,8 @@ def _rule(racks: tuple[Rack | None, ...], wanted: Mapping[str, int]) -> ReplicaR
 
 def _rack(node: Node) -> Rack:
     if len(node.zone) != 2:
-        raise InvalidInput(
-            f"zone of node {node.id!r}", "/".join(node.zone) or None, "a datacenter and a rack",
-            'Write zone=("dc1", "rack1") for every node, or use SimpleStrategy, which needs none.',
-        )  # fmt: skip
+        hint = 'Write zone=("dc1", "rack1") for every node, or use SimpleStrategy, which needs none.'
+        raise InvalidInput(f"zone of node {node.id!r}", "/".join(node.zone) or None, "a datacenter and a rack", hint)
     return node.zone[0], node.zone[1]
 
 

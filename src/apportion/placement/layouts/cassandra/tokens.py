@@ -137,14 +137,12 @@ _PARTITIONERS: dict[str, _Rules] = {
 
 def _listed(node_id: str, own: Iterable[TokenKind], *, room: int) -> list[TokenKind]:
     if isinstance(own, (str, bytes)) or not isinstance(own, Iterable):
-        raise InvalidInput(
-            f"tokens of node {node_id!r}", own, "an iterable of tokens", "Put a single token in a list: [42]."
-        )
+        hint = "Put a single token in a list: [42]."
+        raise InvalidInput(f"tokens of node {node_id!r}", own, "an iterable of tokens", hint)
     listed = list(islice(own, room + 1))
     if len(listed) > room:
-        raise InvalidInput(
-            "tokens", f"more than {MAX_TOKENS}", f"at most MAX_TOKENS = {MAX_TOKENS}", "Give nodes fewer tokens."
-        )
+        hint = "Give nodes fewer tokens."
+        raise InvalidInput("tokens", f"more than {MAX_TOKENS}", f"at most MAX_TOKENS = {MAX_TOKENS}", hint)
     return listed
 
 
