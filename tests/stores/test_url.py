@@ -163,6 +163,11 @@ def test_what_is_no_url_is_refused(url):
     refused(url)
 
 
+def test_a_url_of_4096_characters_is_taken_and_a_longer_one_is_not():
+    assert 4096 == len(str(parsed("sqlite:///".ljust(4096, "a"))))
+    refused("sqlite:///".ljust(4097, "a"))
+
+
 @given(text=st.text(max_size=40))
 def test_any_text_after_a_scheme_is_parsed_or_refused(text):
     try:

@@ -444,9 +444,11 @@ def test_many_that_refresh_at_once_ask_the_store_once(monkeypatch):
 def test_a_name_that_nobody_published_is_waited_for_until_the_deadline():
     async def main():
         shared = memory()
+        tasks = asyncio.all_tasks()
         with pytest.raises(StoreUnavailable, match="table orders is unavailable: nothing was published"):
             async with following(handle(shared), NAME, within_seconds=0.05):
                 pass
+        assert tasks == asyncio.all_tasks()
         waiting = asyncio.ensure_future(Follower(handle(shared), NAME).start())
         await asyncio.sleep(0)
         await publish(handle(shared), NAME, many(1))
