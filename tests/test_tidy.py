@@ -79,7 +79,7 @@ def violations(path: Path, text: str) -> Iterator[str]:
 def _told_by_protocols(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the methods of a class that a protocol among its bases has, with the docstring there."""
     if isinstance(node, ast.ClassDef):
-        names = set(chain.from_iterable(PROTOCOLS.get(ast.unparse(base), ()) for base in node.bases))
+        names = set(chain.from_iterable(PROTOCOLS.get(ast.unparse(base).rpartition(".")[2], ()) for base in node.bases))
         yield from (each for each in node.body if isinstance(each, DEFINITIONS) and each.name in names)
 
 

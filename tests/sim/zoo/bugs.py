@@ -178,20 +178,20 @@ _ON_MEMORY = (
     Bug(
         "a refused commit is said to have happened",
         "stores/memory/store.py",
-        "            return Refused(revision=ledger.revision)",
-        "            return Committed(revision=ledger.revision)",
+        "            return api.Refused(revision=ledger.revision)",
+        "            return api.Committed(revision=ledger.revision)",
     ),
     Bug(
         "a commit that happened is said to be refused, now and then",
         "stores/memory/store.py",
-        "        if revision is None:\n            return Refused",
-        "        if revision is None or revision % 7 == 0:\n            return Refused",
+        "        if revision is None:\n            return api.Refused",
+        "        if revision is None or revision % 7 == 0:\n            return api.Refused",
     ),
     Bug(
         "a commit is acknowledged at the revision before its own",
         "stores/memory/store.py",
-        "        return Committed(revision=revision)",
-        "        return Committed(revision=max(1, revision - 1))",
+        "        return api.Committed(revision=revision)",
+        "        return api.Committed(revision=max(1, revision - 1))",
     ),
     Bug(
         "another life of the store is not noticed",
@@ -209,14 +209,14 @@ _ON_MEMORY = (
     Bug(
         "a scan says the revision after",
         "stores/memory/store.py",
-        "        return Scan(items=items, revision=ledger.revision, incarnation",
-        "        return Scan(items=items, revision=ledger.revision + 1, incarnation",
+        "        return api.Scan(items=items, revision=ledger.revision, incarnation",
+        "        return api.Scan(items=items, revision=ledger.revision + 1, incarnation",
     ),
     Bug(
         "a scan leaves out the last item",
         "stores/memory/store.py",
-        "        return Scan(items=items, revision",
-        "        return Scan(items=items[:-1] if len(items) > 3 else items, revision",
+        "        return api.Scan(items=items, revision",
+        "        return api.Scan(items=items[:-1] if len(items) > 3 else items, revision",
     ),
     Bug(
         "a scan shows the incarnation it knew before",
@@ -227,8 +227,8 @@ _ON_MEMORY = (
     Bug(
         "a watch leaves deletions out",
         "stores/memory/store.py",
-        "            if start <= key < end\n        )\n        return StoreChange",
-        "            if start <= key < end and record is not None\n        )\n        return StoreChange",
+        "            if start <= key < end\n        )\n        return api.StoreChange",
+        "            if start <= key < end and record is not None\n        )\n        return api.StoreChange",
     ),
     Bug(
         "a watch skips what came while its consumer was busy",

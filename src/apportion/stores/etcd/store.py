@@ -16,20 +16,7 @@ from math import ceil
 
 from apportion.errors import ApportionError, InvalidInput, LeaseLost, StoreUnavailable
 from apportion.runtime.clock import Clock
-from apportion.stores.api import (
-    Capabilities,
-    Committed,
-    Compare,
-    CoordinationStore,
-    Item,
-    Lease,
-    Outcome,
-    Put,
-    Refused,
-    Scan,
-    StoreChange,
-    Unknown,
-)
+from apportion.stores import api
 from apportion.stores.etcd.gateway import Gateway, message_of, pause_seconds
 from apportion.stores.etcd.life import Origin, ask, revision_of, unavailable
 from apportion.stores.etcd.messages import (
@@ -48,7 +35,7 @@ from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
 from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl
 from apportion.stores.url import StoreUrl
 
-CAPABILITIES = Capabilities(
+CAPABILITIES = api.Capabilities(
     linearizable=True,
     durable=True,
     fencing=True,
@@ -73,7 +60,7 @@ _TRIES = 8
 _RENEWALS_PER_REQUEST = 16
 
 
-class EtcdStore(CoordinationStore):
+class EtcdStore(api.CoordinationStore):
     """A namespace of a cluster."""
 
     def __init__(self, gateway: Gateway, namespace: str, clock: Clock) -> None:
@@ -94,7 +81,7 @@ class EtcdStore(CoordinationStore):
             undo.pop_all()
         return store
 
-    async def scan(self, prefix: str) -> Scan:
+    async def scan(self, prefix: str) -> api.Scan:
         """See `CoordinationStore`. A page has at most 50 000 keys or 8 MB; all pages are of one revision."""
         start, end = self._space.span(prefix)
         for _ in range(_TRIES):
@@ -110,10 +97,10 @@ class EtcdStore(CoordinationStore):
             if found.get("more") and not await self._add_pages(items, pairs, end, revision):
                 continue  # it was compacted in the meantime
             self._origin.accept(life, revision)
-            return Scan(items=tuple(items), revision=revision, incarnation=life.incarnation)
+            return api.Scan(items=tuple(items), revision=revision, incarnation=life.incarnation)
         raise StoreUnavailable(self._gateway.name, "it was compacted faster than it could be read")
 
-    async def _add_pages(self, items: list[Item], pairs: Sequence[KeyValue], end: bytes, revision: int) -> bool:
+    async def _add_pages(self, items: list[api.Item], pairs: Sequence[KeyValue], end: bytes, revision: int) -> bool:
         """Add the rest of a range at a revision; return whether that revision was still there.
 
         A page is no larger than the server can send in a part of the patience. The time of the page before shows how
@@ -137,8 +124,8 @@ class EtcdStore(CoordinationStore):
         return True
 
     async def commit(
-        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
-    ) -> Outcome:
+        self, *, when: Sequence[api.Compare], puts: Sequence[api.Put] = (), deletes: Sequence[str] = ()
+    ) -> api.Outcome:
         """See `CoordinationStore`. One request."""
         request = self._space.request(when, puts, deletes, self._limits)
         life = self._origin.life  # as the caller knows it: while this call waits, a scan may accept another
@@ -152,21 +139,21 @@ class EtcdStore(CoordinationStore):
                 failed = error
                 await asyncio.sleep(0 if count < 2 else pause_seconds(count))
             except EtcdNoReply as error:
-                return Unknown(reason=str(error))
+                return api.Unknown(reason=str(error))
             except Rejected as error:
                 raise await self._refusal(error, request) from error
             else:
                 return self._outcome(reply, floor, life)
         raise StoreUnavailable(self._gateway.name, str(failed)) from failed
 
-    def _outcome(self, reply: Reply, floor: int, life: StoreLife) -> Outcome:
+    def _outcome(self, reply: Reply, floor: int, life: StoreLife) -> api.Outcome:
         if "header" not in reply:
-            return Unknown(reason="the answer is not from etcd")
+            return api.Unknown(reason="the answer is not from etcd")
         revision = self._origin.same(reply, floor)
         if reply.get("succeeded"):
-            return Committed(revision=revision)
+            return api.Committed(revision=revision)
         self._origin.same_life(self._origin.read(reply["responses"][0]["response_range"]), life)
-        return Refused(revision=revision)
+        return api.Refused(revision=revision)
 
     async def _refusal(self, error: Rejected, request: CommitRequest) -> ApportionError:
         said = str(error)
@@ -185,7 +172,7 @@ class EtcdStore(CoordinationStore):
                 return lease
         return leases[-1]
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[api.StoreChange, None]:
         """See `CoordinationStore`. A connection of its own."""
         self._gateway.alive()
         feed = Feed(
@@ -195,7 +182,7 @@ class EtcdStore(CoordinationStore):
             while (change := await feed.next()) is not None:
                 yield change
 
-    async def grant(self, *, ttl_seconds: float) -> Lease:
+    async def grant(self, *, ttl_seconds: float) -> api.Lease:
         """See `CoordinationStore`. The time to live is rounded up to whole seconds."""
         wanted, life = ceil(checked_ttl(ttl_seconds, self._limits)), self._origin.life
         reply = await ask(self._gateway, "/v3/lease/grant", {"TTL": str(wanted)})
@@ -206,7 +193,7 @@ class EtcdStore(CoordinationStore):
             checked_ttl(ttl_seconds, self._limits)
         self._wire.granted(granted)
         await self._origin.look(life)
-        return Lease(id=lease, ttl_seconds=float(granted))
+        return api.Lease(id=lease, ttl_seconds=float(granted))
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. One request per 16 leases, and one more to look at the store."""
@@ -255,14 +242,14 @@ class EtcdStore(CoordinationStore):
                 if "lease not found" not in str(error):
                     raise unavailable(self._gateway, error) from error
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> api.Capabilities:
         return self._limits
 
     async def close(self) -> None:
         await self._gateway.close()
 
 
-def _page(items: Sequence[Item]) -> int:
+def _page(items: Sequence[api.Item]) -> int:
     """Return the number of keys to request next, if they are like the last ones."""
     last = items[-_FIRST_PAGE:]
     size = sum(len(each.key) + len(each.value) for each in last) + 1

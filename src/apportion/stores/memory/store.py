@@ -10,25 +10,13 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 
 from apportion.errors import InvalidInput, StoreClosed
 from apportion.runtime.clock import Clock
+from apportion.stores import api
 from apportion.stores.administration import Administration, Finding
-from apportion.stores.api import (
-    Capabilities,
-    Committed,
-    Compare,
-    CoordinationStore,
-    Item,
-    Lease,
-    Outcome,
-    Put,
-    Refused,
-    Scan,
-    StoreChange,
-)
 from apportion.stores.ledger import Entry, Ledger
 from apportion.stores.reaper import Counter
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
 
-CAPABILITIES = Capabilities(
+CAPABILITIES = api.Capabilities(
     linearizable=True,
     durable=False,
     fencing=True,
@@ -96,7 +84,7 @@ class Memory:
 SHARED: dict[str, Memory] = {}
 
 
-class MemoryStore(CoordinationStore):
+class MemoryStore(api.CoordinationStore):
     """One handle of a `Memory`, within a namespace."""
 
     def __init__(self, memory: Memory, namespace: str, name: str = "memory://") -> None:
@@ -107,30 +95,30 @@ class MemoryStore(CoordinationStore):
         self._pid = os.getpid()
         self._closed = False
 
-    async def scan(self, prefix: str) -> Scan:
+    async def scan(self, prefix: str) -> api.Scan:
         """See `CoordinationStore`. O(items of the store)."""
         span = self._space.span(prefix)
         ledger = self._open()
         self._seen = (ledger.incarnation, ledger.revision)
         items = tuple(
-            Item(key=self._space.text(key), value=record.value, revision=record.revision, lease=record.lease)
+            api.Item(key=self._space.text(key), value=record.value, revision=record.revision, lease=record.lease)
             for key, record in ledger.within(*span)
         )
-        return Scan(items=items, revision=ledger.revision, incarnation=ledger.incarnation)
+        return api.Scan(items=items, revision=ledger.revision, incarnation=ledger.incarnation)
 
     async def commit(
-        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
-    ) -> Outcome:
+        self, *, when: Sequence[api.Compare], puts: Sequence[api.Put] = (), deletes: Sequence[str] = ()
+    ) -> api.Outcome:
         request = self._space.request(when, puts, deletes, CAPABILITIES)
         ledger = self._same()
         revision = ledger.commit(request)
         if revision is None:
-            return Refused(revision=ledger.revision)
+            return api.Refused(revision=ledger.revision)
         self._seen = (ledger.incarnation, revision)
         self._memory.changed()
-        return Committed(revision=revision)
+        return api.Committed(revision=revision)
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[api.StoreChange, None]:
         start, end = self._space.span(prefix)
         checked_after(after)
         self._open()
@@ -149,10 +137,10 @@ class MemoryStore(CoordinationStore):
             else:
                 await self._memory.wait()
 
-    async def grant(self, *, ttl_seconds: float) -> Lease:
+    async def grant(self, *, ttl_seconds: float) -> api.Lease:
         ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
         lease = self._same().grant(ttl_seconds, self._memory.clock.elapsed())
-        return Lease(id=lease, ttl_seconds=ttl_seconds)
+        return api.Lease(id=lease, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         wanted = checked_leases(leases)
@@ -163,7 +151,7 @@ class MemoryStore(CoordinationStore):
             self._same().end(each)
         self._memory.changed()
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> api.Capabilities:
         return CAPABILITIES
 
     async def close(self) -> None:
@@ -186,13 +174,13 @@ class MemoryStore(CoordinationStore):
             raise went_back(self._name, seen=self._seen, found=(ledger.incarnation, ledger.revision))
         return ledger
 
-    def _change(self, entry: Entry, start: bytes, end: bytes) -> StoreChange:
+    def _change(self, entry: Entry, start: bytes, end: bytes) -> api.StoreChange:
         changed = (
             (key, None, None) if record is None else (key, record.value, record.lease)
             for key, record in entry.records
             if start <= key < end
         )
-        return StoreChange(revision=entry.revision, events=self._space.events(changed))
+        return api.StoreChange(revision=entry.revision, events=self._space.events(changed))
 
 
 class MemoryAdministration(Administration):

@@ -21,19 +21,7 @@ from typing import cast
 
 from apportion.errors import Compacted, LeaseLost, StoreClosed, StoreDenied, StoreUnavailable
 from apportion.runtime.clock import Clock
-from apportion.stores.api import (
-    Capabilities,
-    Committed,
-    Compare,
-    CoordinationStore,
-    Lease,
-    Outcome,
-    Put,
-    Refused,
-    Scan,
-    StoreChange,
-    Unknown,
-)
+from apportion.stores import api
 from apportion.stores.lookout import LONGEST_PAUSE_SECONDS
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import Server
@@ -46,7 +34,7 @@ from apportion.stores.requests import Space, checked_after, checked_leases, chec
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
-CAPABILITIES = Capabilities(
+CAPABILITIES = api.Capabilities(
     linearizable=True,
     durable=True,
     fencing=True,
@@ -63,7 +51,7 @@ _AWAY_SECONDS = 0.25
 _ROUND_TRIPS_PER_TTL = 30  # a new connection takes some twelve round trips; two fifths of the time are left for it
 
 
-class PostgresStore(CoordinationStore):
+class PostgresStore(api.CoordinationStore):
     """One handle of a store in PostgreSQL, within a namespace. It shares its links with others of the process."""
 
     def __init__(self, links: Links, server: Server, seen: SeenState, namespace: str, clock: Clock) -> None:
@@ -76,7 +64,7 @@ class PostgresStore(CoordinationStore):
         self._watchers: set[Watcher] = set()
         self._closed = False
 
-    async def scan(self, prefix: str) -> Scan:
+    async def scan(self, prefix: str) -> api.Scan:
         """See `CoordinationStore`. One round trip per portion."""
         scanning = PostgresScan(*self._space.span(prefix), self._space.item)
         before, ends = self._seen, self._clock.elapsed() + _SCAN_SECONDS
@@ -89,11 +77,11 @@ class PostgresStore(CoordinationStore):
         # state that other calls have noted meanwhile is kept.
         if self._seen is before or self._seen.incarnation != seen.incarnation or self._seen.revision < seen.revision:
             self._seen = seen
-        return Scan(items=scanning.items(), revision=seen.revision, incarnation=seen.incarnation)
+        return api.Scan(items=scanning.items(), revision=seen.revision, incarnation=seen.incarnation)
 
     async def commit(
-        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
-    ) -> Outcome:
+        self, *, when: Sequence[api.Compare], puts: Sequence[api.Put] = (), deletes: Sequence[str] = ()
+    ) -> api.Outcome:
         """See `CoordinationStore`. One round trip, one flush."""
         request = self._space.request(when, puts, deletes, self._capabilities)
         parameters: list[Parameter] = [
@@ -110,16 +98,16 @@ class PostgresStore(CoordinationStore):
             [(verdict, incarnation, revision, lost)] = await sending
         except PostgresNoReply as error:
             self._lookout.wrote()
-            return Unknown(reason=error.reason)
+            return api.Unknown(reason=error.reason)
         met = self._met(verdict, incarnation, revision)
         if verdict == "lease lost":
             raise LeaseLost(_int(lost))
         if verdict == "refused":
-            return Refused(revision=met.revision)
+            return api.Refused(revision=met.revision)
         self._lookout.wrote([*(key for key, _, _ in request.puts), *request.deletes], at=met)
-        return Committed(revision=met.revision)
+        return api.Committed(revision=met.revision)
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[api.StoreChange, None]:
         """See `CoordinationStore`. One round trip per look, and 64 events or one revision in memory."""
         start, end = self._space.span(prefix)
         checked_after(after)
@@ -145,10 +133,10 @@ class PostgresStore(CoordinationStore):
             self._watchers.discard(watcher)
             self._lookout.leave(watcher)
 
-    async def grant(self, *, ttl_seconds: float) -> Lease:
+    async def grant(self, *, ttl_seconds: float) -> api.Lease:
         """See `CoordinationStore`. When the reply is lost, the same grant is requested once more."""
         ttl_seconds = checked_ttl(ttl_seconds, self._capabilities)
-        lease = Lease(id=lease_id(), ttl_seconds=ttl_seconds)
+        lease = api.Lease(id=lease_id(), ttl_seconds=ttl_seconds)
         asked = [*self._known(), lease.id, ttl_seconds, self._leases.lock_milliseconds]
         [(verdict, *met)] = await self._committing.ask(sql.GRANT, asked, allowed=self._require_open)
         self._met(verdict, *met)
@@ -173,7 +161,7 @@ class PostgresStore(CoordinationStore):
         self._leases.forget([wanted])
         self._lookout.wrote()
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> api.Capabilities:
         return self._capabilities
 
     async def close(self) -> None:
@@ -228,10 +216,10 @@ class PostgresStore(CoordinationStore):
             raise Compacted(after, _int(row[2]))
         return now
 
-    def _changes(self, rows: list[Row]) -> list[StoreChange]:
+    def _changes(self, rows: list[Row]) -> list[api.StoreChange]:
         events = cast("list[tuple[int, bytes, bytes | None, int | None]]", [row[3:] for row in rows if row[3]])
         return [
-            StoreChange(revision=revision, events=self._space.events(event[1:] for event in together))
+            api.StoreChange(revision=revision, events=self._space.events(event[1:] for event in together))
             for revision, together in groupby(events, key=itemgetter(0))
         ]
 
@@ -240,7 +228,7 @@ def _int(value: object) -> int:
     return cast("int", value)
 
 
-def _capabilities(server: Server, round_trip_seconds: float) -> Capabilities:
+def _capabilities(server: Server, round_trip_seconds: float) -> api.Capabilities:
     least = max(CAPABILITIES.min_ttl_seconds, round(_ROUND_TRIPS_PER_TTL * round_trip_seconds, 1))
     return replace(CAPABILITIES, durable=server.durable, fencing=server.durable, min_ttl_seconds=least)
 

@@ -28,10 +28,11 @@ _PRELUDE = """
 local meta, items, keys, attached, leases, history = unpack(KEYS)
 local function number(field) return tonumber(redis.call('HGET', meta, field) or 0) end
 local function digits(value) return string.format('%.0f', value) end
-local function back()
-  local incarnation, revision = number('incarnation'), number('revision')
-  if incarnation ~= tonumber(ARGV[2]) or revision < tonumber(ARGV[3]) then return {'back', revision, incarnation} end
-end
+"""
+
+_KNOWN = f"""{_PRELUDE}
+local incarnation, revision = number('incarnation'), number('revision')
+if incarnation ~= tonumber(ARGV[2]) or revision < tonumber(ARGV[3]) then return {{'back', revision, incarnation}} end
 """
 
 _ENTER = f"""
@@ -107,11 +108,9 @@ return {'ok', number('revision'), number('incarnation'), listed}
 
 # incarnation, revision, number of compares, (key, revision or '') of each, then (key, 'put' or 'delete', lease, value)
 COMMIT = (
-    _PRELUDE
+    _KNOWN
     + _WRITE
     + """
-local gone = back()
-if gone then return gone end
 local writes_at = 5 + 2 * tonumber(ARGV[4])
 for at = 5, writes_at - 1, 2 do
   local packed = redis.call('HGET', items, ARGV[at])
@@ -131,10 +130,8 @@ return {'ok', write(writes)}
 
 # incarnation, after, most entries -> ok, {{id, {'c', change}}, ...}
 SINCE = (
-    _PRELUDE
+    _KNOWN
     + """
-local gone = back()
-if gone then return gone end
 local after, revision = tonumber(ARGV[3]), number('revision')
 if after < number('compacted') then return {'compacted', number('compacted')} end
 local entries = redis.call('XRANGE', history, '(' .. ARGV[3] .. '-0', '+', 'COUNT', ARGV[4])
@@ -147,10 +144,8 @@ return {'ok', entries}
 
 # incarnation, revision, milliseconds to live -> ok, id
 GRANT = (
-    _PRELUDE
+    _KNOWN
     + """
-local gone = back()
-if gone then return gone end
 local lease = redis.call('HINCRBY', meta, 'lease', 1)
 redis.call('HSET', leases, digits(lease), '0 ' .. ARGV[4])
 return {'ok', lease}
@@ -159,10 +154,8 @@ return {'ok', lease}
 
 # incarnation, revision, ids -> ok, {id alive, ...}
 RENEW = (
-    _PRELUDE
+    _KNOWN
     + """
-local gone = back()
-if gone then return gone end
 local alive = {}
 for at = 4, #ARGV do
   local held = redis.call('HGET', leases, ARGV[at])
@@ -179,11 +172,9 @@ return {'ok', alive}
 
 # incarnation, revision, then (id, renewals seen or '' for any)
 END = (
-    _PRELUDE
+    _KNOWN
     + _WRITE
     + """
-local gone = back()
-if gone then return gone end
 for at = 4, #ARGV, 2 do
   local lease = ARGV[at]
   local held = redis.call('HGET', leases, lease)

@@ -23,28 +23,14 @@ from apportion.errors import (
     StoreWentBack,
 )
 from apportion.runtime.clock import Clock
-from apportion.stores.api import (
-    Capabilities,
-    Committed,
-    Compare,
-    CoordinationStore,
-    Event,
-    Item,
-    Lease,
-    Outcome,
-    Put,
-    Refused,
-    Scan,
-    StoreChange,
-    Unknown,
-)
+from apportion.stores import api
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.redis import scripts
 from apportion.stores.redis.link import RedisLink, Reply, Unanswered
 from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl, went_back
 from apportion.stores.url import StoreUrl
 
-CAPABILITIES = Capabilities(
+CAPABILITIES = api.Capabilities(
     linearizable=False,
     durable=False,
     fencing=False,
@@ -62,7 +48,7 @@ _LEASES = scripts.NAMES[-2]
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 
 
-class RedisStore(CoordinationStore):
+class RedisStore(api.CoordinationStore):
     """One handle: a link to the server, within a namespace."""
 
     def __init__(self, link: RedisLink, namespace: str, clock: Clock) -> None:
@@ -77,29 +63,29 @@ class RedisStore(CoordinationStore):
         """Read the store's incarnation and revision."""
         _, self._revision, self._incarnation = await self._link.run(scripts.ENTER)
 
-    async def scan(self, prefix: str) -> Scan:
+    async def scan(self, prefix: str) -> api.Scan:
         """See `CoordinationStore`. The server does nothing else during a scan: seconds for 10^6 items."""
         span = self._space.span(prefix)
         reply = await self._link.run(scripts.SCAN, *span)
         self._revision, self._incarnation, listed = reply[1:]
         pairs = zip(listed[::2], listed[1::2], strict=True)
         items = tuple(self._item(key, packed) for key, packed in pairs if self._space.has(key))
-        return Scan(items=items, revision=self._revision, incarnation=self._incarnation)
+        return api.Scan(items=items, revision=self._revision, incarnation=self._incarnation)
 
     async def commit(
-        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
-    ) -> Outcome:
+        self, *, when: Sequence[api.Compare], puts: Sequence[api.Put] = (), deletes: Sequence[str] = ()
+    ) -> api.Outcome:
         request = self._space.request(when, puts, deletes, CAPABILITIES)
         try:
             word, *rest = await self._run(scripts.COMMIT, *_words(request))
         except Unanswered as error:
-            return Unknown(reason=error.reason)
+            return api.Unknown(reason=error.reason)
         if word == "lost":
             raise LeaseLost(int(rest[0]))
         self._revision = max(self._revision, rest[0])
-        return Committed(revision=rest[0]) if word == "ok" else Refused(revision=rest[0])
+        return api.Committed(revision=rest[0]) if word == "ok" else api.Refused(revision=rest[0])
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[api.StoreChange, None]:
         """See `CoordinationStore`. It keeps one connection waiting, and looks twice a second even without hints."""
         start, end = self._space.span(prefix)
         checked_after(after)
@@ -125,11 +111,11 @@ class RedisStore(CoordinationStore):
         finally:
             self._end_to_watch()
 
-    async def grant(self, *, ttl_seconds: float) -> Lease:
+    async def grant(self, *, ttl_seconds: float) -> api.Lease:
         ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
         _, lease = await self._run(scripts.GRANT, round(ttl_seconds * 1000))
         self._link.granted(ttl_seconds)
-        return Lease(id=lease, ttl_seconds=ttl_seconds)
+        return api.Lease(id=lease, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         _, alive = await self._run(scripts.RENEW, *checked_leases(leases))
@@ -138,7 +124,7 @@ class RedisStore(CoordinationStore):
     async def revoke(self, lease: int) -> None:
         await self._run(scripts.END, *checked_leases([lease]), "")
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> api.Capabilities:
         return CAPABILITIES
 
     async def close(self) -> None:
@@ -168,14 +154,14 @@ class RedisStore(CoordinationStore):
             await self._link.ask(*words, within=_HINT_MILLISECONDS / 1000)
         return entries
 
-    def _changes(self, entries: list[tuple[int, bytes]], start: bytes, end: bytes) -> Iterator[StoreChange]:
+    def _changes(self, entries: list[tuple[int, bytes]], start: bytes, end: bytes) -> Iterator[api.StoreChange]:
         for revision, packed in entries:
             ours = ((key, value) for key, value in _unpacked(packed) if start <= key < end and self._space.has(key))
             events = tuple(self._event(key, value) for key, value in ours)
             if self._link.closed:
                 return
             if events:
-                yield StoreChange(revision=revision, events=events)
+                yield api.StoreChange(revision=revision, events=events)
 
     def _begin_to_watch(self) -> None:
         self._watches += 1
@@ -201,15 +187,16 @@ class RedisStore(CoordinationStore):
                     await self._run(scripts.END, *(word for each in ended for word in (each.lease, each.renewals)))
             await asyncio.sleep(reaper.pause_seconds())
 
-    def _item(self, key: bytes, packed: bytes) -> Item:
+    def _item(self, key: bytes, packed: bytes) -> api.Item:
         revision, lease, value = packed.split(b" ", 2)
-        return Item(key=self._space.text(key), value=value, revision=int(revision), lease=int(lease) if lease else None)
+        held = int(lease) if lease else None
+        return api.Item(key=self._space.text(key), value=value, revision=int(revision), lease=held)
 
-    def _event(self, key: bytes, packed: bytes) -> Event:
+    def _event(self, key: bytes, packed: bytes) -> api.Event:
         if not packed:
-            return Event(key=self._space.text(key), value=None)
+            return api.Event(key=self._space.text(key), value=None)
         item = self._item(key, packed)
-        return Event(key=item.key, value=item.value, lease=item.lease)
+        return api.Event(key=item.key, value=item.value, lease=item.lease)
 
 
 def _words(request: CommitRequest) -> list[str | bytes | int]:

@@ -15,19 +15,7 @@ from typing import TypeVar
 
 from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import Clock
-from apportion.stores.api import (
-    Capabilities,
-    Committed,
-    Compare,
-    CoordinationStore,
-    Lease,
-    Outcome,
-    Put,
-    Refused,
-    Scan,
-    StoreChange,
-    Unknown,
-)
+from apportion.stores import api
 from apportion.stores.lookout import LONGEST_PAUSE_SECONDS
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
 from apportion.stores.sqlite import ledger
@@ -43,7 +31,7 @@ from apportion.stores.watchers import Watcher
 
 Result = TypeVar("Result")
 _log = logging.getLogger("apportion.stores")
-CAPABILITIES = Capabilities(
+CAPABILITIES = api.Capabilities(
     linearizable=True,
     durable=True,
     fencing=True,
@@ -55,7 +43,7 @@ CAPABILITIES = Capabilities(
 )
 
 
-class SqliteStore(CoordinationStore):
+class SqliteStore(api.CoordinationStore):
     """One handle of a file, within a namespace. It shares the connection with others of the process."""
 
     def __init__(self, shared: SharedFile, namespace: str, seen: LedgerState) -> None:
@@ -68,7 +56,7 @@ class SqliteStore(CoordinationStore):
         self._watchers: set[Watcher] = set()
         self._closed = False
 
-    async def scan(self, prefix: str) -> Scan:
+    async def scan(self, prefix: str) -> api.Scan:
         """See `CoordinationStore`. O(items found)."""
         span = self._space.span(prefix)
         self._require_open()
@@ -82,19 +70,19 @@ class SqliteStore(CoordinationStore):
             found = await self._file.read(scanning.step)
         if self._seen is before or not self._is_later(self._seen, found):
             self._seen = found
-        return Scan(items=scanning.items(), revision=found.revision, incarnation=found.incarnation)
+        return api.Scan(items=scanning.items(), revision=found.revision, incarnation=found.incarnation)
 
     async def commit(
-        self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
-    ) -> Outcome:
+        self, *, when: Sequence[api.Compare], puts: Sequence[api.Put] = (), deletes: Sequence[str] = ()
+    ) -> api.Outcome:
         """See `CoordinationStore`. One write to the disk."""
         request = self._space.request(when, puts, deletes, CAPABILITIES)
         seen = self._seen  # as the caller knows it: while this call waits for a lock, a scan may accept another life
 
-        def _work(connection: Connection) -> Committed | Refused:
+        def _work(connection: Connection) -> api.Committed | api.Refused:
             known = self._same(connection, seen)
             revision = ledger.commit(connection, known, request)
-            return Refused(revision=known.revision) if revision is None else Committed(revision=revision)
+            return api.Refused(revision=known.revision) if revision is None else api.Committed(revision=revision)
 
         try:
             outcome = await self._file.write(_work)
@@ -102,12 +90,12 @@ class SqliteStore(CoordinationStore):
             self._lookout.wrote()
             return await self._settled(doubt)
         self._met(seen._replace(revision=outcome.revision))
-        if isinstance(outcome, Committed):
+        if isinstance(outcome, api.Committed):
             keys = [*(key for key, _, _ in request.puts), *request.deletes]
             self._lookout.wrote(keys, at=outcome.revision)
         return outcome
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
+    async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[api.StoreChange, None]:
         span = self._space.span(prefix)
         checked_after(after)
         self._require_open()
@@ -130,11 +118,11 @@ class SqliteStore(CoordinationStore):
             self._watchers.discard(watcher)
             self._lookout.leave(watcher)
 
-    async def grant(self, *, ttl_seconds: float) -> Lease:
+    async def grant(self, *, ttl_seconds: float) -> api.Lease:
         ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
         lease = await self._file.write(self._checked(lambda connection: ledger.grant(connection, ttl_seconds)))
         self._lookout.leases.add(lease)
-        return Lease(id=lease, ttl_seconds=ttl_seconds)
+        return api.Lease(id=lease, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. Before all other writes of the process."""
@@ -147,7 +135,7 @@ class SqliteStore(CoordinationStore):
         self._lookout.leases.discard(wanted)
         self._lookout.wrote()
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> api.Capabilities:
         return self._capabilities
 
     async def close(self) -> None:
@@ -174,15 +162,15 @@ class SqliteStore(CoordinationStore):
 
         return _work
 
-    async def _settled(self, doubt: InDoubt) -> Outcome:
+    async def _settled(self, doubt: InDoubt) -> api.Outcome:
         """Resolve a doubtful commit: one more write confirms the content of the disk, or takes the commit's place."""
         try:
             found = await self._file.write(_touched)
         except (StoreUnavailable, StoreDenied, StoreWentBack):
-            return Unknown(reason=doubt.reason)
-        if isinstance(doubt.result, Committed) and found.revision < doubt.result.revision:
+            return api.Unknown(reason=doubt.reason)
+        if isinstance(doubt.result, api.Committed) and found.revision < doubt.result.revision:
             raise StoreUnavailable(self._file.name, doubt.reason) from doubt
-        return Unknown(reason=doubt.reason)
+        return api.Unknown(reason=doubt.reason)
 
     def _same(self, connection: Connection, seen: LedgerState) -> LedgerState:
         """Return the state if its incarnation is the one seen and its revision is not older than seen."""
@@ -204,10 +192,10 @@ class SqliteStore(CoordinationStore):
 
     async def _next(
         self, span: tuple[bytes, bytes], after: int, incarnation: int
-    ) -> tuple[int, StoreChange | None] | None:
+    ) -> tuple[int, api.StoreChange | None] | None:
         """Return the next change and its revision; or the revision reached and no change; None: read again."""
 
-        def _work(connection: Connection) -> tuple[int, StoreChange | None]:
+        def _work(connection: Connection) -> tuple[int, api.StoreChange | None]:
             known = self._same(connection, self._seen)
             if known.incarnation != incarnation or known.revision < after:
                 raise went_back(self._file.name, seen=(incarnation, after), found=known[:2])
@@ -216,7 +204,7 @@ class SqliteStore(CoordinationStore):
             found = ledger.next_change(connection, *span, after)
             if found is None:
                 return known.revision, None
-            return found[0], StoreChange(revision=found[0], events=self._space.events(found[1]))
+            return found[0], api.StoreChange(revision=found[0], events=self._space.events(found[1]))
 
         try:
             return await self._file.read(_work)
