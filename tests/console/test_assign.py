@@ -131,13 +131,17 @@ def test_json_lists_every_owner_and_every_move(state):
         ),
         (("--topology", "shop.toml", "--partitions", "3"), "state.json", "is not the one before"),
         (("--previous", "state.json", "--down", "a"), "other.json", "the assignment there, of epoch 1:"),
-        (("--topology", "shop.toml", "--partitions", "3"), "shop.toml", "--output is 'shop.toml', expected a name"),
+        (
+            ("--topology", "shop.toml", "--partitions", "3"),
+            "shop.toml",
+            "--output is 'shop.toml', expected a file that",
+        ),
         (
             (*NODES, "--partitions", "ids"),
             "ids",
-            "the file there cannot be read as an assignment.\nTake another name, or remove",
+            "expected a file that the command does not read.\nTake another name, or pass --force",
         ),
-        ((*NODES, "--partitions", "ids"), "table.json", "the file there cannot be read as an assignment"),
+        ((*NODES, "--partitions", "ids"), "table.json", "or a free name, because the file there is a table"),
     ],
 )
 def test_what_is_not_the_assignment_before_is_not_written_over(options, target, says, state):

@@ -15,6 +15,7 @@ from apportion.console.compare import command as compare
 from apportion.console.compare.page import page_of
 from apportion.console.compare.trial import KeyTrial, Row
 from apportion.console.pages.charts import LABEL_CELLS, Bar, bars, columns, shortened
+from apportion.console.pages.parts import document
 from apportion.placement import catalog
 from tests.console.page_reading import parsed
 from tests.console.running import refused, run, written
@@ -235,11 +236,12 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(wh
 def test_a_page_is_replaced_by_another_file_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(catalog, "names", lambda: ("jump",))
     written(tmp_path, "keys", "a\n")
-    page_file = written(tmp_path, "page.html", "old")
+    old = document("old", ()).decode()
+    page_file = written(tmp_path, "page.html", old)
     options = ("compare", "--nodes", "a,b", "--keys", "keys", "--html", "page.html")
     with page_file.open() as reader:
         assert 0 == run(*options, folder=tmp_path).returncode
-        assert "old" == reader.read()
+        assert old == reader.read()
     whole = page_file.read_bytes()
     monkeypatch.setattr(compare, "page_of", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):

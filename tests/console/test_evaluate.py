@@ -13,6 +13,7 @@ from apportion.balance import catalog
 from apportion.balance.evaluation import NAMES
 from apportion.console.evaluate import ceph, trial, upmap
 from apportion.console.evaluate import options as asked
+from apportion.console.pages.parts import document
 from tests.console.running import COMMAND, refused, run, written
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "evaluate.toml"
@@ -217,12 +218,13 @@ def test_an_interruption_leaves_no_page_and_says_so(tmp_path, monkeypatch):
         yield
 
     monkeypatch.setattr(trial.BalancerTrial, "run", stopped)
-    page = written(tmp_path, "page.html", "old")
+    old = document("old", ()).decode()
+    page = written(tmp_path, "page.html", old)
     file = written(tmp_path, "s.toml", SMALL)
     done = run("evaluate", "--scenario", file, "--html", page, folder=tmp_path)
     assert (130, b"") == (done.returncode, done.stdout)
     assert b"interrupted; each file is unchanged, or complete." in done.stderr
-    assert "old" == page.read_text()
+    assert old == page.read_text()
     assert ["page.html", "s.toml"] == sorted(path.name for path in tmp_path.iterdir())
 
 

@@ -330,7 +330,9 @@ def test_a_plan_of_tables_and_one_of_members_are_told_apart(tmp_path):
     run("plan", "--table", "table.json", "--add", "c", "-o", "plan.json", folder=tmp_path)
     assert "this one is for: apportion apply" in complaint(folder=tmp_path)
     with members(tmp_path, "a"):
-        planned("--drain", "a", folder=tmp_path)
+        done = run("group", "plan", URL, "mailers", "--drain", "a", "-o", "plan.json", folder=tmp_path)
+        assert "a plan of a group or a free name, because the file there is a plan." in refused(done)
+        planned("--drain", "a", "--force", folder=tmp_path)
     assert "apportion group apply" in refused(run("apply", "plan.json", folder=tmp_path))
 
 

@@ -129,8 +129,8 @@ def test_json_lists_every_move_with_its_partition(state):
         (("--to", "state.json", "-o", "x.json"), "no --output"),
         (("--remove", "a,b,c"), "2 replicas wanted"),
         (("--to", "state.json", "--spread", "strict"), "--to is 'state.json'"),
-        (("-o", "state.json"), "--output is 'state.json', expected another file than --assignment"),
-        (("-o", "./state.json"), "expected another file than --assignment"),
+        (("-o", "state.json"), "--output is 'state.json', expected a file that the command does not read"),
+        (("-o", "./state.json"), "expected a file that the command does not read"),
         (("--remove", "a", "--drain", "a"), "--drain is 'a', expected no --remove of the same node beside it"),
         (("--remove", "a", "--weight", "a=2"), "--weight is 'a', expected no --remove of the same node beside it"),
         (("--remove", "a", "--down", "b,a"), "--down is 'a', expected no --remove of the same node beside it"),
@@ -173,7 +173,7 @@ def test_a_plan_is_saved_over_nothing_but_a_plan_from_the_same_assignment(target
     run("assign", "--nodes", "a,b", "--partitions", "9", "-o", "other.json", folder=state)
     written(state, "notes.txt", "do not lose")
     before = (state / target).read_bytes()
-    assert "expected a name that is free" in refused(run(*PLAN, "--add", "e", "-o", target, folder=state))
+    assert "a free name" in refused(run(*PLAN, "--add", "e", "-o", target, folder=state))
     assert before == (state / target).read_bytes()
     assert 2 == run(*PLAN, "--add", "e", "-o", "next.json", folder=state).returncode
     assert 2 == run(*PLAN, "--down", "b", "-o", "next.json", folder=state).returncode

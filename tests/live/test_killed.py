@@ -17,11 +17,11 @@ WRITER = """
 import sys
 from itertools import cycle
 from pathlib import Path
-from apportion.console.files.io import write_whole
+from apportion.console.files.output_file import FileKind, OutputFile
 old, new = (Path(name).read_bytes() for name in ("old.json", "new.json"))
 print("ready", flush=True)
 for data in cycle((new, old)):
-    write_whole(Path("table.json"), data, what="table")
+    OutputFile(path=Path("table.json"), kind=FileKind.TABLE).write(data)
 """
 
 

@@ -6,9 +6,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.console.assignment_plan import apply_target
-from apportion.console.files.io import alone_with, read_bounded, write_whole
-from apportion.console.files.snapshots import read
-from apportion.console.options.arguments import Json
+from apportion.console.files.io import read_bounded
+from apportion.console.files.output_file import FileKind, OutputFile
+from apportion.console.files.snapshots import read, replace_table
+from apportion.console.options.arguments import Force, Json
 from apportion.console.print.output import print_json
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
@@ -25,9 +26,12 @@ def apply(
     table: Path | None = None,
     assignment: Path | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Make the table that a plan leads to; refuse if the table is not the one that the plan was made from.
+
+    The table before stays in the folder FILE.kept, for `apportion undo`.
 
     Parameters
     ----------
@@ -42,24 +46,28 @@ def apply(
     """
     if assignment is None:
         changed = table or Path("table.json")
-        before, after = _applied(plan, changed, output or changed)
+        option = "--table" if output is None else "--output"
+        file = OutputFile(path=output or changed, kind=FileKind.TABLE, option=option, force=force, reads=(plan,))
+        before, after = _applied(plan, changed, file)
     elif table is not None:
         hint = "Use the saved one that the plan is for."
         raise InvalidInput("--table", str(table), "no --assignment beside it", hint)
     else:
-        changed = assignment
-        before, after = apply_target(plan, changed, output or changed)
-    kind, target = "table" if assignment is None else "assignment", output or changed
+        option = "--assignment" if output is None else "--output"
+        path = output or assignment
+        file = OutputFile(path=path, kind=FileKind.ASSIGNMENT, option=option, force=force, reads=(plan,))
+        before, after = apply_target(plan, assignment, file)
+    kind, target = "table" if assignment is None else "assignment", file.path
     if json:
         print_json("apply", epoch_before=str(before), epoch_after=str(after), **{kind: str(target)})
     else:
         print(f"applied: {target} is at epoch {after} now (was {before})")
 
 
-def _applied(plan: Path, table: Path, target: Path) -> tuple[Epoch, Epoch]:
+def _applied(plan: Path, table: Path, output: OutputFile) -> tuple[Epoch, Epoch]:
     change = _plan_in(plan)
-    with alone_with(target, what="--output"):
-        write_whole(target, codec.encode(apply_to(change, read(table, Table))), what="--output")
+    with output.alone():
+        replace_table(apply_to(change, read(table, Table)), output, before=change.before)
     return change.before, change.after
 
 

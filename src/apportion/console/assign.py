@@ -6,7 +6,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.console.assignment_plan import keep
+from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.files.snapshots import read
+from apportion.console.options.arguments import Force
 from apportion.console.options.nodes import NodesSource
 from apportion.console.options.outage import Outage
 from apportion.console.options.partitions import PartitionOptions
@@ -23,6 +25,7 @@ def assign(
     outage: Outage = Outage(),  # noqa: B008
     previous: Path | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
+    force: Force = False,
     json: bool = False,
 ) -> None:
     """Tell which nodes hold each partition: as evenly as possible, with the fewest moved replicas.
@@ -36,9 +39,11 @@ def assign(
     json
         Print one JSON object instead, with the owners of every partition.
     """
+    reads = source.topology, wanted.file
+    file = None if output is None else OutputFile(path=output, kind=FileKind.ASSIGNMENT, force=force, reads=reads)
     before = None if previous is None else read(previous, Assignment)
     step = AssignmentStep(before=before, after=wanted.assigned(_topology(source, before), outage, before))
-    keep(step, output, is_plan=False)
+    keep(step, file, is_plan=False)
     if json:
         print_step_json("assign", step, with_owners=True)
     else:

@@ -8,30 +8,28 @@ Promises: the target replaces exactly that assignment; `apply` refuses the targe
 from pathlib import Path
 
 from apportion.balance.verify import verify
-from apportion.console.files.io import alone_with, read_bounded, write_whole
-from apportion.console.files.snapshots import read, save_assignment
+from apportion.console.files.output_file import OutputFile
+from apportion.console.files.snapshots import is_snapshot, read, replace_assignment, save_assignment
 from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
 from apportion.console.options.partitions import PartitionOptions
 from apportion.console.print.assignment_report import AssignmentStep, print_step, print_step_json
 from apportion.errors import InvalidInput, PlanRefused, StaleEpoch
-from apportion.model import codec
 from apportion.model.assignment import Assignment, Spread
 from apportion.model.epoch import Epoch
 
 
 def plan_assignment(
-    path: Path, edits: Edits, outage: Outage, output: Path | None, *, spread: Spread | None, json: bool
+    path: Path, edits: Edits, outage: Outage, output: OutputFile | None, *, spread: Spread | None, json: bool
 ) -> bool:
     """Print the effect of edited nodes, or of a saved target, on a saved assignment.
 
     Return whether the assignment changes.
     """
     before = read(path, Assignment)
-    if output is not None and output.resolve() == path.resolve():
-        hint = "Save the plan elsewhere, look at it, and carry it out with apportion apply."
-        raise InvalidInput("--output", str(output), "another file than --assignment", hint)
-    if edits.to is not None and _is_snapshot(edits.to):
+    if output is not None:
+        output.check()
+    if edits.to is not None and is_snapshot(edits.to):
         if edits != Edits(to=edits.to) or outage.is_given or output is not None or spread is not None:
             hint = "The assignment is complete; leave the other options out."
             raise InvalidInput("--to", str(edits.to), "no changes beside a saved assignment, and no --output", hint)
@@ -49,19 +47,19 @@ def plan_assignment(
     return step.change.is_pending
 
 
-def keep(step: AssignmentStep, output: Path | None, *, is_plan: bool) -> None:
+def keep(step: AssignmentStep, output: OutputFile | None, *, is_plan: bool) -> None:
     """Save the result of a step if the caller names a file. The certificate of the result is verified first."""
     if output is not None and step.verdict is not None:
         save_assignment(step.after, output, before=step.before, is_plan=is_plan)
 
 
-def apply_target(target: Path, assignment: Path, output: Path) -> tuple[Epoch, Epoch]:
+def apply_target(target: Path, assignment: Path, output: OutputFile) -> tuple[Epoch, Epoch]:
     """Write the target of a plan to `output`; refuse an `assignment` that the plan was not made from.
 
     Return the epochs before and after.
     """
     after = read(target, Assignment)
-    with alone_with(output, what="--output"):
+    with output.alone():
         before = read(assignment, Assignment)
         if after.certificate is None:
             raise PlanRefused("it has no certificate that says which assignment it was made from")
@@ -70,10 +68,5 @@ def apply_target(target: Path, assignment: Path, output: Path) -> tuple[Epoch, E
                 seen=after.certificate.previous[:8] or "none, because this is a first assignment", current=before.epoch
             )
         verify(after, previous=before)
-        write_whole(output, codec.encode(after), what="--output")
+        replace_assignment(after, output, before=before)
     return before.epoch, after.epoch
-
-
-def _is_snapshot(path: Path) -> bool:
-    """Whether a file looks like a snapshot; a topology file cannot begin with a brace."""
-    return path.is_file() and read_bounded(path, codec.MAX_BYTES, what="--to").startswith(b"{")

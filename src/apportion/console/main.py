@@ -29,11 +29,13 @@ COMMANDS = {
     "plan": "Preview the moves that a change of nodes causes.",
     "route": "Print which node handles each key.",
     "tour": "Route real keys and plan a change, in plain words.",
+    "undo": "Go back to the table or assignment before the last change.",
 }
 TABLE_COMMANDS = {
     "diff": "Show the exact difference between two saved tables.",
     "export": "Save every answer of a placement as ranges and owners.",
     "import": "Read ranges made elsewhere from CSV.",
+    "log": "List the kept tables of a file: since when, which change, how much moved.",
     "repair": "Publish the newest version of a published table once more, so that all follow it again.",
 }
 GROUP_COMMANDS = {

@@ -7,9 +7,10 @@ from cyclopts import Parameter
 
 from apportion.balance.succession import succeed
 from apportion.console.assignment_plan import plan_assignment
-from apportion.console.files.io import write_whole
 from apportion.console.files.key_stream import Column, KeysFile, keys_of
-from apportion.console.options.arguments import Json
+from apportion.console.files.output_file import FileKind, OutputFile
+from apportion.console.files.snapshots import is_snapshot, read
+from apportion.console.options.arguments import Force, Json
 from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
 from apportion.console.options.placement import PlacementOptions
@@ -17,6 +18,8 @@ from apportion.console.print.plan_report import print_plan, print_plan_json
 from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.assignment import Spread
+from apportion.model.plan import Plan
+from apportion.model.table import Table
 from apportion.placement.change import plan as plan_of
 
 PENDING = 2
@@ -32,6 +35,7 @@ def plan(
     keys: KeysFile = None,
     column: Column = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
+    force: Force = False,
     json: Json = False,
 ) -> int:
     """Show the moves of a change. Exit code 0: nothing would change, 2: changes pending, 1: an error.
@@ -47,11 +51,14 @@ def plan(
     output
         Save the plan, for `apportion apply`.
     """
+    reads = assignment, source.table, source.topology, edits.to
+    kind = FileKind.PLAN if assignment is None else FileKind.ASSIGNMENT
+    file = None if output is None else OutputFile(path=output, kind=kind, force=force, reads=reads)
     if assignment is not None:
         if source != PlacementOptions() or keys is not None or column is not None:
             hint = "An assignment has nodes, partitions and replicas; leave the options of placements and keys out."
             raise InvalidInput("--assignment", str(assignment), "no nodes, placement or keys beside it", hint)
-        is_pending = plan_assignment(assignment, edits, outage, output, spread=spread, json=json)
+        is_pending = plan_assignment(assignment, edits, outage, file, spread=spread, json=json)
         return PENDING if is_pending else 0
     if outage.is_given or spread is not None:
         hint = "Placements of keys know no outage and keep no rule."
@@ -59,12 +66,23 @@ def plan(
     if output is not None and keys is not None:
         hint = "Only an exact plan can be saved and applied."
         raise InvalidInput("--output", str(output), "no --keys beside it", hint)
+    if file is not None:
+        file.check()
+    change = _planned(source, edits, keys, column)
+    if file is not None:
+        file.write(codec.encode(change))
+    (print_plan_json if json else print_plan)(change)
+    return PENDING if change.is_pending else 0
+
+
+def _planned(source: PlacementOptions, edits: Edits, keys: str | None, column: str | None) -> Plan:
+    if edits.to is not None and is_snapshot(edits.to):
+        if edits != Edits(to=edits.to) or keys is not None or column is not None:
+            hint = "A saved table is complete, and its plan is exact; leave the other options out."
+            raise InvalidInput("--to", str(edits.to), "no change of nodes and no keys beside a saved table", hint)
+        table = source.load_placement() if source.table is None else source.load_table()
+        return plan_of(table, read(edits.to, Table))
     old = source.load_placement()
     target = edits.applied_to(old.topology)
     new = old if target == old.topology else succeed(old, target)
-    counted = None if keys is None else keys_of((), keys, column)
-    change = plan_of(old, new, counted)
-    if output is not None:
-        write_whole(output, codec.encode(change), what="--output")
-    (print_plan_json if json else print_plan)(change)
-    return PENDING if change.is_pending else 0
+    return plan_of(old, new, None if keys is None else keys_of((), keys, column))

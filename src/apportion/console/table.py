@@ -7,17 +7,19 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files.io import write_whole
+from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.files.ranges_csv import write_ranges
 from apportion.console.files.snapshots import read, save
-from apportion.console.options.arguments import Json, Url
+from apportion.console.options.arguments import Force, Json, Url
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
 from apportion.console.options.placement import PlacementOptions
+from apportion.console.print.kept_report import print_kept
 from apportion.console.print.output import print_json
 from apportion.console.print.plan_report import print_plan, print_plan_json
 from apportion.console.table_import import Reading, imported
 from apportion.errors import InvalidInput
+from apportion.model.assignment import Assignment
 from apportion.model.table import Table
 from apportion.placement.change import plan as plan_of
 from apportion.tables.followed import repaired
@@ -31,6 +33,7 @@ def export_table(
     output: Output = Path("table.json"),
     replicas: int | None = None,
     csv: bool = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Save every answer of a placement: ranges of the circle and their owners.
@@ -44,11 +47,13 @@ def export_table(
     csv
         Write start, end (hexadecimal, half-open) and owners as CSV instead of a table that apportion reads.
     """
+    reads = source.table, source.topology, source.hasher_key_file
+    file = OutputFile(path=output, kind=FileKind.RANGES if csv else FileKind.TABLE, force=force, reads=reads)
     table = _exported(source, replicas)
     if csv:
-        write_whole(output, write_ranges(table), what="--output")
+        file.write(write_ranges(table))
     else:
-        save(table, output)
+        save(table, file)
     _report("table export", table, output, json=json)
 
 
@@ -60,6 +65,7 @@ def import_table(
     nodes: NodesSource = NodesSource(),  # noqa: B008
     hashing: Hashing = Hashing(),  # noqa: B008
     output: Output = Path("table.json"),
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Read ranges made elsewhere, or the output of a cluster, and save them as a table.
@@ -72,7 +78,7 @@ def import_table(
         File to write.
     """
     found = imported(file, reading, nodes, hashing)
-    save(found.table, output)
+    save(found.table, OutputFile(path=output, kind=FileKind.TABLE, force=force, reads=(file, nodes.topology)))
     _report("table import", found.table, output, json=json, notes=found.notes)
 
 
@@ -88,6 +94,24 @@ def diff_table(old: Path, new: Path, /, *, json: Json = False) -> None:
     """
     change = plan_of(read(old, Table), read(new, Table))
     (print_plan_json if json else print_plan)(change)
+
+
+def log_table(*, table: Path | None = None, assignment: Path | None = None, json: Json = False) -> None:
+    """List the kept tables of a file, the newest first: since when, which change, how much moved.
+
+    Parameters
+    ----------
+    table
+        Table that was changed (default: table.json).
+    assignment
+        Assignment that was changed, instead of a table.
+    """
+    if assignment is None:
+        print_kept(table or Path("table.json"), Table, json=json)
+    elif table is not None:
+        raise InvalidInput("--table", str(table), "no --assignment beside it", "List one of the two at a time.")
+    else:
+        print_kept(assignment, Assignment, json=json)
 
 
 def repair_table(url: Url, name: str, /, *, json: Json = False) -> None:

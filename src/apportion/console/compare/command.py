@@ -15,9 +15,9 @@ from rich.progress import Progress
 from apportion.console.compare.baselines import baselines as all_baselines
 from apportion.console.compare.page import page_of
 from apportion.console.compare.trial import KeyTrial, Row, measured, measured_baseline, refusals
-from apportion.console.files.io import check_target, write_whole
 from apportion.console.files.key_stream import Column, KeysFile, keys_of
-from apportion.console.options.arguments import Json
+from apportion.console.files.output_file import page_file
+from apportion.console.options.arguments import Force, Json
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
 from apportion.console.pages.parts import command_line
@@ -37,6 +37,7 @@ def compare(
     column: Column = None,
     baselines: bool = False,
     html: Path | None = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Measure all placements: evenness, moves for one node more and one node fewer, time, memory.
@@ -50,8 +51,8 @@ def compare(
     html
         Write a page with charts, tables and the baselines to this file.
     """
-    if html is not None:
-        check_target(html, what="--html")
+    reads = nodes.topology, hashing.hasher_key_file, None if keys is None else Path(keys)
+    page = page_file(html, force=force, reads=reads)
     topology, hasher = nodes.load_topology(), hashing.load_hasher()
     listed = [b"key-%d" % number for number in range(MADE_KEYS)] if keys is None else list(keys_of((), keys, column))
     if not listed:
@@ -62,10 +63,10 @@ def compare(
     # The choices must be the same next time; they need not be secret.
     drawn = all_baselines(Random(SEED)) if baselines or html else ()  # noqa: S311
     below = [measured_baseline(baseline, trial) for baseline in drawn]
-    if html is not None:
+    if html is not None and page is not None:
         source = "made-up keys" if keys is None else "keys of standard input" if keys == "-" else f"keys of {keys}"
         command = _command(nodes, hashing, keys, column, html)
-        write_whole(html, page_of(trial, rows, below, source=source, command=command), what="--html")
+        page.write(page_of(trial, rows, below, source=source, command=command))
     shown = below if baselines else []
     if json:
         _print_json(trial, rows, shown, html)

@@ -17,8 +17,8 @@ from apportion.console.evaluate.page import page_of
 from apportion.console.evaluate.report import print_report, print_result
 from apportion.console.evaluate.summary import Findings
 from apportion.console.evaluate.trial import Refusal, TrialResult
-from apportion.console.files.io import check_target, write_whole
-from apportion.console.options.arguments import Json
+from apportion.console.files.output_file import page_file
+from apportion.console.options.arguments import Force, Json
 from apportion.errors import CannotPlace
 
 
@@ -26,6 +26,7 @@ def evaluate(
     *,
     asked: EvaluateOptions = EvaluateOptions(),  # noqa: B008 - a frozen value
     html: Path | None = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Compare balancers: their evenness, and their moves when nodes fail, return, are added or change.
@@ -35,8 +36,7 @@ def evaluate(
     html
         Write a page with charts and tables to this file.
     """
-    if html is not None:
-        check_target(html, what="--html")
+    page = page_file(html, force=force, reads=(asked.scenario,))
     trial = asked.trial()
     results: list[TrialResult] = []
     refused: list[Refusal] = [*trial.skipped]
@@ -44,8 +44,8 @@ def evaluate(
         for each in progress.track(trial.run(), total=len(trial), description="Evaluating"):
             (results if isinstance(each, TrialResult) else refused).append(each)  # type: ignore[arg-type]
     findings = Findings.of(trial, results, refused)
-    if html is not None:
-        write_whole(html, page_of(findings, command=asked.command(html)), what="--html")
+    if html is not None and page is not None:
+        page.write(page_of(findings, command=asked.command(html)))
     if json:
         print_result(findings, page=None if html is None else str(html))
     else:

@@ -1,19 +1,17 @@
-"""File access with bounds: a read has a cap, and a write is whole or absent.
+"""Bounded reads: each read of a file has a cap.
 
-Promises: a read stops at the cap, whatever size the file claims. A read never hangs on a pipe without a writer. A
-reader of a written file sees the old content or the new, even if the writer is killed in between.
+Promises: a read stops at the cap, whatever size the file claims. A read never hangs on a pipe without a writer.
 """
 
-import fcntl
+import errno
 import os
 import stat
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from apportion.errors import InvalidInput
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def read_bounded(path: Path, limit_bytes: int, *, what: str) -> bytes:
@@ -67,71 +65,8 @@ def open_for_reading(path: Path, *, what: str) -> int:
     return descriptor
 
 
-def check_target(path: Path, *, what: str) -> None:
-    """Refuse a place where no file can be written, before any work for the file."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise InvalidInput(what, str(path), "a file in a folder that is there", "Check the path.")
-
-
-def write_whole(path: Path, data: bytes, *, what: str) -> None:
-    """Replace the file at `path` (or the target of a link there) by `data`, durably, in one step."""
-    temporary = None
-    try:
-        target = path.resolve()
-        if target.exists() and not target.is_file():
-            hint = "It is a folder or a device; pick another."
-            raise InvalidInput(what, str(path), "a file, or a name that is free", hint)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(descriptor, _mode_of(target))
-            os.fsync(descriptor)
-        Path(temporary).replace(target)
-        temporary = None
-        _sync_directory(target.parent)
-    except OSError as error:
-        raise unusable(what, path, error) from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-
-
-@contextmanager
-def alone_with(path: Path, *, what: str) -> Iterator[None]:
-    """Let one process at a time change the file at `path`, so that no process overwrites the write of another.
-
-    The lock is on the folder's own descriptor: it needs no extra file and ends with the process.
-    """
-    try:
-        descriptor = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise unusable(what, path, error) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def unusable(what: str, path: Path, error: OSError) -> InvalidInput:
     """Return the error for a file that the system refuses to read or write."""
     reason = error.strerror or type(error).__name__
-    return InvalidInput(what, str(path), f"a usable file ({reason.lower()})", "Check the path and its permissions.")
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _mode_of(target: Path) -> int:
-    """Return the mode of a file, or the mode of a new file."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    hint = "Free space there; the file is as it was." if error.errno in _FULL else "Check the path and its permissions."
+    return InvalidInput(what, str(path), f"a usable file ({reason.lower()})", hint)

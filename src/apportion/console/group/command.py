@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files.io import write_whole
+from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.group import report
 from apportion.console.group.plan import (
     print_applied,
@@ -16,7 +16,7 @@ from apportion.console.group.plan import (
     read_plan,
 )
 from apportion.console.group.run import Joining, run
-from apportion.console.options.arguments import GroupName, Json, MemberId, PartitionNumber, Url
+from apportion.console.options.arguments import Force, GroupName, Json, MemberId, PartitionNumber, Url
 from apportion.console.options.edits import Edits
 from apportion.console.plan import PENDING
 from apportion.console.print.output import print_json
@@ -134,6 +134,7 @@ def plan_group(
     *,
     edits: Edits = Edits(),  # noqa: B008 - a frozen value
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
+    force: Force = False,
     json: Json = False,
 ) -> int:
     """Preview the moves if members join, leave or drain. Exit code 0: nothing, 2: changes, 1: an error.
@@ -145,7 +146,8 @@ def plan_group(
     """
     change = admin.plan(url, name, edits.applied_to)
     if output is not None:
-        write_whole(output, encode_plan(change.plan), what="--output")
+        file = OutputFile(path=output, kind=FileKind.GROUP_PLAN, force=force, reads=(edits.to,))
+        file.write(encode_plan(change.plan))
     (print_change_json if json else print_change)(change)
     return PENDING if change.moves else 0
 

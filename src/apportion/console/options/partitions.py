@@ -1,6 +1,7 @@
 """Partition options: the content of an assignment; an omitted option keeps the value of the assignment before."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -27,6 +28,12 @@ class PartitionOptions:
     replicas: Annotated[int | None, Parameter(help="Nodes that hold each partition (default: 1).")] = None
     spread_level: Annotated[int | None, Parameter(help="Level of the zones to spread over; 0 is the outermost.")] = None
     spread: Annotated[Spread | None, Parameter(help="Refuse too few zones (strict), or share them.")] = None
+
+    @property
+    def file(self) -> Path | None:
+        """The file that lists the partitions, if `--partitions` names one."""
+        named = self.partitions
+        return None if named is None or named == "-" or named.isdecimal() else Path(named)
 
     def assigned(self, topology: Topology, outage: Outage, before: Assignment | None) -> Assignment:
         """Return the assignment on these nodes that follows the one before."""

@@ -1,0 +1,68 @@
+"""`apportion undo`: go back to the table (or assignment) before the last change.
+
+Promises: the file is the one before, byte for byte. A second undo goes back further. The undone table stays kept, so
+the same plan can be applied again.
+Refuses: to move data. `apportion plan --to` tells the moves before an undo.
+"""
+
+from pathlib import Path
+
+from apportion.console.files.kept import kept_before, kept_folder
+from apportion.console.files.output_file import FileKind, OutputFile
+from apportion.console.files.snapshots import Saved, read_with_bytes
+from apportion.console.options.arguments import Json
+from apportion.console.print.kept_report import moved_between
+from apportion.console.print.output import print_json
+from apportion.errors import InvalidInput
+from apportion.model.assignment import Assignment
+from apportion.model.table import Table
+
+
+def undo(*, table: Path | None = None, assignment: Path | None = None, json: Json = False) -> None:
+    """Go back to the table before the last change; again: to the table before that one.
+
+    Parameters
+    ----------
+    table
+        Table to change (default: table.json).
+    assignment
+        Assignment to change, instead of a table.
+    """
+    after: Table | Assignment
+    before: Table | Assignment
+    if assignment is None:
+        path = table or Path("table.json")
+        after, before = _undone(OutputFile(path=path, kind=FileKind.TABLE, option="--table"), Table)
+    elif table is not None:
+        raise InvalidInput("--table", str(table), "no --assignment beside it", "Undo one of the two at a time.")
+    else:
+        path = assignment
+        after, before = _undone(OutputFile(path=path, kind=FileKind.ASSIGNMENT, option="--assignment"), Assignment)
+    moved = moved_between(after, before)
+    if json:
+        word = "table" if assignment is None else "assignment"
+        epochs = {"epoch_before": str(after.epoch), "epoch_after": str(before.epoch)}
+        print_json("undo", **epochs, moved_ratio=moved, **{word: str(path)})
+    else:
+        share = "" if moved is None else f"; {moved:.2%} moves back"
+        print(f"undone: {path} is at epoch {before.epoch} now (was {after.epoch}){share}")
+
+
+def _undone(file: OutputFile, kind: type[Saved]) -> tuple[Saved, Saved]:
+    """Put the kept file before the current one in its place; return the values that the file held, and holds now."""
+    with file.alone():
+        hint = f"Kept ones are in {kept_folder(file.path)}: copy one of them over it."
+        held, after = _read(file.path, kind, hint=hint if kept_folder(file.path).is_dir() else "")
+        kept = kept_before(file, held)
+        data, before = _read(kept.path, kind, hint="apportion table log lists the others; copy one of them over it.")
+        file.write(data)
+    return after, before
+
+
+def _read(path: Path, kind: type[Saved], *, hint: str) -> tuple[bytes, Saved]:
+    try:
+        return read_with_bytes(path, kind)
+    except InvalidInput as error:
+        error.within(str(path))
+        error.hint = hint or error.hint
+        raise
