@@ -15,10 +15,9 @@ Source: the node map of consistent-choose-k, github/rust-gems. The ranking is dr
 two halves is a random merge of their shuffles (as in MergeShuffle, Bacher et al. 2015).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, repeat
-from typing import Self
 
 from apportion import native
 from apportion.errors import DuplicateNode, InvalidInput
@@ -28,12 +27,14 @@ from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
 from apportion.placement.shapes.computed import equal_weights
 from apportion.placement.shapes.ordered import in_order
 from apportion.placement.shapes.ranked import Ranked
+from apportion.placement.shapes.rebuilt import Rebuilt
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ChooseK(Ranked):
+class ChooseK(Rebuilt, Ranked):
     """Choose-k over nodes in the order given (a topology gives its own, by id). Lookup: O(log nodes) while most live.
 
+    `on(topology)` keeps the numbers of known nodes; new ones take vacant ones.
     Preference list: O(nodes + draws · log nodes).
 
     >>> nodes = ChooseK(["a", "b", "c"])
@@ -45,6 +46,7 @@ class ChooseK(Ranked):
     """
 
     _NAME = "choose_k"
+    _OPTIONS = ("order", "hasher")
 
     order: tuple[str, ...]
     _tree: "_Tree" = field(compare=False)
@@ -52,11 +54,8 @@ class ChooseK(Ranked):
     def __init__(self, nodes: Nodes, *, order: Iterable[str] | None = None, hasher: str | Hasher = DEFAULT) -> None:
         topology, ids = in_order(nodes, "A set has none and choose-k keeps it: pass a list or a topology.")
         known = ids if order is None else _checked(order)
-        self._fill_in_order(topology, known, resolve(hasher, least_bits=64))
-
-    def _fill_in_order(self, topology: Topology, known: Iterable[str], hasher: Hasher) -> None:
         live = {node.id for node in equal_weights(topology, "choose-k")}
-        self._fill(topology, hasher)
+        self._fill(topology, resolve(hasher, least_bits=64))
         object.__setattr__(self, "order", _numbered(known, topology))
         owners = tuple(topology.index(node_id) if node_id in live else None for node_id in self.order)
         object.__setattr__(self, "_tree", _Tree(owners))
@@ -69,24 +68,11 @@ class ChooseK(Ranked):
         draws = next(count for count, index in enumerate(drawn, start=1) if index is not None)
         return f"draw {draws} is the first with a live node: number {self.order.index(owner)}, {owner}"
 
-    def on(self, topology: Topology) -> Self:
-        """Return choose-k over another topology: known nodes keep their numbers, new ones take vacant ones."""
-        return self._in_order(topology, self.order, self.hasher)
-
     def _make_twin(self) -> "native.extension.Chooser":
         return native.extension.Chooser.choose_k(self.topology.ids, self.hasher, self._tree.owners)
 
     def _owner(self, key_hash: int) -> int:
         return next(self._ranking(key_hash))
-
-    @classmethod
-    def _in_order(cls, topology: Topology, known: tuple[str, ...], hasher: Hasher) -> Self:
-        placement = object.__new__(cls)
-        placement._fill_in_order(topology, known, hasher)
-        return placement
-
-    def __reduce__(self) -> "tuple[Callable[..., ChooseK], tuple[Topology, tuple[str, ...], Hasher]]":
-        return self._in_order, (self.topology, self.order, self.hasher)
 
     def __repr__(self) -> str:
         return f"ChooseK({self.topology!r}, {len(self.order)} numbers, hasher={self.hasher.label!r})"

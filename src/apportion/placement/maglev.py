@@ -4,9 +4,8 @@ Promises: a lookup is one memory access, however many nodes there are. With equa
 entry. With unequal weights, a node of weight w owns r * w / W entries after r rounds, rounded up. Here W is the
 largest weight, and the last round is cut short. So every node with a weight above 0 owns an entry. Plans are exact.
 Refuses: more nodes than entries. It does not promise minimal disruption: a change of one node also moves some entries
-of other nodes. A plan shows them exactly as `stray_ratio`. A larger table has fewer such moves. The loss of one of 60
-nodes moves some 2.2 times the bound with 100 entries per node, 1.3 times with 1000. `entries_per_node` tells this
-number; below 100, take a larger `table_size`. The size is part of the format: choose it for the largest fleet.
+of other nodes. A plan shows them exactly as `stray_ratio`. A larger table has fewer such moves: below 100
+`entries_per_node`, take a larger `table_size`. The size is part of the format: choose it for the largest fleet.
 
 Format: `docs/algorithms/maglev.md`.
 Source: Eisenbud et al. 2016.

@@ -3,10 +3,9 @@
 Promises: when a node comes or goes, only keys that it gains or loses move (exact, not on average). There is one token
 per node. With 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
 Refuses: weights (shares are equal only on average), hashes of fewer than 64 bits, and an even lower end. **Probes cap
-the peak and nothing else**: a node that stands close behind another is nearly idle. With 10, 100, 1000 nodes the
-least share is typically some 0.8, 0.2, 0.02 of the mean. In bad fleets of any size, the least share is lower. With
-fewer than 30 nodes, one node may own much more than its share. `shares()` computes the shares of your nodes. For
-shares that are even at both ends, take `slots`, `rendezvous` or `maglev`.
+the peak and nothing else**: a node that stands close behind another is nearly idle, and with fewer than 30 nodes one
+node may own much more than its share. `shares()` computes the shares of your nodes. For shares that are even at both
+ends, take `slots`, `rendezvous` or `maglev`.
 
 Format: `docs/algorithms/multiprobe.md`.
 Source: Appleton and O'Reilly 2015.

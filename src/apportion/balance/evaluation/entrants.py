@@ -130,7 +130,6 @@ def _by_subscriptions(
 
 
 def _owned(before: Placed | None) -> dict[str, list[Partition]]:
-    """Return the partitions of each node, as topics and numbers."""
     owned: dict[str, list[Partition]] = {}
     for name, assignment in ({} if before is None else before.resources).items():
         for number, row in enumerate(assignment.rows):

@@ -10,7 +10,7 @@ Promises: measures count and judge nothing; every deviation and gap is from exac
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import fmean
 
 from apportion.balance.evaluation.entrants import Placed
@@ -104,15 +104,8 @@ class Movement:
         return self.extra_leader_changes / self.partitions if self.partitions else 0.0
 
     def __add__(self, other: "Movement") -> "Movement":
-        return Movement(
-            replicas=self.replicas + other.replicas,
-            partitions=self.partitions + other.partitions,
-            moved=self.moved + other.moved,
-            extra=self.extra + other.extra,
-            bound=self.bound + other.bound,
-            leader_changes=self.leader_changes + other.leader_changes,
-            extra_leader_changes=self.extra_leader_changes + other.extra_leader_changes,
-        )
+        sums = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
+        return Movement(**sums)
 
 
 def movement(before: tuple[Placed, State], after: tuple[Placed, State]) -> Movement:
@@ -151,7 +144,6 @@ def _unexplained(before: Lists, after: Lists, came: set[str], went: set[str]) ->
 
 
 def _together(placed: Placed, state: State) -> Assignment:
-    """Return all resources as one assignment."""
     names: list[str] = []
     rows: list[Row] = []
     for assignment in placed.resources.values():

@@ -149,7 +149,6 @@ def _some(name: str, topology: Topology, number: int, draws: Draws) -> list[str]
 
 
 def _holding(topology: Topology) -> list[str]:
-    """Return the nodes that may hold something."""
     return [node.id for node in topology if node.weight]
 
 

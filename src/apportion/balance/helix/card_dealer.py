@@ -8,6 +8,7 @@ Source: `CardDealingAdjustmentAlgorithmV2` of Helix, in the mode that minimizes 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from apportion.balance.helix.heap import Heap
 from apportion.balance.helix.shuffle import shuffle
@@ -67,7 +68,7 @@ class CardTable:
             zone, keep = self.zone_of[node], int(self.targets[node])
             if len(held[node]) > keep:
                 if quotas[zone] > 0 and spikes > 0:
-                    keep, quotas[zone], spikes = _ceiling(self.targets[node]), quotas[zone] - 1, spikes - 1
+                    keep, quotas[zone], spikes = ceil(self.targets[node]), quotas[zone] - 1, spikes - 1
                 # Shuffled even when nothing is cut off: the order of the held partitions decides later on.
                 shuffle(held[node], signed(string_hash(node) * 31 + self.seed))
                 cut += held[node][keep:]
@@ -132,8 +133,4 @@ def _spikes_of_zones(zones: Sequence[FaultZone], spikes: int) -> dict[str, int]:
     """Return how many nodes of each zone may keep their ceiling, by weight, rounded up."""
     weight = float32(sum(zone.weight for zone in zones))
     shares = {zone.name: float32(float32(float32(spikes) * float32(zone.weight)) / weight) for zone in zones}
-    return {name: _ceiling(share) for name, share in shares.items()}
-
-
-def _ceiling(number: float) -> int:
-    return -int(-number // 1)
+    return {name: ceil(share) for name, share in shares.items()}

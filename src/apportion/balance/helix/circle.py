@@ -37,7 +37,7 @@ class TokenCircle:
         if not native.IN_USE:
             tokens, owners = reference_tokens(words, TOKENS_PER_NODE)
         else:
-            tokens, owners = map(_numbers, native.extension.circle_tokens(words, TOKENS_PER_NODE))
+            tokens, owners = (array("I", each) for each in native.extension.circle_tokens(words, TOKENS_PER_NODE))
         return cls(nodes=listed, tokens=tokens, owners=owners)
 
     def from_token(self, token: int) -> Iterable[str]:
@@ -50,12 +50,6 @@ def reference_tokens(words: Sequence[int], each: int) -> "tuple[array[int], arra
     owners = {hash2(word, number): node for node, word in enumerate(words) for number in range(each)}
     tokens = sorted(owners)
     return array("I", tokens), array("I", map(owners.__getitem__, tokens))
-
-
-def _numbers(data: bytes) -> "array[int]":
-    numbers = array("I")
-    numbers.frombytes(data)
-    return numbers
 
 
 def move_from_dead(zones: Sequence[FaultZone], held: Held, live: Collection[str], seed: int) -> bool:

@@ -1,9 +1,7 @@
 """`schedule`: the difference of two assignments as waves of steps that are safe to stop at any moment.
 
-Why it is safe: no replica of a partition is dropped before the partition's whole new list is live. So at every
-moment, however many steps of a wave are done, one of two sets is complete: all replicas that were live at the start,
-or all replicas of the new list. When a node or a zone then fails, at least as many replicas survive as in the worse
-of the two sets.
+No replica of a partition is dropped before the partition's whole new list is live. So at every moment, either all
+replicas that were live at the start are complete, or all of the new list; `docs/balance/schedule.md` tells the rest.
 
 Promises, for each partition with the floor f: with f + 1 live replicas or more at the start, it never has fewer than
 f + 1. With fewer (`below_floor`), it never has fewer than at the start, and is recovered in the first waves. A leader

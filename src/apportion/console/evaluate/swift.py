@@ -84,7 +84,6 @@ def _rebalance(builder: Any) -> None:  # noqa: ANN401
 
 
 def _set_devices(builder: Any, state: State, rings: _Rings) -> None:  # noqa: ANN401
-    """Bring the devices of a ring to a state."""
     weights = state.weights
     known = {device["id"]: device for device in builder.devs if device is not None}
     for node_id, number in rings.numbers.nodes.items():

@@ -145,7 +145,6 @@ def host_shares(hosts: Sequence[Node]) -> list[float]:
 
 
 def _points(hosts: Sequence[Node], minimum: int, maximum: int) -> dict[str, int]:
-    """Return the number of points of each host."""
     shares = host_shares(hosts)
     smallest = min(shares)
     scale = min(ceil(smallest * minimum) / smallest, float(maximum))

@@ -55,7 +55,6 @@ class ReferenceRangeRouter(Preferences):
             object.__setattr__(self, name, value)
 
     def _range(self, key: Key) -> int:
-        """Return the number of the range that contains a key."""
         return bisect_right(self._bounds, ordered_position(key, self._are_ints))
 
 

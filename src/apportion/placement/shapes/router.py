@@ -90,7 +90,6 @@ class ReferenceRouter(Preferences):
         self._lay(topology.ids, hasher, bounds.tobytes(), (owners + owners[:1]).tobytes())
 
     def _stretch(self, key: Key) -> int:
-        """Return the number of the stretch that contains a key."""
         return bisect_left(self._bounds, self._position_of(key_bytes(key)))
 
     def _ranking(self, stretch: int) -> Iterable[int]:

@@ -58,11 +58,9 @@ class Tabular(Router, ABC):
         """Return the table of single owners."""
 
     def _lay_table(self, table: Table) -> None:
-        """Lay the stretches of a table of single owners."""
         bounds = array("Q", [start - 1 for start in table.starts[1:] if isinstance(start, int)])
         owners = array("I", [row[0] for row in table.rows])
         self._lay(table.topology.ids, self.hasher, bounds.tobytes(), owners.tobytes())
 
     def _position(self, data: bytes) -> Token:
-        """Return the position of the bytes of a key on the circle."""
         return position_of(self.hasher)(data)

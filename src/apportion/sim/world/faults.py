@@ -75,7 +75,18 @@ class FaultyStore:
 
         life, scan, stale = await self._certain("scan", _perform, changes=False)
         self._heard_life, self._incarnation, self._seen_revision = life, scan.incarnation, scan.revision
-        self._record_scan(since, prefix, scan, stale=stale)
+        troubles.record(
+            Scanned(
+                at=self._now(),
+                since=since,
+                process=self._process,
+                prefix=prefix,
+                items=scan.items,
+                revision=scan.revision,
+                incarnation=scan.incarnation,
+                stale=stale,
+            )
+        )
         return scan
 
     async def commit(
@@ -207,20 +218,6 @@ class FaultyStore:
             if of_life == life == self._heard_life and scan.revision >= self._seen_revision
         ]
         return self._troubles.draw.choice(found) if found else None
-
-    def _record_scan(self, since: float, prefix: str, scan: Scan, *, stale: bool) -> None:
-        self._troubles.record(
-            Scanned(
-                at=self._now(),
-                since=since,
-                process=self._process,
-                prefix=prefix,
-                items=scan.items,
-                revision=scan.revision,
-                incarnation=scan.incarnation,
-                stale=stale,
-            )
-        )
 
     async def _certain(self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool) -> Result:
         """Send a request that may be repeated without harm; raise `StoreUnavailable` if no reply comes."""

@@ -18,28 +18,13 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import process, synchronize
-from typing import Any, Protocol
+from typing import Any
 
+from apportion.sim.world.process import Senses
 from apportion.sim.world.refusal import refusing
 from apportion.sim.world.waits import waits
 
 Fence = tuple[Any, str, Callable[..., Any]]
-
-
-class FencedWorld(Protocol):
-    """The functions that the fences need from a world."""
-
-    def elapsed(self) -> float:
-        """Return the elapsed seconds of the running process."""
-
-    def wall(self) -> float:
-        """Return the wall clock of the running process, in seconds since 1970."""
-
-    def random_bytes(self, size: int) -> bytes:
-        """Return seeded bytes."""
-
-    def host(self) -> str:
-        """Return the host name of the running process."""
 
 
 @contextmanager
@@ -67,7 +52,7 @@ def _for_thread(thread: int, replacement: Callable[..., Any], original: Callable
     return _choose
 
 
-def fences_of(source: FencedWorld) -> list[Fence]:
+def fences_of(source: Senses) -> list[Fence]:
     """Return the fences: an owner, one of its names, and the replacement while a world runs."""
 
     def _clock_gettime(clock: int) -> float:
@@ -119,9 +104,9 @@ def _of_the_network() -> Iterator[Fence]:
         yield socket, name, refusing(f"socket.{name}", inside)
 
 
-def _at_wall(convert: Callable[[float], object], source: FencedWorld) -> Callable[..., object]:
+def _at_wall(convert: Callable[[float], object], source: Senses) -> Callable[..., object]:
     return lambda seconds=None: convert(source.wall() if seconds is None else seconds)
 
 
-def _said(seed: Any, source: FencedWorld) -> Any:  # noqa: ANN401 - whatever `random.seed` takes
+def _said(seed: Any, source: Senses) -> Any:  # noqa: ANN401 - whatever `random.seed` takes
     return source.random_bytes(32) if seed is None else seed

@@ -55,7 +55,6 @@ async def _denied(stage: Stage, ask: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _allowed(stage: Stage, ask: Callable[[], Awaitable[int]]) -> int:
-    """Repeat a request until the store allows it again."""
     ends = stage.clock.elapsed() + stage.patience_seconds
     while True:
         try:

@@ -51,8 +51,7 @@ async def several_writes_of_one_key_are_all_seen(stage: Stage) -> None:
 @case()
 async def a_key_that_came_and_went_between_two_looks_is_seen(stage: Stage) -> None:
     """A key that was made and deleted before the watch looked again is shown as made and as deleted."""
-    after = await _now(stage.store)
-    tape = await stage.watch(after=after)
+    tape = await stage.watch(after=await _now(stage.store))
     for _ in range(3):
         revision = await delete(stage.store, "brief", await make(stage.store, "brief", value=b"1"))
     same([b"1", None] * 3, _values(await tape.shows(revision), "brief"), "the values that were shown")
@@ -95,8 +94,7 @@ async def a_refused_commit_is_not_seen(stage: Stage) -> None:
 @case()
 async def a_watch_shows_its_prefix_alone(stage: Stage) -> None:
     """Of a commit, a watch shows the part under its prefix, and nothing when there is no such part."""
-    after = await _now(stage.store)
-    tape = await stage.watch("job/", after=after)
+    tape = await stage.watch("job/", after=await _now(stage.store))
     await make(stage.store, "job", "job0", "jo", "Job/1")
     half = await make(stage.store, "job/1", "job0/1", "a")
     await make(stage.store, "other")
@@ -139,8 +137,7 @@ async def a_scan_and_a_watch_after_it_leave_no_gap(stage: Stage) -> None:
 @case()
 async def a_slow_consumer_misses_nothing(stage: Stage) -> None:
     """A consumer that is slower than the changes gets all of them, in order."""
-    after = await _now(stage.store)
-    async with stage.pulled(after=after) as changes:
+    async with stage.pulled(after=await _now(stage.store)) as changes:
         revisions = [await make(stage.store, "first")]
         seen = [(await anext(changes)).revision]
         revisions += [await make(stage.store, f"{number}", value=bytes(1_000)) for number in range(150)]
@@ -207,8 +204,7 @@ async def a_watch_whose_history_is_gone_says_so(stage: Stage) -> None:
 @case("gapless_watch")
 async def a_watch_that_slept_through_a_compaction_shows_no_gap(stage: Stage) -> None:
     """A consumer that was busy while history was forgotten gets all changes, or `Compacted`; never a part of them."""
-    after = await _now(stage.store)
-    async with stage.pulled(after=after) as changes:
+    async with stage.pulled(after=await _now(stage.store)) as changes:
         revisions = [await make(stage.store, "first")]
         seen = [(await anext(changes)).revision]
         revisions += [await make(stage.store, f"{number}") for number in range(30)]
