@@ -96,6 +96,15 @@ def test_a_controller_of_a_former_session_is_none():
     assert None is stage.controller.term
 
 
+def test_the_record_of_a_controller_that_is_gone_has_two_seconds_to_go_before_a_member_writes_its_own_in_its_place():
+    stage = Stage("a")
+    stage.put(KEYS.controller, b"b 99", lease=1)
+    assert (None, None) == (stage.controller.look(5.0), stage.controller.look(6.9))
+    assert 7.0 == stage.controller.wakes_at()
+    there = stage.view.as_seen(KEYS.controller)
+    assert (there, Unchanged(key=KEYS.member("a"), revision=1)) == stage.controller.look(7.0).when
+
+
 def test_a_target_is_written_under_the_term_and_not_again():
     stage = Stage("a", "b")
     stage.lead()
