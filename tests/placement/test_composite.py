@@ -245,7 +245,9 @@ def test_an_explanation_names_who_takes_over(base):
             explained = composite.explain(composite.key(entity, moment))
             rest = composite.on(ABCDE.without(explained.owner))
             assert explained.if_owner_left == rest.route_at(entity, moment)
-    assert None is Composite(base, width=5).explain("x|1").if_owner_left
+    widest = Composite(base, width=5)
+    assert None is widest.explain("x|1").if_owner_left
+    assert widest.preference("x|1", 3)[1:] == widest.explain("x|1").next
 
 
 def test_on_moves_the_base_and_keeps_the_rotation():

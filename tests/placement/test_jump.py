@@ -78,10 +78,10 @@ def test_shares_are_equal():
 
 
 @pytest.mark.parametrize(
-    ("number", "buckets"), [(-1, 5), (2**64, 5), (1.0, 5), (True, 5), (5, 0), (5, -1), (5, 2**31), (5, 1.0)]
+    ("number", "buckets"), [(-1, 7), (2**64, 7), (1.0, 7), (True, 7), (5, 0), (5, -1), (5, 2**31), (5, 1.0)]
 )
-def test_what_is_no_64_bit_number_or_no_count_is_refused(number, buckets):
-    with pytest.raises(InvalidInput, match="jump input is"):
+def test_what_is_no_64_bit_number_or_no_count_is_refused_and_named(number, buckets):
+    with pytest.raises(InvalidInput, match=f"jump input is {number if buckets == 7 else buckets},"):
         bucket(number, buckets)
 
 
