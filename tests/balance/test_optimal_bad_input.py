@@ -127,6 +127,12 @@ def test_an_unknown_way_to_spread_names_the_nearest():
     assert "best-effort" == raised.value.nearest
 
 
+def test_an_id_may_be_an_int_of_64_bits_and_no_longer_one():
+    assert {str(2**64 - 1)} == set(balance.optimal([2**64 - 1], 1, ABC).preference_lists)
+    with pytest.raises(InvalidInput, match=f"partition id is {2**64}"):
+        balance.optimal([2**64], 1, ABC)
+
+
 def test_ids_without_end_are_refused_at_the_cap(monkeypatch):
     monkeypatch.setattr(arguments, "MAX_PARTITIONS", 1000)
     with pytest.raises(InvalidInput, match="partitions is 1001, expected"):

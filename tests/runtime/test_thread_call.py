@@ -1,0 +1,77 @@
+"""A call whose caller goes away: the result is heard, or it is taken back, or the work is cancelled."""
+
+import asyncio
+
+import pytest
+
+from apportion.runtime.thread_call import Call
+
+
+async def returns():
+    await asyncio.sleep(0)
+    return 7
+
+
+async def raises():
+    raise ValueError
+
+
+async def waits():
+    await asyncio.Event().wait()
+
+
+async def insists():
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return 7
+
+
+async def played(work, steps):
+    """Take steps of a call, each heard by the loop before the next; return the results that were taken back."""
+    undone, failed, coroutine = [], [], work()
+
+    async def undo(result):
+        undone.append(result)
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: failed.append(context))
+    call = Call(loop, coroutine, undo)
+    for step in steps.split():
+        getattr(call, step)()
+        for _ in range(8):
+            await asyncio.sleep(0)
+    assert [] == failed
+    assert {asyncio.current_task()} == asyncio.all_tasks()
+    assert coroutine.cr_frame is None, "the work has ended"
+    return undone
+
+
+@pytest.mark.parametrize(
+    ("work", "steps", "expected"),
+    [
+        (returns, "begin", []),
+        (returns, "begin begin", []),
+        (returns, "begin abandon", [7]),
+        (returns, "abandon", []),
+        (raises, "begin abandon", []),
+        (waits, "begin abandon", []),
+        (insists, "begin abandon", [7]),
+    ],
+)
+def test_a_result_that_nobody_hears_is_taken_back_and_all_other_work_ends(work, steps, expected):
+    assert expected == asyncio.run(played(work, steps))
+
+
+def test_a_caller_hears_the_result_the_error_or_the_cancellation():
+    async def heard(work):
+        return await Call(asyncio.get_running_loop(), work(), None).heard()
+
+    async def cancelled():
+        raise asyncio.CancelledError
+
+    assert 7 == asyncio.run(heard(returns))
+    with pytest.raises(ValueError, match="^$"):
+        asyncio.run(heard(raises))
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(heard(cancelled))
