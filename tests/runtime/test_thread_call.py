@@ -71,7 +71,7 @@ def test_a_caller_hears_the_result_the_error_or_the_cancellation():
         raise asyncio.CancelledError
 
     assert 7 == asyncio.run(heard(returns))
-    with pytest.raises(ValueError, match="^$"):
+    with pytest.raises(ValueError, match=r"^$"):
         asyncio.run(heard(raises))
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(heard(cancelled))

@@ -831,6 +831,7 @@ def test_a_sound_store_is_inspected_without_a_complaint_about_its_content(url):
     assert {"ok"} == {
         found[each] for each in ("schema", "content", "journal mode", "durability", "state", "size", "SQLite")
     }
+    assert {""} == {each.advice for each in asyncio.run(administration(url).inspect()) if each.subject == "content"}
 
 
 def test_a_file_that_anybody_may_write_is_warned_of(path, url):

@@ -1,0 +1,68 @@
+"""A resize and a member that joins meanwhile: one of the two gives way."""
+
+import asyncio
+
+import pytest
+
+from apportion.errors import Unsafe
+from apportion.groups.admin.acts import resize
+from apportion.groups.admin.found import read
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord, MemberRecord, Target, encoded, encoded_target
+from apportion.stores import Absent, Put
+from tests.tables.sample import handle, memory
+
+KEYS = GroupKeys(group="g")
+RECORD = Put(key=KEYS.record, value=encoded(GroupRecord(partitions=2)))
+TARGET = Put(key=KEYS.target, value=encoded_target(Target(generation=1, digest="d", owners=("a", None))))
+
+
+class Raced:
+    """A store in which a member joins just before or just after the first commit of a resize."""
+
+    def __init__(self, inner, lease, *, is_before):
+        self._inner, self._lease, self._is_before, self._has_joined = inner, lease, is_before, False
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    async def _join(self):
+        self._has_joined = True
+        put = Put(key=KEYS.member("late"), value=encoded(MemberRecord(nonce="n")), lease=self._lease)
+        await self._inner.commit(when=[Absent(key=put.key)], puts=[put])
+
+    async def commit(self, **request):
+        if self._has_joined:
+            return await self._inner.commit(**request)
+        if self._is_before:
+            await self._join()
+        outcome = await self._inner.commit(**request)
+        if not self._has_joined:
+            await self._join()
+        return outcome
+
+
+async def raced(*, is_before, puts=(RECORD, TARGET)):
+    """Resize a group to four partitions while a member joins; return the group as it is then."""
+    store = handle(memory())
+    await store.commit(when=[Absent(key=put.key) for put in puts], puts=puts)
+    lease = (await store.grant(ttl_seconds=10)).id
+    try:
+        await resize(Raced(store, lease, is_before=is_before), "g", 4, "the store")
+    except Unsafe as error:
+        return f"{error}", await read(store, "g")
+    return "", await read(store, "g")
+
+
+@pytest.mark.parametrize("puts", [(RECORD,), (RECORD, TARGET)], ids=["without a target", "with a target"])
+def test_a_resize_is_undone_when_a_member_joined_before_it(puts):
+    said, found = asyncio.run(raced(is_before=True, puts=puts))
+    target = found.view.target
+    assert ("in use by late" in said, found.damaged) == (True, ())
+    assert (2, ("a", None) if TARGET in puts else None) == (found.record.partitions, target and target.owners)
+
+
+def test_a_resize_stands_when_a_member_joins_after_it():
+    said, found = asyncio.run(raced(is_before=False))
+    assert ("", ()) == (said, found.damaged)
+    assert (4, (None,) * 4) == (found.record.partitions, found.view.target.owners)
