@@ -7,14 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
 
-from apportion.balance.arguments import (
-    Partitions,
-    check_ids,
-    check_topology,
-    checked_count,
-    id_of,
-    listed_partitions,
-)
+from apportion.balance.arguments import Partitions, check_ids, check_topology, checked_count, id_of, listed_partitions
 from apportion.balance.solver.repair import RepairStep
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, Rule, check_sizes

@@ -7,14 +7,7 @@ Refuses: threads. The driver runs on the I/O thread's loop, or on the loop of th
 
 import asyncio
 
-from apportion.errors import (
-    BadSnapshot,
-    DuplicateMember,
-    InvalidInput,
-    NotPromised,
-    StoreClosed,
-    StoreDenied,
-)
+from apportion.errors import BadSnapshot, DuplicateMember, InvalidInput, NotPromised, StoreClosed, StoreDenied
 from apportion.groups.agreement import Agreement
 from apportion.groups.life.life import Life
 from apportion.groups.life.parts import MemberParts

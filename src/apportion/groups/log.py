@@ -3,16 +3,7 @@
 import logging
 
 from apportion.errors import ApportionError
-from apportion.runtime.events import (
-    AskedAgain,
-    Damaged,
-    Delayed,
-    Gained,
-    GaveUp,
-    GroupEvent,
-    Lost,
-    SessionEnded,
-)
+from apportion.runtime.events import AskedAgain, Damaged, Delayed, Gained, GaveUp, GroupEvent, Lost, SessionEnded
 
 logger = logging.getLogger("apportion.group")
 

@@ -8,37 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from apportion.errors import (
-    BadSnapshot,
-    DuplicateMember,
-    LeaseLost,
-    StoreDenied,
-    StoreUnavailable,
-    StoreWentBack,
-)
+from apportion.errors import BadSnapshot, DuplicateMember, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.deaths import ended
 from apportion.groups.handover import Act, Known, OwnSession, request
 from apportion.groups.opening import Options
-from apportion.groups.view.records import (
-    LEAVES,
-    REPLACED,
-    MemberRecord,
-    decoded,
-    encoded,
-    led_by,
-)
+from apportion.groups.view.records import LEAVES, REPLACED, MemberRecord, decoded, encoded, led_by
 from apportion.groups.view.view import View
-from apportion.stores.api import (
-    Committed,
-    Compare,
-    CoordinationStore,
-    Item,
-    Outcome,
-    Put,
-    Refused,
-    Unchanged,
-    Unknown,
-)
+from apportion.stores.api import Committed, Compare, CoordinationStore, Item, Outcome, Put, Refused, Unchanged, Unknown
 
 
 class Membership:

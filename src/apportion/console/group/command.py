@@ -8,13 +8,7 @@ from cyclopts import Parameter
 
 from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.group import report
-from apportion.console.group.plan import (
-    print_applied,
-    print_applied_json,
-    print_change,
-    print_change_json,
-    read_plan,
-)
+from apportion.console.group.plan import print_applied, print_applied_json, print_change, print_change_json, read_plan
 from apportion.console.group.run import Joining, run
 from apportion.console.options.arguments import Force, GroupName, Json, MemberId, PartitionNumber, Url
 from apportion.console.options.edits import Edits

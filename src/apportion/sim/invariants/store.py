@@ -10,18 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from apportion.sim.facts import (
-    Answered,
-    Began,
-    Changed,
-    Delivered,
-    Fact,
-    Granted,
-    Renewed,
-    Scanned,
-    Watching,
-    Wrote,
-)
+from apportion.sim.facts import Answered, Began, Changed, Delivered, Fact, Granted, Renewed, Scanned, Watching, Wrote
 from apportion.sim.invariants.history import History
 from apportion.stores import Committed, Event, Unknown
 

@@ -19,17 +19,7 @@ from apportion.sim.world.losses import Way
 from apportion.sim.world.network import STORE
 from apportion.sim.world.process import CURRENT, outside
 from apportion.sim.world.troubles import Troubles
-from apportion.stores import (
-    Capabilities,
-    Compare,
-    CoordinationStore,
-    Lease,
-    Outcome,
-    Put,
-    Scan,
-    StoreChange,
-    Unknown,
-)
+from apportion.stores import Capabilities, Compare, CoordinationStore, Lease, Outcome, Put, Scan, StoreChange, Unknown
 
 Result = TypeVar("Result")
 _NAME = "the simulated store"
