@@ -21,10 +21,7 @@ class Call(Generic[Result]):
     """One call; `outcome` is for the thread that waits."""
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        work: Coroutine[object, object, Result],
-        undo: Undo[Result] | None,
+        self, loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, Result], undo: Undo[Result] | None
     ) -> None:
         self.outcome: Future[Result] = Future()
         self.outcome.set_running_or_notify_cancel()  # only the loop ends it

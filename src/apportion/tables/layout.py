@@ -139,14 +139,7 @@ def routed(value: Routing) -> Routing:
 
 
 def follow_up(
-    head: Head | None,
-    was: Routing | None,
-    now: Routing,
-    *,
-    incarnation: int,
-    number: int,
-    nonce: str,
-    part_bytes: int,
+    head: Head | None, was: Routing | None, now: Routing, *, incarnation: int, number: int, nonce: str, part_bytes: int
 ) -> tuple[Head, list[bytes]]:
     """Return the head of version `number`, after `head`, and the chunks of its last link.
 

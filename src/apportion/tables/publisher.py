@@ -19,19 +19,7 @@ from uuid import uuid4
 
 from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
 from apportion.model.epoch import Epoch
-from apportion.stores.api import (
-    Absent,
-    Capabilities,
-    Committed,
-    Compare,
-    CoordinationStore,
-    Outcome,
-    Put,
-    Refused,
-    Scan,
-    Unchanged,
-    Unknown,
-)
+from apportion.stores import api
 from apportion.tables.deltas import Routing
 from apportion.tables.layout import (
     Head,
@@ -90,14 +78,14 @@ class Publisher:
     `StoreWentBack` in another.
     """
 
-    def __init__(self, store: CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
+    def __init__(self, store: api.CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
         self._store = store
         self._keys = TableKeys(name)
         self._incarnation = incarnation
         self._known: _Known | None = None
         self._last = Version(incarnation=0, number=0)  # the newest that was seen here
 
-    async def publish(self, value: Routing, *, when: Sequence[Compare] = ()) -> Published:
+    async def publish(self, value: Routing, *, when: Sequence[api.Compare] = ()) -> Published:
         """Make `value` the next version, if it is not the newest and every compare of `when` holds.
 
         `StaleEpoch` when another publisher was first, `Conflict` when a compare did not hold: nothing was published.
@@ -124,11 +112,11 @@ class Publisher:
             nonce = uuid4().hex[:12]
             attempts.add(nonce)
             outcome = await self._attempt(known, value, when, nonce)
-            if isinstance(outcome, Committed) and self._known is not None and self._known.head is not None:
+            if isinstance(outcome, api.Committed) and self._known is not None and self._known.head is not None:
                 links = self._known.head.links
                 return _published(known.incarnation, links, links[-1], value)
-            unsure |= isinstance(outcome, Unknown)
-            refused_from = known if isinstance(outcome, Refused) else None
+            unsure |= isinstance(outcome, api.Unknown)
+            refused_from = known if isinstance(outcome, api.Refused) else None
         raise StoreUnavailable("the store", f"it did not answer {_TRIES} times", _PERHAPS)
 
     async def renew(self) -> Published:
@@ -170,7 +158,7 @@ class Publisher:
             raise StoreWentBack(f"table {self._keys.name}", f"life {self._incarnation}", f"life {scan.incarnation}")
         return self._found(scan)
 
-    def _found(self, scan: Scan) -> _Known:
+    def _found(self, scan: api.Scan) -> _Known:
         """Return the state that a scan shows. No version is built on a head that is damaged or went back."""
         chunks = {item.key: item.value for item in scan.items}
         head, value = self._newest(chunks)
@@ -215,7 +203,7 @@ class Publisher:
             raise InvalidInput(f"kind of {self._keys.name}", kind_of(value), f"{head.kind}, as published before", hint)
         return head.epoch == value.epoch
 
-    async def _attempt(self, known: _Known, value: Routing, when: Sequence[Compare], nonce: str) -> Outcome:
+    async def _attempt(self, known: _Known, value: Routing, when: Sequence[api.Compare], nonce: str) -> api.Outcome:
         """Write the chunks and the head of the next version. A commit that fails has no effect on readers."""
         limits = self._store.capabilities()
         part_bytes = max(1, min(limits.max_value_bytes, limits.max_commit_bytes // 2))
@@ -225,16 +213,18 @@ class Publisher:
             known.head, known.value, value, incarnation=life, number=number, nonce=nonce, part_bytes=part_bytes
         )
         revision = known.revisions.get(self._keys.head)
-        old_head = Absent(key=self._keys.head) if not revision else Unchanged(key=self._keys.head, revision=revision)
-        always: list[Compare] = [old_head, *when]
-        pointer = Put(key=self._keys.head, value=encode_head(head))
+        old_head = (
+            api.Absent(key=self._keys.head) if not revision else api.Unchanged(key=self._keys.head, revision=revision)
+        )
+        always: list[api.Compare] = [old_head, *when]
+        pointer = api.Put(key=self._keys.head, value=encode_head(head))
         room = _room(limits, always, pointer)
         named = zip(self._keys.parts(head.links[-1]), chunks, strict=True)
-        *early, last = _batches([Put(key=key, value=chunk) for key, chunk in named], room)
+        *early, last = _batches([api.Put(key=key, value=chunk) for key, chunk in named], room)
         revisions = dict(known.revisions)
         for batch in early:
             outcome = await self._store.commit(when=[*always, *_absent(batch)], puts=batch)
-            if not isinstance(outcome, Committed):
+            if not isinstance(outcome, api.Committed):
                 return outcome
             revisions |= {put.key: outcome.revision for put in batch}
         room = room.less(map(_put_bytes, last))
@@ -244,9 +234,9 @@ class Publisher:
         # Compare as many chunks of the earlier links as fit. If one of them is damaged, the version is published
         # whole.
         kept = [*old, *needed[: room.takes(map(_key_bytes, needed))]]
-        when = [*always, *_absent(last), *(Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
+        when = [*always, *_absent(last), *(api.Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
         outcome = await self._store.commit(when=when, puts=[*last, pointer], deletes=old)
-        if isinstance(outcome, Committed):
+        if isinstance(outcome, api.Committed):
             revisions |= {put.key: outcome.revision for put in (*last, pointer)}
             there = {key: revision for key, revision in revisions.items() if key not in old}
             self._known = _Known(incarnation=life, head=head, value=value, revisions=there, number=number)
@@ -305,12 +295,12 @@ def _is_damaged_since(before: _Known, now: _Known) -> bool:
     return any(now.revisions.get(key) != revision for key, revision in ours.items())
 
 
-def _room(limits: Capabilities, always: Sequence[Compare], pointer: Put) -> _Room:
+def _room(limits: api.Capabilities, always: Sequence[api.Compare], pointer: api.Put) -> _Room:
     compared = sum(_key_bytes(compare.key) for compare in always)
     return _Room(limits.max_operations - len(always), limits.max_commit_bytes - compared - _put_bytes(pointer))
 
 
-def _batches(puts: list[Put], room: _Room) -> Iterator[list[Put]]:
+def _batches(puts: list[api.Put], room: _Room) -> Iterator[list[api.Put]]:
     """Yield the puts in groups that fit into a commit. A put that fits into none stands alone; the store refuses it."""
     while puts:
         count = max(1, room.takes(map(_put_bytes, puts)))
@@ -318,11 +308,11 @@ def _batches(puts: list[Put], room: _Room) -> Iterator[list[Put]]:
         puts = puts[count:]
 
 
-def _absent(puts: Iterable[Put]) -> list[Compare]:
-    return [Absent(key=put.key) for put in puts]
+def _absent(puts: Iterable[api.Put]) -> list[api.Compare]:
+    return [api.Absent(key=put.key) for put in puts]
 
 
-def _put_bytes(put: Put) -> int:
+def _put_bytes(put: api.Put) -> int:
     return len(put.value) + 2 * _key_bytes(put.key)  # the key is compared and written
 
 
@@ -343,6 +333,8 @@ def _said(known: _Known) -> str:
     return "none: nothing was published" if known.head is None else f"{known.head.epoch}, version {known.head.version}"
 
 
-async def publish(store: CoordinationStore, name: str, value: Routing, *, when: Sequence[Compare] = ()) -> Published:
+async def publish(
+    store: api.CoordinationStore, name: str, value: Routing, *, when: Sequence[api.Compare] = ()
+) -> Published:
     """Publish once. To publish often, keep a `Publisher`."""
     return await Publisher(store, name).publish(value, when=when)

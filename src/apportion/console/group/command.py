@@ -166,14 +166,7 @@ def apply_group(url: Url, name: GroupName, plan: Path, /, *, wait: bool = True, 
     (print_applied_json if json else print_applied)(applied, left)
 
 
-def run_group(
-    url: Url,
-    name: GroupName,
-    /,
-    *command: Command,
-    joining: Joining,
-    json: bool = False,
-) -> None:
+def run_group(url: Url, name: GroupName, /, *command: Command, joining: Joining, json: bool = False) -> None:
     """Join a group, and run a command for each owned partition. SIGTERM or Ctrl-C: hand all over and leave.
 
     Parameters

@@ -109,9 +109,7 @@ class Found:
 
 
 async def asked(
-    url: str,
-    act: Callable[[CoordinationStore, *Given], Coroutine[None, None, Reply]],
-    *given: *Given,
+    url: str, act: Callable[[CoordinationStore, *Given], Coroutine[None, None, Reply]], *given: *Given
 ) -> Reply:
     """Open the store of a URL, call `act` on it, and return the answer. The errors are those of `opened`."""
     async with opened(url, needs=_NEEDS) as store:
@@ -119,9 +117,7 @@ async def asked(
 
 
 async def followed(
-    url: str,
-    act: Callable[[CoordinationStore, *Given], AsyncGenerator[Reply, None]],
-    *given: *Given,
+    url: str, act: Callable[[CoordinationStore, *Given], AsyncGenerator[Reply, None]], *given: *Given
 ) -> AsyncGenerator[Reply, None]:
     """Open the store of a URL, and yield the answers of the generator `act` on it. The errors are those of `opened`."""
     async with opened(url, needs=_NEEDS) as store, aclosing(act(store, *given)) as replies:

@@ -36,14 +36,7 @@ class Feed:
     """The changes of one range after a revision."""
 
     def __init__(
-        self,
-        gateway: Gateway,
-        space: Space,
-        prefix: str,
-        *,
-        after: int,
-        origin: Origin,
-        clock: Clock,
+        self, gateway: Gateway, space: Space, prefix: str, *, after: int, origin: Origin, clock: Clock
     ) -> None:
         self._gateway, self._space, self._clock = gateway, space, clock
         self._span = space.span(prefix)
