@@ -41,7 +41,7 @@ class Backing(Protocol):
         """Remove the remains."""
 
 
-class MemoryBacking:
+class MemoryBacking(Backing):
     """A memory store: its ledger is looked at directly."""
 
     def __init__(self, clock: Clock, now: Callable[[], float]) -> None:
@@ -55,7 +55,6 @@ class MemoryBacking:
         self._records: dict[bytes, Record] = {}
 
     def handle(self, clock: Clock) -> CoordinationStore:  # noqa: ARG002 - its leases end by the store's own clock
-        """See `Backing`."""
         return MemoryStore(self._memory, NAMESPACE)
 
     def look(self) -> list[Fact]:
@@ -81,11 +80,9 @@ class MemoryBacking:
         return facts
 
     def save(self) -> object:
-        """See `Backing`."""
         return _copied(self._memory.ledger)
 
     def restore(self, copy: object) -> None:
-        """See `Backing`."""
         assert isinstance(copy, Ledger)  # noqa: S101 - it comes from `save`
         self.incarnation += 1
         before, ledger = self._memory.ledger, _copied(copy)
@@ -96,12 +93,10 @@ class MemoryBacking:
         self._memory.changed()
 
     def compact(self) -> None:
-        """See `Backing`."""
         ledger = self._memory.ledger
         ledger.compact(ledger.revision)
 
     def rearm(self) -> None:
-        """See `Backing`."""
         for held in self._memory.ledger.leases.values():
             held.ends_at = max(held.ends_at, self._clock.elapsed() + held.ttl_seconds)
 

@@ -31,7 +31,7 @@ class _NoReply(Exception):
     """The caller gave up, or its connection broke after the request was sent."""
 
 
-class FaultyStore:
+class FaultyStore(CoordinationStore):
     """A handle of one process on a store that may fail; made by `World.store`."""
 
     def __init__(
@@ -49,7 +49,6 @@ class FaultyStore:
         troubles.open_handles[process] += 1
 
     async def scan(self, prefix: str) -> Scan:
-        """See `CoordinationStore`."""
         since = asyncio.get_running_loop().time()
         troubles = self._troubles
 
@@ -82,7 +81,6 @@ class FaultyStore:
     async def commit(
         self, *, when: Sequence[Compare], puts: Sequence[Put] = (), deletes: Sequence[str] = ()
     ) -> Outcome:
-        """See `CoordinationStore`."""
         troubles = self._troubles
         call, lost = troubles.number(), troubles.losses.of(self._process)
         troubles.record(
@@ -111,7 +109,6 @@ class FaultyStore:
         return outcome
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
-        """See `CoordinationStore`."""
         troubles = self._troubles
         number = troubles.number()
         await self._arrival()
@@ -143,7 +140,6 @@ class FaultyStore:
                 await changes.aclose()
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
-        """See `CoordinationStore`."""
 
         asks = CURRENT.get()
 
@@ -163,7 +159,6 @@ class FaultyStore:
         return await self._certain("grant", _perform, changes=True)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """See `CoordinationStore`."""
         asked, since, incarnation = frozenset(leases), self._now(), self._incarnation
 
         async def _perform() -> frozenset[int]:
@@ -176,7 +171,6 @@ class FaultyStore:
         return await self._certain("renew", _perform, changes=True)
 
     async def revoke(self, lease: int) -> None:
-        """See `CoordinationStore`."""
         incarnation = self._incarnation
         self._troubles.record(Revoked(at=self._now(), incarnation=incarnation, lease=lease))
 
@@ -192,7 +186,6 @@ class FaultyStore:
         return replace(capabilities, linearizable=False) if self._troubles.odds.stale_scan else capabilities
 
     async def close(self) -> None:
-        """See `CoordinationStore`."""
         self._troubles.open_handles[self._process] -= not self._is_closed
         self._is_closed = True
         await self._inner.close()

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from apportion.errors import UnknownOption
+from apportion.runtime.clock import Clock
 from apportion.runtime.simulated import MACHINE
 from apportion.sim.world.loop import VirtualLoop
 from apportion.sim.world.machine import NOWHERE, WorldMachine
@@ -61,18 +62,17 @@ class Process:
         return context
 
 
-class TrueClock:
+class TrueClock(Clock):
     """The clock of the world itself, by which a store ends leases."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
 
     def elapsed(self) -> float:
-        """See `Clock`."""
         return self._loop.time()
 
 
-class ProcessClock:
+class ProcessClock(Clock):
     """The elapsed clock of one process: it counts from the start of its machine, and is a little fast or slow."""
 
     def __init__(self, loop: VirtualLoop, process: Process) -> None:
@@ -80,7 +80,6 @@ class ProcessClock:
         self._process = process
 
     def elapsed(self) -> float:
-        """See `Clock`."""
         return self._process.boot_seconds + self._loop.time() * self._process.rate
 
 
