@@ -17,8 +17,10 @@ TOPOLOGY ?=
 # Owners that are paused or killed on each store; a default of each target would not do, for the nearer one wins.
 export APPORTION_GROUP_RUNS ?= $(if $(filter live,$(MAKECMDGOALS)),500,60)
 export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
+# Bytecode is kept: the tests start hundreds of processes, and an import without it takes three times as long.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo tour test check live bench soak mutants lock clean
+.PHONY: help demo tour test check rust types form live bench soak mutants lock clean
 
 help: ## List these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
@@ -32,17 +34,20 @@ tour: .venv/demo.stamp ## Route real keys and plan a change (KEYS=file, TOPOLOGY
 test: .venv/engines.stamp check live ## Everything: checks and fast tests, then the tests that kill processes
 
 check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; some minutes on two cores
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync rust types form
+	$(BIN)/pytest -q -n 3 -m 'not live and not slow and not soak'
+
+rust:
+	@native/lint
+
+types:
+	$(BIN)/mypy src/apportion tests/typing/api.py bench models generate
+
+form:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/mypy tests/typing/api.py
-	$(BIN)/mypy bench
-	$(BIN)/mypy models
-	$(BIN)/mypy generate
 	$(BIN)/python -m generate --check
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
-	@native/lint
-	$(BIN)/pytest -q -n 3 -m 'not live and not slow and not soak'
 
 live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask real programs, and those of the reference alone
 	$(BIN)/pytest -q -n 3 --dist worksteal -m '(live or slow) and not soak' tests
