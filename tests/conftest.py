@@ -1,8 +1,10 @@
 """How the tests run: Hypothesis repeats the same examples everywhere, unless it is asked to explore."""
 
+import gc
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
@@ -19,6 +21,18 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 pytest_plugins = ["apportion.sim.conformance.plugin"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Let no collection of garbage look at the thousands of tests, which stay until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter):
