@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.scenarios import scenario
 from tests.sim.zoo.bugs import BUGS, FOUND_BY, Bug
-from tests.sim.zoo.keeper import PACKAGE, TREES, hunt, planted
+from tests.sim.zoo.keeper import FIRST, PACKAGE, TREES, hunt, planted
 
 BY_NAME = {bug.name: bug for bug in BUGS}
 FEW_SEEDS = 80
@@ -69,6 +69,12 @@ def test_a_bug_whose_text_is_gone_is_told(tmp_path):
 def test_a_package_without_a_bug_has_nothing_to_find(tmp_path):
     harmless = Bug("none", "stores/ledger.py", '"""Ledger: ', '"""The ledger: ', seeds=5)
     assert ({}, 5) == hunt(harmless, tmp_path)
+
+
+def test_a_hunt_begins_with_the_seed_that_found_the_bug_before(tmp_path, monkeypatch):
+    harmless = Bug("none", "stores/ledger.py", '"""Ledger: ', '"""The ledger: ', seeds=1)
+    monkeypatch.setitem(FIRST, "none", 7)
+    assert ({}, 2) == hunt(harmless, tmp_path)
 
 
 def test_the_copy_is_what_runs(tmp_path):
