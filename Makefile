@@ -15,7 +15,7 @@ KEYS ?=
 TOPOLOGY ?=
 
 # Owners that are paused or killed on each store; a default of each target would not do, for the nearer one wins.
-export APPORTION_GROUP_RUNS ?= $(if $(filter live,$(MAKECMDGOALS)),500,60)
+export APPORTION_GROUP_RUNS ?= $(if $(filter live,$(MAKECMDGOALS)),500,36)
 export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
 # Bytecode is kept: the tests start hundreds of processes, and an import without it takes three times as long.
 export PYTHONDONTWRITEBYTECODE :=

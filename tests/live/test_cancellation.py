@@ -1,4 +1,7 @@
-"""A call that is cancelled at any turn of any loop leaves no member, lease, task, descriptor or connection."""
+"""A call that is cancelled at any turn of any loop leaves no member, lease, task, descriptor or connection.
+
+On SQLite the same calls are cancelled by `tests/groups/test_cancellation.py`. The call `serving` opens and leaves too.
+"""
 
 import asyncio
 import logging
@@ -15,6 +18,7 @@ from tests.stores.rigs.postgres import PostgresRig
 
 NAMES = count()
 ENGINES = ["sqlite", "postgres", "etcd"]
+IN_THE_THREAD = ("changing", "holding", "serving")
 
 
 class Sqlite:
@@ -72,11 +76,19 @@ def left_behind(rig, call, caplog, record_property, *, step, is_here):
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("rig", ENGINES, indirect=True)
-@pytest.mark.parametrize("is_here", [True, False], ids=["own loop", "I/O thread"])
+@pytest.mark.parametrize("rig", ENGINES[1:], indirect=True)
 @pytest.mark.parametrize("call", CALLS)
-def test_nothing_is_left_of_a_call_that_is_cancelled_at_many_a_turn(rig, call, is_here, caplog, record_property):
-    assert {} == left_behind(rig, call, caplog, record_property, step=1 if is_here else 12, is_here=is_here)
+def test_nothing_is_left_of_a_call_that_is_cancelled_at_any_turn_of_its_own_loop(rig, call, caplog, record_property):
+    assert {} == left_behind(rig, call, caplog, record_property, step=1, is_here=True)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("rig", ENGINES[1:], indirect=True)
+@pytest.mark.parametrize("call", IN_THE_THREAD)
+def test_nothing_is_left_of_a_call_that_is_cancelled_at_many_a_turn_of_the_io_thread(
+    rig, call, caplog, record_property
+):
+    assert {} == left_behind(rig, call, caplog, record_property, step=12, is_here=False)
 
 
 @pytest.mark.soak

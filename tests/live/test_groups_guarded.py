@@ -19,7 +19,7 @@ from tests.stores.rigs.postgres import PostgresRig
 from tests.stores.rigs.sqlite import SqliteRig
 
 pytestmark = pytest.mark.live
-RUNS = int(os.environ.get("APPORTION_GROUP_RUNS", "60"))
+RUNS = int(os.environ.get("APPORTION_GROUP_RUNS", "36"))
 MEMBERS, PARTITIONS = 20, 40
 PAUSED, KILLED = 11, 1  # at once
 ROUNDS = math.ceil(RUNS / (PAUSED + KILLED))

@@ -58,7 +58,7 @@ async def serving(group, *, until):
     return missed
 
 
-@pytest.mark.parametrize("ttl_seconds", [(2, 4), (6, 10)], ids=["short", "long"])
+@pytest.mark.parametrize("ttl_seconds", [(2, 4), pytest.param((6, 10), marks=pytest.mark.soak)], ids=["short", "long"])
 def test_connections_that_go_silent_end_no_session_and_stop_no_service(rig, ttl_seconds):
     chance = random.Random(7)
 

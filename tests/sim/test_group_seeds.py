@@ -10,8 +10,9 @@ from tests.sim.scenarios.group import row_name
 from tests.sim.scenarios.scenario import play
 from tests.sim.test_seeds import played, start
 
-FIRST, SEEDS, REPEATED = 2_080, 500, 40  # `make soak` plays seeds that nobody has played
-SQLITE_SEEDS = 40
+FIRST, SEEDS, REPEATED = 2_150, 200, 20  # `make soak` plays more, and seeds that nobody has played
+HUNDREDS = range(2_080, 2_580)
+SQLITE_SEEDS, MORE_SQLITE_SEEDS = 20, 40
 GROUP = ("--scenario", "group")
 ROWS = {row_name(*row) for row in TRANSITIONS}
 
@@ -57,10 +58,23 @@ def test_seeds_of_groups_are_the_same_under_another_hash_seed(hundreds):
     assert {seed: hashes[seed] for seed in range(FIRST, FIRST + REPEATED)} == again
 
 
-@pytest.mark.slow
-def test_groups_hold_over_the_shipped_sqlite_store_too():
-    hashes, _ = played(start(0, SQLITE_SEEDS - 1, *GROUP, "--store", "sqlite", hash_seed=1))
-    assert list(range(SQLITE_SEEDS)) == sorted(hashes)
+@pytest.mark.soak
+@pytest.mark.timeout(1_000)
+def test_five_hundred_seeds_hold_every_invariant_and_come_to_rest():
+    hashes, _ = played(start(HUNDREDS[0], HUNDREDS[-1], *GROUP, hash_seed=1), timeout=900)
+    assert list(HUNDREDS) == sorted(hashes)
+
+
+@pytest.mark.parametrize(
+    ("first", "end"),
+    [
+        pytest.param(0, SQLITE_SEEDS, marks=pytest.mark.slow),
+        pytest.param(SQLITE_SEEDS, MORE_SQLITE_SEEDS, marks=pytest.mark.soak),
+    ],
+)
+def test_groups_hold_over_the_shipped_sqlite_store_too(first, end):
+    hashes, _ = played(start(first, end - 1, *GROUP, "--store", "sqlite", hash_seed=1))
+    assert list(range(first, end)) == sorted(hashes)
 
 
 @pytest.mark.parametrize("seed", range(8))
