@@ -20,6 +20,7 @@ from apportion.balance.solver.flow import FlowNetwork, solve
 from apportion.balance.solver.quotas import Demand, LoadBounds
 from apportion.errors import InvalidInput, NoNodes
 from apportion.model.assignment import MAX_PARTITIONS, Assignment
+from apportion.model.numbers import check_int
 from apportion.model.rows import Rows
 from apportion.model.topology import Topology
 from apportion.placement.rendezvous import Rendezvous
@@ -58,9 +59,7 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
 def _checked_count(topology: Topology, count: int | None) -> int:
     if count is None:
         return default_slots(len(topology))
-    if type(count) is not int or not 0 < count <= MAX_PARTITIONS:
-        hint = "Use some 32 slots per node, or leave it out."
-        raise InvalidInput("count of slots", count, f"an int in 1 .. {MAX_PARTITIONS}", hint)
+    check_int("count of slots", count, 1, MAX_PARTITIONS, hint="Use some 32 slots per node, or leave it out.")
     return count
 
 

@@ -20,6 +20,7 @@ from typing import NoReturn, Protocol, Self
 
 from apportion import native
 from apportion.errors import InvalidInput, InvariantBroken, NotEnoughNodes
+from apportion.model.numbers import check_int
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement
@@ -131,10 +132,8 @@ class Bounded:
     _eligible: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        headroom = self.headroom_thousandths
-        if type(headroom) is not int or not 0 < headroom <= MOST_HEADROOM:
-            hint = "50 caps loads at 1.05 times fair."
-            raise InvalidInput("headroom_thousandths", headroom, f"an int in 1 .. {MOST_HEADROOM}", hint)
+        hint = "50 caps loads at 1.05 times fair."
+        check_int("headroom_thousandths", self.headroom_thousandths, 1, MOST_HEADROOM, hint=hint)
         if not callable(getattr(self.placement, "preference", None)) or not hasattr(self.placement, "hasher"):
             raise InvalidInput("placement", self.placement, "a placement", "Build one, say Ring(topology).")
         eligible = sum(node.weight > 0 for node in self.topology)

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Protocol, Self
 
 from apportion.errors import CannotPlace, InvalidInput, shown
+from apportion.model.numbers import check_int
 from apportion.model.plan import Key
 from apportion.model.table import Owners
 from apportion.model.topology import Topology
@@ -129,8 +130,7 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
     {'news': 4, 'cats': 2}
     """
     for name, value in (("total", total), ("nodes", nodes), ("capacity", capacity)):
-        if type(value) is not int or value < 1:
-            raise InvalidInput(name, value, "an int of at least 1", "Count over one and the same time.")
+        check_int(name, value, 1, hint="Count over one and the same time.")
     if total > nodes * capacity:
         hint = "Add nodes, or raise the capacity of one; no placement can help here."
         raise CannotPlace(f"{total} requests are more than {nodes} nodes bear, at {capacity} each.", hint)
@@ -143,9 +143,7 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
 
 def _salting(key: Key, salts: int) -> bytes:
     """Return the bytes of a key that can be salted so many times; raise `InvalidInput` otherwise."""
-    if type(salts) is not int or not 0 < salts <= MAX_SALTS:
-        hint = "Some salts per node are enough; 1 is the key as it is."
-        raise InvalidInput("salts", salts, f"an int in 1 .. {MAX_SALTS}", hint)
+    check_int("salts", salts, 1, MAX_SALTS, hint="Some salts per node are enough; 1 is the key as it is.")
     data = key_bytes(key)
     if _SALTED.search(data):
         raise InvalidInput("key", key, "one that is not salted yet", "Salt the key that it was made of.")
@@ -174,8 +172,7 @@ def _counts_of(popular: Mapping[Key, int]) -> dict[bytes, int]:
         if data in counts:
             hint = "Two spellings of a key are the same bytes: keep one."
             raise InvalidInput("popular key", key, "each key once", hint)
-        if type(count) is not int or count < 1:
-            raise InvalidInput(f"nodes of {shown(key)}", count, "an int of at least 1", "1 is the owner alone.")
+        check_int(f"nodes of {shown(key)}", count, 1, hint="1 is the owner alone.")
         counts[data] = count
     return counts
 

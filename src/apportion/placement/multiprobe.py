@@ -18,7 +18,7 @@ from heapq import merge
 from itertools import pairwise
 
 from apportion import native
-from apportion.errors import InvalidInput
+from apportion.model.numbers import check_int
 from apportion.model.token import POSITIONS, Token
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
@@ -52,9 +52,7 @@ class MultiProbe(Rebuilt, Ranked):
     _indexes: tuple[int, ...] = field(compare=False)
 
     def __init__(self, nodes: Nodes, *, probes: int = DEFAULT_PROBES, hasher: str | Hasher = DEFAULT) -> None:
-        if type(probes) is not int or not 0 < probes <= MOST_PROBES:
-            hint = f"The default is {DEFAULT_PROBES}; 1 is a plain ring."
-            raise InvalidInput("probes", probes, f"an int in 1 .. {MOST_PROBES}", hint)
+        check_int("probes", probes, 1, MOST_PROBES, hint=f"The default is {DEFAULT_PROBES}; 1 is a plain ring.")
         topology = topology_of(nodes)
         owning = equal_weights(topology, "multi-probe hashing")
         self._fill(topology, resolve(hasher, least_bits=64))

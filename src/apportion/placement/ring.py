@@ -16,6 +16,7 @@ from functools import partial
 from typing import Self
 
 from apportion.errors import InvalidInput, NoNodes
+from apportion.model.numbers import check_int
 from apportion.model.table import MAX_TOKENS
 from apportion.model.token import Token
 from apportion.model.topology import Node, Topology
@@ -46,7 +47,8 @@ class Ring(Rebuilt, Circle):
 
     def __init__(self, nodes: Nodes, *, vnodes: int = 150, hasher: str | Hasher = DEFAULT) -> None:
         topology, chosen = topology_of(nodes), resolve(hasher, least_bits=64)
-        _check_vnodes(vnodes)
+        hint = "The default, 150, keeps nodes within some 8 % of their share."
+        check_int("vnodes", vnodes, 1, MAX_TOKENS, hint=hint)
         self._fill_ring(topology, chosen, vnodes)
 
     def _fill_ring(self, topology: Topology, hasher: Hasher, vnodes: int, before: "Ring | None" = None) -> None:
@@ -68,12 +70,6 @@ class Ring(Rebuilt, Circle):
     def _tokens_of(self, index: int) -> Iterator[Token]:
         node = self.topology.nodes[index]
         return ring_tokens(node.id, _token_count(node, self.vnodes), position_of(self.hasher))
-
-
-def _check_vnodes(vnodes: int) -> None:
-    if type(vnodes) is not int or not 0 < vnodes <= MAX_TOKENS:
-        hint = "The default, 150, keeps nodes within some 8 % of their share."
-        raise InvalidInput("vnodes", vnodes, f"an int in 1 .. {MAX_TOKENS}", hint)
 
 
 def _check_tokens(tokens: int) -> None:

@@ -19,6 +19,7 @@ from apportion.balance.evaluation.draws import Draws
 from apportion.balance.resources import Resource
 from apportion.errors import InvalidInput, NoNodes, NotEnoughNodes
 from apportion.model.assignment import MAX_PARTITIONS
+from apportion.model.numbers import check_int
 from apportion.model.topology import Node, Topology, check_name
 
 LEAST_PARTITIONS, MOST_PARTITIONS = 8, 1024
@@ -53,8 +54,9 @@ class Cluster:
             raise InvalidInput("resources", 0, "at least 1", "Name the resources that the cluster holds.")
         for name, resource in self.resources.items():
             check_name("resource", name)
-            _check_number("partitions", name, resource.partitions, MAX_RESOURCE_PARTITIONS)
-            _check_number("replicas", name, resource.replicas, MAX_REPLICAS)
+            hint = "Check the resource."
+            check_int(f"partitions of resource {name}", resource.partitions, 1, MAX_RESOURCE_PARTITIONS, hint=hint)
+            check_int(f"replicas of resource {name}", resource.replicas, 1, MAX_REPLICAS, hint=hint)
             if resource.replicas > len(zones):
                 error = NotEnoughNodes(resource.replicas, sorted(zones.values()), "in distinct zones")
                 error.within(f"resource {name}")
@@ -126,8 +128,3 @@ def _zones(shape: Shape, draws: Draws) -> list[int]:
 def _resource(draws: Draws) -> Resource:
     place = bisect_right(_SIZES_UP_TO, draws.below(_SIZES_UP_TO[-1]))
     return Resource(LEAST_PARTITIONS + place, draws.one_of(REPLICAS))
-
-
-def _check_number(what: str, resource: str, value: object, most: int) -> None:
-    if type(value) is not int or not 1 <= value <= most:
-        raise InvalidInput(f"{what} of resource {resource}", value, f"an int in 1 .. {most}", "Check the resource.")

@@ -6,7 +6,7 @@ Promises: integers only, from a hash that is fixed for ever. Refuses: secrecy; t
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from apportion.errors import InvalidInput
+from apportion.model.numbers import check_int
 from apportion.placement import hashers
 
 MAX_SEED = 2**63 - 1
@@ -22,8 +22,7 @@ class Draws:
     """
 
     def __init__(self, seed: int, name: str) -> None:
-        if type(seed) is not int or not 0 <= seed <= MAX_SEED:
-            raise InvalidInput("seed", seed, f"an int in 0 .. {MAX_SEED}", "Any will do; the same gives the same.")
+        check_int("seed", seed, 0, MAX_SEED, hint="Any will do; the same gives the same.")
         self._name = f"apportion/evaluation/1/{seed}/{name}/"
         self._drawn = 0
         self._digest = hashers.get().digest

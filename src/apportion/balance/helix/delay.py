@@ -16,6 +16,7 @@ from math import inf
 from apportion.balance.arguments import check_ids
 from apportion.errors import InvalidInput
 from apportion.model.assignment import PreferenceList
+from apportion.model.numbers import check_int
 from apportion.model.throttle import check_seconds
 
 
@@ -89,8 +90,7 @@ def delayed(
     {'0': ('c',)}
     """
     for name, value in (("replicas", replicas), ("least", least)):
-        if type(value) is not int or value < 0:
-            raise InvalidInput(name, value, "an int of at least 0", "Count the live replicas that suffice.")
+        check_int(name, value, 0, hint="Count the live replicas that suffice.")
     if on_live.keys() != on_active.keys():
         odd = min(map(str, on_live.keys() ^ on_active.keys()))
         raise InvalidInput("partition", odd, "one that both have a list for", "Ask one strategy for both.")

@@ -26,6 +26,7 @@ from apportion.balance.arguments import check_ids
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
 from apportion.balance.java.values import string_order
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.model.numbers import check_int
 
 Scope = Literal["cluster", "resource", "node"]
 Kind = Literal["recovery", "load"]
@@ -47,8 +48,7 @@ class Limit:
         for name, value, known in (("scope", self.scope, get_args(Scope)), ("kind", self.kind, get_args(LimitKind))):
             if value not in known:
                 raise UnknownOption(f"{name} of the limit", value, known)
-        if type(self.most) is not int or self.most < 0:
-            raise InvalidInput("most of the limit", self.most, "an int of at least 0", "0 stops all changes.")
+        check_int("most of the limit", self.most, 0, hint="0 stops all changes.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,7 @@ def admitted(
     0 b OFFLINE -> SLAVE
     """
     check_ids("live", live)
-    if type(most_errors) is not int or most_errors < 0:
-        raise InvalidInput("most_errors", most_errors, "an int of at least 0", "Leave it out for Helix's 1.")
+    check_int("most_errors", most_errors, 0, hint="Leave it out for Helix's 1.")
     check_ids("disabled", disabled)
     up, off = frozenset(live), frozenset(disabled)
     resources = [_Resource.of(each, up, off) for each in _listed("wanted", wanted, Wanted)]

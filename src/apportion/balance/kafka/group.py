@@ -13,6 +13,7 @@ from apportion.balance.java.values import string_order
 from apportion.balance.kafka.subscription import Assigned, Layout, Partition, Subscription, check_partitions, check_text
 from apportion.errors import InvalidInput
 from apportion.model.assignment import MAX_PARTITIONS
+from apportion.model.numbers import check_int
 
 Racks = Mapping[Partition, Collection[str]]
 
@@ -124,9 +125,8 @@ def _checked_counts(topics: Mapping[str, int]) -> Mapping[str, int]:
         raise InvalidInput("topics", topics, "a mapping of names to numbers of partitions", 'Write {"t": 12}.')
     for topic, count in topics.items():
         check_text("topic", topic)
-        if type(count) is not int or not 0 <= count <= MAX_PARTITIONS:
-            expected = f"an int in 0 .. {MAX_PARTITIONS}"
-            raise InvalidInput(f"partitions of {topic!r}", count, expected, "Leave out a topic that is not known.")
+        hint = "Leave out a topic that is not known."
+        check_int(f"partitions of {topic!r}", count, 0, MAX_PARTITIONS, hint=hint)
     return topics
 
 

@@ -16,6 +16,7 @@ from math import ceil
 from typing import Literal, Self, TypeAlias
 
 from apportion.errors import BadWeight, InvalidInput, UnknownOption
+from apportion.model.numbers import check_int
 from apportion.model.token import Token
 from apportion.model.topology import Node, Topology
 from apportion.placement.api import Nodes, PlacementSpec
@@ -125,8 +126,7 @@ class Envoy(Foreign):
 
 def _check_options(minimum: int, maximum: int, hash_function: str) -> None:
     for name, size in (("minimum_ring_size", minimum), ("maximum_ring_size", maximum)):
-        if type(size) is not int or not 0 < size <= LARGEST_RING:
-            raise InvalidInput(name, size, f"an int in 1 .. {LARGEST_RING}", "Envoy takes 1024 and 8388608 by default.")
+        check_int(name, size, 1, LARGEST_RING, hint="Envoy takes 1024 and 8388608 by default.")
     if minimum > maximum:
         hint = "Lower the one or raise the other."
         raise InvalidInput("minimum_ring_size", minimum, f"at most maximum_ring_size, {maximum}", hint)

@@ -7,8 +7,8 @@ waits for a fixed time: it waits for a condition, with a deadline.
 import asyncio
 import dataclasses
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, aclosing
 from typing import Self, TypeVar, cast
 
 from apportion.errors import StoreUnavailable
@@ -81,12 +81,6 @@ class Stage:
 
         self._exits.push_async_callback(_end)
         return task
-
-    @asynccontextmanager
-    async def pulled(self, *, after: int) -> AsyncIterator[AsyncGenerator[StoreChange, None]]:
-        """Open a watch of all keys within the block; the case takes the changes of the watch one by one."""
-        async with aclosing(self.store.watch("", after=after)) as changes:
-            yield changes
 
     async def proxy(self) -> Proxy:
         """Return a proxy in front of the server; raise `Impossible` if the store has no server to connect to."""

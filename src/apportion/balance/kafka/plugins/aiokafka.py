@@ -8,17 +8,15 @@ Source: aiokafka's `AbstractPartitionAssignor` as of 0.14, of which nothing is i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from apportion.balance.api import BalancerSpec
 from apportion.balance.kafka.cooperative import SPEC as COOPERATIVE_STICKY
 from apportion.balance.kafka.plugins import wire
+from apportion.balance.kafka.plugins.assignor import Assignment, Assignor
 from apportion.balance.kafka.plugins.leader import ClusterMetadata, Seat, lead
 from apportion.balance.kafka.plugins.wire import Past
-from apportion.balance.kafka.range import SPEC as RANGE
 from apportion.balance.kafka.roundrobin import SPEC as ROUND_ROBIN
 from apportion.balance.kafka.sticky import SPEC as STICKY
-from apportion.balance.kafka.subscription import Partition
 from apportion.errors import InvalidInput
 
 
@@ -29,27 +27,8 @@ class Metadata(Protocol):
     user_data: bytes | None
 
 
-class Assignment(Protocol):
-    """A member's assignment, as aiokafka has read it."""
-
-    user_data: bytes | None
-
-    def partitions(self) -> Sequence[Partition]:
-        """Return (topic, number) pairs."""
-
-
-class Range:
+class Range(Assignor):
     """`kafka.range`: of each topic a run of partitions for each member, by their ids."""
-
-    name: ClassVar[str] = "range"
-    _spec: ClassVar[BalancerSpec] = RANGE
-
-    def __init__(self) -> None:
-        self._past = Past()
-
-    def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return this member's message when it joins."""
-        return wire.subscription(topics, b"")
 
     def assign(self, cluster: ClusterMetadata, members: Mapping[str, Metadata]) -> dict[str, bytes]:
         """Return the assignment of each member, in Kafka's bytes."""

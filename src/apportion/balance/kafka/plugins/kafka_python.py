@@ -9,17 +9,15 @@ Source: kafka-python's `AbstractPartitionAssignor` as of 3.0, of which nothing i
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from apportion.balance.api import BalancerSpec
 from apportion.balance.kafka.cooperative import SPEC as COOPERATIVE_STICKY
 from apportion.balance.kafka.plugins import wire
+from apportion.balance.kafka.plugins.assignor import Assignment, Assignor
 from apportion.balance.kafka.plugins.leader import ClusterMetadata, Seat, lead
 from apportion.balance.kafka.plugins.wire import Past
-from apportion.balance.kafka.range import SPEC as RANGE
 from apportion.balance.kafka.roundrobin import SPEC as ROUND_ROBIN
 from apportion.balance.kafka.sticky import SPEC as STICKY
-from apportion.balance.kafka.subscription import Partition
 from apportion.balance.kafka.userdata import recall_generation
 
 EAGER, COOPERATIVE = 0, 1
@@ -49,31 +47,12 @@ class Member(Protocol):
     metadata: Metadata
 
 
-class Assignment(Protocol):
-    """A member's assignment, as kafka-python has read it."""
-
-    user_data: bytes | None
-
-    def partitions(self) -> Sequence[Partition]:
-        """Return (topic, number) pairs."""
-
-
-class Range:
+class Range(Assignor):
     """`kafka.range`: of each topic a run of partitions for each member, by their ids."""
-
-    name: ClassVar[str] = "range"
-    _spec: ClassVar[BalancerSpec] = RANGE
-
-    def __init__(self) -> None:
-        self._past = Past()
 
     def supported_protocols(self) -> list[int]:
         """Return that members stop reading while the group rebalances."""
         return [EAGER]
-
-    def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return this member's message when it joins."""
-        return wire.subscription(topics, b"")
 
     def assign(self, cluster: ClusterMetadata, members: Iterable[Member]) -> dict[str, bytes]:
         """Return the assignment of each member, in Kafka's bytes."""

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.model.numbers import check_int
 from apportion.model.topology import Node, Topology, check_name
 
 Rack: TypeAlias = tuple[str, str]
+
+_NO_TRANSIENT = "Transient replicas (3/1) are not known here."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class SimpleStrategy:
     replicas: int
 
     def __post_init__(self) -> None:
-        _check_replicas("replicas of SimpleStrategy", self.replicas, least=1)
+        check_int("replicas of SimpleStrategy", self.replicas, 1, hint=_NO_TRANSIENT)
 
     def rule(self, topology: Topology) -> ReplicaRule:
         """Return the rule on a topology: all nodes belong to one rack of one datacenter, called `cluster`."""
@@ -100,7 +103,7 @@ class NetworkTopologyStrategy:
             expected, hint = "a mapping of datacenters to replicas", 'Write NetworkTopologyStrategy({"dc1": 3}).'
             raise InvalidInput("replicas of NetworkTopologyStrategy", replicas, expected, hint)
         for name, count in replicas.items():
-            _check_replicas(f"replicas in {check_name('datacenter', name)}", count, least=0)
+            check_int(f"replicas in {check_name('datacenter', name)}", count, 0, hint=_NO_TRANSIENT)
         if not any(replicas.values()):
             raise InvalidInput("replicas of NetworkTopologyStrategy", 0, "at least 1 in all", "Drop the keyspace.")
         object.__setattr__(self, "replicas", tuple(sorted(replicas.items())))
@@ -145,8 +148,3 @@ def _rack(node: Node) -> Rack:
         hint = 'Write zone=("dc1", "rack1") for every node, or use SimpleStrategy, which needs none.'
         raise InvalidInput(f"zone of node {node.id!r}", "/".join(node.zone) or None, "a datacenter and a rack", hint)
     return node.zone[0], node.zone[1]
-
-
-def _check_replicas(name: str, count: int, *, least: int) -> None:
-    if type(count) is not int or count < least:
-        raise InvalidInput(name, count, f"an int of at least {least}", "Transient replicas (3/1) are not known here.")

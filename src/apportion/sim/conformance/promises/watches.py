@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 
 from apportion.errors import Compacted, InvalidInput, StoreUnavailable, StoreWentBack
 from apportion.sim.conformance.case import case
@@ -137,7 +138,7 @@ async def a_scan_and_a_watch_after_it_leave_no_gap(stage: Stage) -> None:
 @case()
 async def a_slow_consumer_misses_nothing(stage: Stage) -> None:
     """A consumer that is slower than the changes gets all of them, in order."""
-    async with stage.pulled(after=await _now(stage.store)) as changes:
+    async with aclosing(stage.store.watch("", after=await _now(stage.store))) as changes:
         revisions = [await make(stage.store, "first")]
         seen = [(await anext(changes)).revision]
         revisions += [await make(stage.store, f"{number}", value=bytes(1_000)) for number in range(150)]
@@ -204,7 +205,7 @@ async def a_watch_whose_history_is_gone_says_so(stage: Stage) -> None:
 @case("gapless_watch")
 async def a_watch_that_slept_through_a_compaction_shows_no_gap(stage: Stage) -> None:
     """A consumer that was busy while history was forgotten gets all changes, or `Compacted`; never a part of them."""
-    async with stage.pulled(after=await _now(stage.store)) as changes:
+    async with aclosing(stage.store.watch("", after=await _now(stage.store))) as changes:
         revisions = [await make(stage.store, "first")]
         seen = [(await anext(changes)).revision]
         revisions += [await make(stage.store, f"{number}") for number in range(30)]
