@@ -2,12 +2,14 @@
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, StoreDenied, StoreUnavailable
 from apportion.groups.batches import Commit
 from apportion.groups.driver import Driver
+from apportion.groups.life.parts import MemberParts
 from apportion.groups.opening import Options
 from apportion.groups.session import Sessions
 from apportion.groups.view.keys import GroupKeys
@@ -365,3 +367,12 @@ def test_a_member_whose_record_is_damaged_keeps_its_lease_until_its_work_has_end
             await asyncio.gather(*running)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("operations", "width"), [(1, 1), (4, 1), (5, 1), (6, 1), (7, 2), (127, 42), (1_000, 333)])
+def test_a_commit_has_as_many_moves_as_fit_beside_the_compare_of_the_members_own_record(operations, width):
+    async def parts():
+        store = SimpleNamespace(capabilities=lambda: SimpleNamespace(max_operations=operations))
+        return MemberParts(store, SystemClock(), OPTIONS)
+
+    assert width == asyncio.run(parts()).width

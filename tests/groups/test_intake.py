@@ -131,6 +131,21 @@ def test_in_the_place_of_a_damaged_target_the_one_before_stays(value):
     assert (Absent(key=KEYS.target), GOOD_TARGET) == (shelf.view.as_seen(KEYS.target), shelf.view.target)
 
 
+def test_a_view_is_at_the_newest_revision_that_it_was_shown():
+    shelf = Shelf()
+    assert shelf.revision == shelf.view.revision
+    shelf.view.apply(StoreChange(revision=3, events=()), 99.0)
+    assert shelf.revision == shelf.view.revision
+
+
+def test_in_another_life_of_the_store_nothing_of_the_life_before_is_wanted():
+    shelf = Shelf()
+    shelf.put(KEYS.target, encoded_target(GOOD_TARGET))
+    assert shelf.view.wanted("a")
+    shelf.view.load(Scan(items=(), revision=1, incarnation=shelf.view.incarnation + 1), 99.0)
+    assert (None, frozenset(), {}) == (shelf.view.target, shelf.view.wanted("a"), dict(shelf.view.members))
+
+
 @pytest.mark.parametrize(("mode", "is_damaged"), [("cooperative", True), ("eager", False), (None, False)])
 def test_a_paused_target_is_damage_in_a_group_that_never_pauses(mode, is_damaged):
     view, paused = View(KEYS, 3, mode=mode), encoded_target(replace(GOOD_TARGET, is_paused=True))

@@ -62,6 +62,11 @@ def test_partitions_with_names_are_asked_for_by_them():
         assignment[0]
 
 
+def test_a_negative_number_is_no_partition_whatever_the_names_are():
+    with pytest.raises(InvalidInput, match="partition is -1"):
+        Assignment(topology=AB, rows=((0,),), names=("-1",))[-1]
+
+
 def test_preference_lists_are_made_when_asked_for():
     lists = Assignment(topology=AB, rows=((0,), (1, 0))).preference_lists
     assert {"0": ("a",), "1": ("b", "a")} == lists == dict(lists)

@@ -205,6 +205,10 @@ def test_a_name_that_is_none_is_refused(name):
         TableKeys(name)
 
 
+def test_a_name_has_up_to_200_bytes():
+    assert ["x" * 200, "é" * 100] == [TableKeys(name).name for name in ("x" * 200, "é" * 100)]
+
+
 def test_the_keys_of_one_name_are_never_those_of_another():
     assert not TableKeys("a-b").head.startswith(TableKeys("a").prefix)
 
