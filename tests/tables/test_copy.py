@@ -44,6 +44,10 @@ def test_a_copy_without_a_version_is_before_every_version_and_after_none(copy):
     assert (True, False, False) == (copy.is_before(FIRST), copy.is_after(None), copy.is_after(FIRST))
 
 
+def test_a_copy_that_no_store_has_confirmed_counts_from_its_beginning():
+    assert 3.0 == TableCopy(KEYS, None, now=3.0).confirmed_at
+
+
 def test_changes_lead_from_one_version_to_the_next(copy, story):
     first, _, changes = story
     assert FIRST == copy.take(first)
