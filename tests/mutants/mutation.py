@@ -1,7 +1,8 @@
 """Mutation: one change of meaning in one place of a file, as a slip of the hand would make it.
 
 Promises: each mutation of `mutations` differs from the file in one place, and the order is that of the file.
-Refuses: texts. Docstrings, messages, logs and annotations have no meaning that a test could hold.
+Refuses: texts. Docstrings, messages, logs and annotations have no meaning that a test could hold. Nor has an assertion
+that no input breaks.
 """
 
 import ast
@@ -32,6 +33,7 @@ CALLED = {"min": "max", "max": "min", "any": "all", "all": "any"}
 DROPPED = (ast.AugAssign, ast.Delete, ast.Raise, ast.Break, ast.Continue)
 FOR_TYPES = {"annotation", "returns", "decorator_list", "bases", "type", "targets", "target"}
 FOR_PEOPLE = {"__repr__", "__str__"}
+WITHOUT_EFFECT = {"repr", "strict"}  # of a field: for people; of a zip: an assertion
 PARTS = (ast.expr, ast.comprehension, ast.arguments, ast.withitem, ast.keyword, ast.match_case)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -110,6 +112,8 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
     for field, value in ast.iter_fields(node):
         for part in value if isinstance(value, list) else [value]:
             if field in FOR_TYPES or not isinstance(part, PARTS) or _is_text(part):
+                continue
+            if isinstance(part, ast.keyword) and part.arg in WITHOUT_EFFECT:
                 continue
             if isinstance(part, ast.expr):
                 yield part

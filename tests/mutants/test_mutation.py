@@ -52,6 +52,8 @@ def test_a_line_becomes_each_slip_of_the_hand(line, expected):
         "def __repr__(self):\n    return a + 1",
         "if TYPE_CHECKING:\n    x = 1",
         "raise_ = Foul",
+        "x = zip(a, b, strict=True)",
+        "x: int = field(repr=False)",
     ],
 )
 def test_a_text_or_type_has_no_mutant(text):
