@@ -21,8 +21,8 @@ from tests.console.grouping import URL, eventually, item_of, members, write
 from tests.console.running import COMMAND, refused, run
 
 KEYS = GroupKeys(group="mailers")
-READING = {"show": (), "explain": ("0",), "plan": (), "drain": ("a",), "forget": ("a",), "release": ("0",),
-           "repair": (), "resize": ("4",), "watch": ()}  # fmt: skip
+READING = {"show": (), "explain": ("0",), "plan": (), "drain": ("a",), "undrain": ("a",), "forget": ("a",),
+           "release": ("0",), "repair": (), "resize": ("4",), "watch": ()}  # fmt: skip
 
 
 def printed(*arguments, folder, code=0):
@@ -113,6 +113,16 @@ def test_a_drained_member_owns_nothing_and_stays(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_drain_is_withdrawn_and_the_member_owns_partitions_again(tmp_path):
+    with members(tmp_path, "a", "b") as groups:
+        printed("drain", URL, "mailers", "b", folder=tmp_path)
+        assert "group undrain: b gets partitions again\n" == printed("undrain", URL, "mailers", "b", folder=tmp_path)
+        eventually(lambda: 4 == len(groups["b"].owned))
+        assert not said("undrain", URL, "mailers", "b", folder=tmp_path)["was_asked"]
+        text = printed("undrain", URL, "mailers", "b", folder=tmp_path)
+        assert "group undrain: b does not drain: nothing to do\n" == text
+
+
 def test_a_drain_that_is_held_up_is_explained_and_need_not_be_waited_for(tmp_path):
     with members(tmp_path, "a", "b") as groups:
         partition = min(groups["b"].owned)
@@ -237,7 +247,11 @@ def test_a_static_member_that_is_forgotten_is_not_waited_for(tmp_path):
         text = printed("show", URL, "mailers", folder=tmp_path)
         assert ["b", "1", "0", "4", "away"] in [line.split() for line in text.splitlines()]
         assert "Did you mean 'b'" in complaint("forget", URL, "mailers", "bb", folder=tmp_path)
-        assert "waits for b no longer" in printed("forget", URL, "mailers", "b", folder=tmp_path)
+        plan = printed("plan", URL, "mailers", "--remove", "b", folder=tmp_path, code=2)
+        assert "note: to forget b cannot be undone" in plan
+        before, after = printed("forget", URL, "mailers", "b", folder=tmp_path).splitlines()
+        assert "group forget: this cannot be undone; if b comes back, it joins as a new member" == before
+        assert "group forget: mailers waits for b no longer, and this cannot be undone" == after
         eventually(lambda: len(groups["a"].owned) == 8)
 
 
@@ -351,6 +365,7 @@ def test_a_store_without_groups_says_so(tmp_path):
     ("arguments", "words"),
     [
         (("drain", "worker-2"), "Did you mean 'worker-1'?"),
+        (("undrain", "worker-2"), "Did you mean 'worker-1'?"),
         (("forget", "worker-2"), "only static members are remembered"),
         (("explain", "8"), "expected one of 0 .. 7"),
         (("why", "-1"), "expected one of 0 .. 7"),

@@ -90,6 +90,10 @@ class Scene:
         """Let somebody ask a member for its partitions."""
         self.spawn(by, self.workers[by].drain(member_id))
 
+    def undrain(self, member_id, *, by):
+        """Let somebody withdraw that request."""
+        self.spawn(by, self.workers[by].undrain(member_id))
+
     async def stalled(self, process, partition, seconds, came):
         """Work on a partition, and deaf to all write at its end under the token of its beginning."""
         driver = self.driver(process)

@@ -299,6 +299,7 @@ async def operators(url: str) -> None:
 
 def operators_without_a_loop(url: str) -> None:
     assert_type(sync_admin.drain(url, "mailers", "b"), Found)
+    assert_type(sync_admin.undrain(url, "mailers", "b"), Found)
     for line in sync_admin.watch(url, "mailers"):
         assert_type(line.text, str)
     assert_type(sync_admin.repair(url, "mailers").is_whole, bool)

@@ -42,7 +42,7 @@ GROUP_COMMANDS = {
     "apply": "Apply a saved plan: drain and forget members of the group it was made from.",
     "drain": "Ask a member for all its partitions, and wait until it has none.",
     "explain": "Show the owner of a partition, the step it waits for, and its history (also: why).",
-    "forget": "Forget a static member that will not come back.",
+    "forget": "Forget a static member that will not come back. This cannot be undone.",
     "ls": "List the groups of a store.",
     "plan": "Preview the moves if members join, leave or drain.",
     "release": "Let the next owner take a quarantined or waiting partition at once.",
@@ -50,6 +50,7 @@ GROUP_COMMANDS = {
     "resize": "Give an empty group another number of partitions.",
     "run": "Join a group, and run a command for each owned partition.",
     "show": "Show members, target, and all that is out of order.",
+    "undrain": "Withdraw a drain, so that the member gets partitions again.",
     "watch": "Print each change as it happens, with its reason.",
 }
 ALIASES = {"explain": ("why",)}

@@ -95,9 +95,18 @@ def apply(url: str, plan: MemberPlan) -> Applied:
 def drain(url: str, name: str, member_id: str) -> Found:
     """Ask a member for all its partitions; return the group as it was read before. Does not wait: see `left_over`.
 
-    The member stays, and gets no partition until its process joins again. A second request changes nothing.
+    The member stays, and gets no partition until its process joins again, or until `undrain`. A second request
+    changes nothing.
     """
     return io_thread().wait(asked(url, acts.drain, name, member_id, shown_url(url)))
+
+
+def undrain(url: str, name: str, member_id: str) -> Found:
+    """Withdraw the request of `drain`, so that the member gets partitions again; return the group as it was before.
+
+    Nothing changes for a member that nobody asked. `InvalidInput` for a member that leaves by itself.
+    """
+    return io_thread().wait(asked(url, acts.undrain, name, member_id, shown_url(url)))
 
 
 def left_over(url: str, name: str, member_id: str) -> Generator[tuple[Found, int], None]:
@@ -115,9 +124,9 @@ def left_over(url: str, name: str, member_id: str) -> Generator[tuple[Found, int
 
 
 def forget(url: str, name: str, member_id: str) -> None:
-    """Forget a static member that is away, so that others get its partitions at once.
+    """Forget a static member that is away, so that others get its partitions at once. This cannot be undone.
 
-    `InvalidInput` for a member that is there.
+    If its process comes back, it joins as a new member. `InvalidInput` for a member that is there.
     """
     io_thread().wait(asked(url, acts.forget, name, member_id, shown_url(url)))
 

@@ -10,7 +10,7 @@ from apportion.errors import BadSnapshot, InvalidInput, PlanRefused, StaleEpoch,
 from apportion.groups import admin as async_admin
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import OwnershipRecord, encoded
-from apportion.stores import Put, Unchanged
+from apportion.stores import Absent, Put, Unchanged
 from apportion.sync import admin as sync_admin
 from apportion.sync import open_group, open_store
 from tests.console.grouping import eventually, members
@@ -141,6 +141,28 @@ def test_a_plan_of_another_day_is_refused_and_so_is_a_what_if(url, call):
         assert {} == dict(call("read", url, "mailers").view.drains)
 
 
+def test_a_drain_is_withdrawn(url, call):
+    with members(None, "a", "b", url=url) as groups:
+        call("drain", url, "mailers", "b")
+        eventually(lambda: 8 == len(groups["a"].owned))
+        assert {"b"} == set(call("undrain", url, "mailers", "b").view.drains)
+        eventually(lambda: 4 == len(groups["b"].owned))
+        assert {} == dict(call("undrain", url, "mailers", "b").view.drains)
+
+
+def test_the_request_of_a_member_itself_is_not_withdrawn(url, call):
+    with members(None, "a", "b", url=url):
+        with open_store(url) as store:
+            session = call("read", url, "mailers").view.members["b"]
+            store.commit(
+                when=[Unchanged(key=KEYS.member("b"), revision=session.session), Absent(key=KEYS.drain("b"))],
+                puts=[Put(key=KEYS.drain("b"), value=b"leaves", lease=session.lease)],
+            )
+        with pytest.raises(InvalidInput, match="member is 'b', expected one that an operator drains"):
+            call("undrain", url, "mailers", "b")
+        assert {"b"} == set(call("read", url, "mailers").view.drains)
+
+
 def test_an_absent_static_member_is_forgotten(url, call):
     with members(None, "a", url=url) as groups:
         with members(None, "b", url=url, static=True), pytest.raises(InvalidInput, match="not there any more"):
@@ -193,6 +215,7 @@ def test_damaged_records_are_repaired(url, call):
         ("release", ("mailers", "3"), InvalidInput, r"one of 0 \.\. 7"),
         ("drain", ("mailers", "aa"), UnknownOption, "Did you mean 'a'"),
         ("drain", ("mailers", None), UnknownOption, "member is None"),
+        ("undrain", ("mailers", "aa"), UnknownOption, "Did you mean 'a'"),
         ("left_over", ("mialers", "a"), UnknownOption, "Did you mean 'mailers'"),
         ("forget", ("mailers", "b"), InvalidInput, "a static member"),
         ("resize", ("mailers", 0), InvalidInput, "partitions"),

@@ -73,6 +73,13 @@ def test_a_lease_that_ends_takes_all_of_the_member_with_it():
     assert ["a -> b: partition 0 (takeover: its lease ended)"] == told(story, owns(0, TO_B), revision=102)
 
 
+def test_a_withdrawn_drain_is_told_and_explains_no_later_move():
+    story = story_of(there=[A, B], drains="a", own=[(0, "a", 10, 0)], target="bbbb")
+    withdrawn = "a is no longer asked for its partitions: an operator withdrew the drain"
+    assert [withdrawn] == told(story, gone("drain/a"))
+    assert ["a -> b: partition 0 (target 3)"] == told(story, owns(0, TO_B), revision=102)
+
+
 def test_a_member_that_leaves_is_not_said_to_have_died():
     freed = owns(1, OwnershipRecord(epoch=8))
     for own, more in (([], []), ([], [gone("drain/a")]), ([(1, "a", 10, 0)], [gone("drain/a"), freed])):

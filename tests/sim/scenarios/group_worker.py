@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apportion.errors import DuplicateMember, LeaseLost, NotOwner, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.groups.admin.acts import undrain
 from apportion.groups.driver import Driver
 from apportion.groups.membership import ask_to_leave
 from apportion.groups.opening import Options
@@ -90,6 +91,10 @@ class GroupWorker:
                 await ask_to_leave(self._store, self.driver.view, member_id, DRAINED)
             except _OUTAGES:
                 return
+
+    async def undrain(self, member_id: str) -> None:
+        """Withdraw such a request, as an operator does from anywhere."""
+        await undrain(self._store, self._options.group, member_id, "the store")
 
     async def _visit(self, options: Options) -> None:
         """Visit another group by the same session, for a while, again and again, until nothing fails any more."""

@@ -61,7 +61,7 @@ class OutputFile:
         return _descriptor_in(self.path) is not None or _is_stream(_mode_of(self.path))
 
     def check(self) -> None:
-        """Refuse a place that cannot be written, or whose file would be lost. Call it before any long work."""
+        """Refuse a place that cannot be written, or a file that would be lost. Call it before any long work."""
         try:
             if not self.is_stream:
                 self._check_place(_mode_of(self.path))

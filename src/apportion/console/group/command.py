@@ -60,7 +60,7 @@ def watch_group(url: Url, name: GroupName, /, *, json: bool = False) -> None:
 
 
 def drain_group(url: Url, name: GroupName, member: MemberId, /, *, wait: bool = True, json: Json = False) -> None:
-    """Ask a member for all its partitions, and wait until it has none. It stays, and gets none until it starts anew.
+    """Ask a member for all its partitions, and wait until it has none. It stays, and gets none until `group undrain`.
 
     Parameters
     ----------
@@ -74,6 +74,15 @@ def drain_group(url: Url, name: GroupName, member: MemberId, /, *, wait: bool = 
         print(f"group drain: {member} " + (f"is asked for {left} partitions" if not wait else "owns nothing now"))
 
 
+def undrain_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json = False) -> None:
+    """Withdraw a drain, so that the member gets partitions again."""
+    was_asked = member in admin.undrain(url, name, member).view.drains
+    if json:
+        print_json("group undrain", group=name, member=member, was_asked=was_asked)
+    else:
+        print(f"group undrain: {member} " + ("gets partitions again" if was_asked else "does not drain: nothing to do"))
+
+
 def explain_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
     """Show the owner of a partition, the step it waits for, and its history."""
     explained = admin.explain(url, name, partition)
@@ -81,12 +90,17 @@ def explain_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, j
 
 
 def forget_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json = False) -> None:
-    """Forget a static member that will not come back, so that others get its partitions at once."""
+    """Forget a static member that will not come back, so that others get its partitions at once.
+
+    This cannot be undone: if its process comes back, it joins as a new member.
+    """
+    if not json:
+        print(f"group forget: this cannot be undone; if {member} comes back, it joins as a new member", flush=True)
     admin.forget(url, name, member)
     if json:
-        print_json("group forget", group=name, member=member)
+        print_json("group forget", group=name, member=member, can_be_undone=False)
     else:
-        print(f"group forget: {name} waits for {member} no longer")
+        print(f"group forget: {name} waits for {member} no longer, and this cannot be undone")
 
 
 def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:

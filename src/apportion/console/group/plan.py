@@ -34,6 +34,9 @@ def print_change(change: TargetChange) -> None:
     ordered = sorted(transfers.items(), key=lambda entry: (-entry[1], entry[0]))
     print_transfers("partitions", [(*pair, str(count)) for pair, count in ordered])
     print()
+    for each in change.plan.forgets:
+        if change.basis.presence.get(each) == "away":
+            print(f"note: to forget {each} cannot be undone; if it comes back, it joins as a new member")
     print(f"group plan: {change.summary}")
 
 
@@ -58,7 +61,8 @@ def print_applied(applied: Applied, left: Mapping[str, int]) -> None:
     """Print the acts of a plan, with the number of partitions that drained members still own."""
     asked = {each: f"is asked for {count} partition" + "s" * (count != 1) for each, count in left.items()}
     done = [f"{each} {words if left[each] else 'owns nothing now'}" for each, words in asked.items()]
-    done += [f"{applied.plan.basis.group} waits for {each} no longer" for each in applied.plan.forgets]
+    group = applied.plan.basis.group
+    done += [f"{group} waits for {each} no longer, which cannot be undone" for each in applied.plan.forgets]
     words = ", ".join(done) or f"nothing to do: {applied.plan.summary}"
     before = "" if applied.is_new or not done else "nothing to do, all of it was done before: "
     print(f"group apply: {before}{words}")

@@ -15,6 +15,7 @@ from apportion.groups.admin.facade import (
     release,
     repair,
     resize,
+    undrain,
     watch,
 )
 from apportion.groups.admin.found import Found
@@ -49,5 +50,6 @@ __all__ = [
     "remarks",
     "repair",
     "resize",
+    "undrain",
     "watch",
 ]

@@ -1,4 +1,4 @@
-"""Acts: an operator drains, forgets, releases and resizes from outside the group, and reads its changes.
+"""Acts: an operator drains, undrains, forgets, releases and resizes from outside the group, and reads its changes.
 
 Promises: each act is one commit that compares the records it relies on. A saved plan is also one commit, even if it
 drains some members and forgets others. If a record changed in between, the group is read again. No epoch ever goes
@@ -40,6 +40,22 @@ async def drain(store: CoordinationStore, name: str, member_id: str, shown: str)
         found.checked_member(member_id)
         outcome = await ask_to_leave(store, found.view, member_id, DRAINED)
         if outcome is None or happened(outcome, shown):
+            return found
+
+
+async def undrain(store: CoordinationStore, name: str, member_id: str, shown: str) -> Found:
+    """Withdraw the request of an operator to a member; `InvalidInput` if the member leaves by its own will."""
+    while True:
+        found = await read(store, name)
+        found.checked_member(member_id)
+        drain = found.view.drains.get(member_id)
+        if drain is None:
+            return found
+        if drain.value != DRAINED:
+            hint = "Its process ends, or a newcomer takes its place: that cannot be withdrawn. Start the process again."
+            raise InvalidInput("member", member_id, "one that an operator drains", hint)
+        when = [Unchanged(key=drain.key, revision=drain.revision)]
+        if happened(await store.commit(when=when, deletes=[drain.key]), shown):
             return found
 
 

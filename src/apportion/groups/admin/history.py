@@ -100,7 +100,7 @@ class Story:
         if kind == "member":
             return self._member(name, event, change)
         if kind == "drain":
-            return self._drain(name, event)
+            return self._drain(name, event, change)
         if kind == "static" and event.value is None:
             return f"static member {name} is forgotten"
         if kind == "controller":
@@ -127,9 +127,13 @@ class Story:
         had = {partition for partition, owned in view.own.items() if owned.ownership.owner == name}
         return touched.issuperset(map(view.keys.own, had))
 
-    def _drain(self, name: str, event: Event) -> str:
+    def _drain(self, name: str, event: Event, change: StoreChange) -> str:
         if event.value is None:
-            return ""  # the member is gone in the same change
+            keys = self.view.keys
+            if keys.member(name) in {each.key for each in change.events}:
+                return ""  # the member is gone in the same change
+            self.asked.pop(name, None)
+            return f"{name} is no longer asked for its partitions: an operator withdrew the drain"
         self.asked[name] = event.value
         return f"{name} is asked for all its partitions: {_ASKED.get(event.value, 'somebody asked it')}"
 
