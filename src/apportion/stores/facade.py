@@ -10,7 +10,7 @@ from functools import partial
 from apportion.runtime.resource import AsyncResource
 from apportion.stores.api import Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan, StoreChange
 from apportion.stores.catalog import check_url, connect
-from apportion.stores.on_thread import PulledWatch, StoreOnThread, closed
+from apportion.stores.on_thread import PulledWatch, StoreOnThread
 
 
 def open_store(url: str, *, needs: Collection[Need] = ()) -> "AsyncResource[CoordinationStore, AsyncStore]":
@@ -30,7 +30,7 @@ def open_store(url: str, *, needs: Collection[Need] = ()) -> "AsyncResource[Coor
     """
     check_url(url)
     opened = partial(connect, url, needs=needs)
-    return AsyncResource("apportion.open_store(url)", opened, closed, AsyncStore)
+    return AsyncResource("apportion.open_store(url)", opened, lambda store: store.close(), AsyncStore)
 
 
 class AsyncStore(StoreOnThread):

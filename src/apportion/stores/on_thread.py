@@ -12,11 +12,6 @@ from apportion.stores.api import Capabilities, CoordinationStore, Lease
 Seen = TypeVar("Seen")
 
 
-async def closed(store: CoordinationStore) -> None:
-    """Close a store, on the I/O thread."""
-    await store.close()
-
-
 class StoreOnThread(Handle):
     """A store that lives on the I/O thread."""
 

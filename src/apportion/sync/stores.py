@@ -11,7 +11,7 @@ from functools import partial
 from apportion.runtime.resource import SyncResource
 from apportion.stores.api import Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan, StoreChange
 from apportion.stores.catalog import check_url, connect
-from apportion.stores.on_thread import PulledWatch, StoreOnThread, closed
+from apportion.stores.on_thread import PulledWatch, StoreOnThread
 
 
 def open_store(url: str, *, needs: Collection[Need] = ()) -> "SyncResource[CoordinationStore, SyncStore]":
@@ -31,7 +31,7 @@ def open_store(url: str, *, needs: Collection[Need] = ()) -> "SyncResource[Coord
     """
     check_url(url)
     opened = partial(connect, url, needs=needs)
-    return SyncResource("apportion.sync.open_store(url)", opened, closed, SyncStore)
+    return SyncResource("apportion.sync.open_store(url)", opened, lambda store: store.close(), SyncStore)
 
 
 class SyncStore(StoreOnThread):

@@ -200,10 +200,9 @@ async def following(
     *,
     within_seconds: float = 10.0,
     hasher: str | Hasher | None = None,
-    clock: Clock | None = None,
 ) -> AsyncIterator[Follower]:
     """Follow a name of an open store until the end of the block. Raises the errors of `Follower.start`."""
-    follower = Follower(store, name, hasher=hasher, clock=clock)
+    follower = Follower(store, name, hasher=hasher)
     await follower.start(within_seconds=within_seconds)
     try:
         yield follower

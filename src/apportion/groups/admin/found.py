@@ -19,12 +19,13 @@ from apportion.groups.settled import is_at_rest, is_settled
 from apportion.groups.view.damage import Damage
 from apportion.groups.view.fields import parsed
 from apportion.groups.view.keys import GROUPS, GroupKeys
-from apportion.groups.view.records import GroupRecord, checked_group, decoded
+from apportion.groups.view.records import GroupRecord, checked_group, decoded, is_id
 from apportion.groups.view.view import View
 from apportion.groups.view.witnesses import partitions_of
 from apportion.runtime.clock import SystemClock
 from apportion.stores.api import Committed, CoordinationStore, Item, Need, Outcome, Refused, Scan
 from apportion.stores.catalog import opened
+from apportion.tables.layout import MAX_NAME_BYTES
 
 _REPLAY_SECONDS = 1.0
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
@@ -231,15 +232,7 @@ async def read_all(store: CoordinationStore) -> list[Found]:
 async def _names(store: CoordinationStore) -> list[str]:
     """Return the names of all groups; a key that names no group belongs to another program."""
     names = [each.key.removeprefix(GROUPS) for each in (await store.scan(GROUPS)).items]
-    return list(filter(_is_group, names))
-
-
-def _is_group(name: str) -> bool:
-    try:
-        checked_group(name)
-    except InvalidInput:
-        return False
-    return True
+    return [name for name in names if is_id(name) and len(name.encode()) <= MAX_NAME_BYTES]
 
 
 def happened(outcome: Outcome, store: str) -> bool:

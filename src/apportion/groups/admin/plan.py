@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
+from apportion.balance.api import Owners
 from apportion.balance.solver.fair_loads import fair_shares
 from apportion.errors import InvalidInput
 from apportion.groups.admin.found import Found
@@ -15,8 +16,6 @@ from apportion.groups.admin.member_plan import Basis, MemberPlan
 from apportion.groups.controller.controller import assigned
 from apportion.groups.view.records import Target
 from apportion.model.topology import Topology
-
-Owners = tuple[str | None, ...]
 
 
 # Without slots: a cached property keeps its value in the object's own dictionary.

@@ -55,11 +55,8 @@ class SqliteAdministration(Administration):
     async def upgrade(self) -> tuple[int, int]:
         """See `Administration`. Makes the file when there is none."""
         check(self._path)
-        file = self._file()
-        try:
+        with closing(self._file()) as file:
             return await file.upgrade(), NEWEST
-        finally:
-            file.close()
 
     def grants(self, user: str) -> tuple[str, ...]:
         """See `Administration`. A file has no GRANT; the result is shell commands."""
@@ -84,8 +81,7 @@ class SqliteAdministration(Administration):
         check(self._path)
         self._require_file("Restore it first.")
         refuse_empty(self._path)
-        file = self._file()
-        try:
+        with closing(self._file()) as file:
             await file.refuse_leftover(is_restored=True)
             before = self._restored_incarnation()
             await file.open()  # this begins another incarnation by itself where it sees a copy
@@ -93,8 +89,6 @@ class SqliteAdministration(Administration):
             if after == before:
                 after = await file.write(self._begin_incarnation)
             return before, after
-        finally:
-            file.close()
 
     def _file(self) -> SqliteFile:
         return SqliteFile(self._path, self._name, SystemClock())
@@ -139,15 +133,12 @@ class SqliteAdministration(Administration):
         yield Finding(subject="SQLite", found=sqlite3.sqlite_version)
         if not self._path.exists():
             return
-        connection = open_to_read(self._path)
-        try:
+        with closing(open_to_read(self._path)) as connection:
             version = version_of(connection, self._path)
             yield _of_schema(version)
             yield _of_soundness(connection, self._path.stat().st_size)
             if version == NEWEST:
                 yield from _of_state(connection)
-        finally:
-            connection.close()
 
 
 def _of_schema(version: int) -> Finding:
