@@ -48,7 +48,7 @@ async def opened(url):
     try:
         yield gateway
     finally:
-        await gateway.close()
+        await gateway.aclose()
 
 
 def played(story, url=ALONE):
@@ -230,7 +230,7 @@ def test_a_visit_asks_one_server_once_as_the_user_of_the_url(net):
         with pytest.raises(EtcdNoReply):
             await gateway.visit("/b", {}, 0)
         assert 3 == len(net.asked)
-        await gateway.close()
+        await gateway.aclose()
         with pytest.raises(StoreClosed):
             await gateway.visit("/c", {}, 0)
 
@@ -347,8 +347,8 @@ def test_a_handle_that_is_closed_ends_its_streams_and_asks_nothing_more(net):
             waiting = asyncio.create_task(stream.next(timeout_seconds=5))
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            await gateway.close()
-            await gateway.close()
+            await gateway.aclose()
+            await gateway.aclose()
             with pytest.raises(EtcdNoReply):
                 await waiting
             assert {left} == other.streams
@@ -384,7 +384,7 @@ def test_a_forked_child_asks_nothing_and_closes_nothing(net):
                 with pytest.raises(StoreClosed, match="forked"):
                     await gateway.ask("/a", {})
                 await stream.close()
-                await gateway.close()
+                await gateway.aclose()
             assert ({stream}, False) == (gateway.streams, gateway.closed)
             assert not any(client.is_closed for client, _ in net.clients)
 

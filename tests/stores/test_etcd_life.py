@@ -36,7 +36,7 @@ def played(story, cluster):
                 cluster.asked.clear()
                 await story(origin)
         finally:
-            await gateway.close()
+            await gateway.aclose()
 
     asyncio.run(main())
 

@@ -98,7 +98,7 @@ def played(story, *, greets=True, **answers):
             try:
                 await story(server, link)
             finally:
-                await link.close()
+                await link.aclose()
             while server.open:
                 await asyncio.sleep(0)
 
@@ -258,10 +258,10 @@ def test_a_link_that_is_closed_or_crossed_a_fork_sends_nothing(monkeypatch):
             child.setattr(os, "getpid", lambda: -1)
             with pytest.raises(StoreClosed, match="forked"):
                 await link.ask("PING")
-            await link.close()
+            await link.aclose()
         assert b"PONG" == await link.ask("PING")
-        await link.close()
-        await link.close()
+        await link.aclose()
+        await link.aclose()
         with pytest.raises(StoreClosed):
             await link.ask("PING")
         assert 1 == len(server.named(b"PING"))
@@ -274,7 +274,7 @@ def test_a_request_whose_link_is_closed_meanwhile_ends_as_one_of_a_closed_link()
         asking = asyncio.create_task(link.ask("BLPOP"))
         while not server.named(b"BLPOP"):
             await asyncio.sleep(0)
-        await link.close()
+        await link.aclose()
         with pytest.raises(StoreClosed):
             await asking
 

@@ -4,6 +4,7 @@ Source: etcd's maintenance and auth interfaces, as its gateway renders them.
 """
 
 import time
+from contextlib import aclosing
 from shlex import quote
 
 from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
@@ -30,12 +31,9 @@ class EtcdAdministration(Administration):
         self._url = url
 
     async def inspect(self) -> tuple[Finding, ...]:
-        gateway = Gateway(self._url)
-        try:
+        async with aclosing(Gateway(self._url)) as gateway:
             servers = [await _server(gateway, at) for at in range(len(gateway.wire.endpoints))]
             return (*servers, *await _cluster(gateway), _transport(self._url), _limits(CAPABILITIES))
-        finally:
-            await gateway.close()
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """See `Administration`: etcd has no schema."""
@@ -43,11 +41,8 @@ class EtcdAdministration(Administration):
 
     async def upgrade(self) -> tuple[int, int]:
         """See `Administration`. etcd has no schema. A request is sent, so that an unreachable cluster is an error."""
-        gateway = Gateway(self._url)
-        try:
+        async with aclosing(Gateway(self._url)) as gateway:
             await ask(gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
-        finally:
-            await gateway.close()
         return (1, 1)
 
     def grants(self, user: str) -> tuple[str, ...]:
@@ -64,15 +59,12 @@ class EtcdAdministration(Administration):
         return ()
 
     async def restored(self) -> tuple[int, int]:
-        gateway = Gateway(self._url)
-        try:
+        async with aclosing(Gateway(self._url)) as gateway:
             origin = Origin(gateway)
             reply = await ask(gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
             before = origin.read(reply)
             await begin(gateway, before, reply["header"]["cluster_id"])
             await origin.learn()  # another operator's new life is as good as ours
-        finally:
-            await gateway.close()
         return (0 if before is None else before.incarnation, origin.life.incarnation)
 
 

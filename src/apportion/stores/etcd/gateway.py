@@ -114,7 +114,7 @@ class Gateway:
         if self.closed:
             raise StoreClosed(self.name)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the streams of this handle, and the wire with its last handle; in a forked child do nothing."""
         if self.wire.forked() or self.closed:
             return

@@ -76,7 +76,7 @@ class EtcdStore(api.CoordinationStore):
         gateway = Gateway(url)
         store = cls(gateway, url.namespace, clock)
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(gateway.close)
+            undo.push_async_callback(gateway.aclose)
             await store._origin.learn()
             undo.pop_all()
         return store
@@ -246,7 +246,7 @@ class EtcdStore(api.CoordinationStore):
         return self._limits
 
     async def close(self) -> None:
-        await self._gateway.close()
+        await self._gateway.aclose()
 
 
 def _page(items: Sequence[api.Item]) -> int:

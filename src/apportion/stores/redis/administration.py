@@ -1,5 +1,7 @@
 """Redis administration: says whether a server is set up well for the store, and which settings to change."""
 
+from contextlib import aclosing
+
 from apportion.errors import ApportionError
 from apportion.stores.administration import Administration, Finding, checked_user, judged
 from apportion.stores.reaper import Counter
@@ -30,7 +32,7 @@ class RedisAdministration(Administration):
         except ApportionError as error:
             return (_refused(error),)
         finally:
-            await link.close()
+            await link.aclose()
         server = Finding(subject="server", found=f"Redis {facts['redis_version']}")
         return (server, _format(stored), _durability(facts), _eviction(facts))
 
@@ -39,11 +41,8 @@ class RedisAdministration(Administration):
         return ()
 
     async def upgrade(self) -> tuple[int, int]:
-        link = RedisLink(self._url, greets=False)
-        try:
+        async with aclosing(RedisLink(self._url, greets=False)) as link:
             before = int(await link.ask("HGET", scripts.NAMES[0], "format") or 0)
-        finally:
-            await link.close()
         await self._run(scripts.ENTER)
         return before, scripts.FORMAT
 
@@ -59,11 +58,8 @@ class RedisAdministration(Administration):
         return before, now
 
     async def _run(self, script: str) -> Reply:
-        link = RedisLink(self._url)
-        try:
+        async with aclosing(RedisLink(self._url)) as link:
             return await link.run(script)
-        finally:
-            await link.close()
 
 
 def _refused(error: ApportionError) -> Finding:

@@ -116,7 +116,7 @@ class RedisLink:
                 reply = await self._exchange(connection, ("EVAL", script, *words))
         return self._known(reply)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections, unless they belong to the parent process."""
         if not self.closed and os.getpid() == self._pid:
             self.closed = True

@@ -128,7 +128,7 @@ class RedisStore(api.CoordinationStore):
         return CAPABILITIES
 
     async def close(self) -> None:
-        await self._link.close()
+        await self._link.aclose()
         if self._reaping is not None and self._link.closed:
             self._reaping.cancel()
 
