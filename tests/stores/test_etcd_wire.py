@@ -11,10 +11,9 @@ from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.stores.catalog import parsed_url
 from apportion.stores.etcd import gateway as gateways
 from apportion.stores.etcd import wire as wires
-from apportion.stores.etcd.address import tls
 from apportion.stores.etcd.gateway import message_of, pause_seconds
 from apportion.stores.etcd.messages import StoreLife, json_of, problem_of, text_of
-from apportion.stores.etcd.wire import Distrusted, EtcdNoReply, Rejected, Unreached, Wire
+from apportion.stores.etcd.wire import Distrusted, EtcdNoReply, Rejected, Unreached, Wire, tls
 from tests.stores.net import Net, failing, refused, silence
 
 URL = "etcd://u:p@s0:1,s1:2,s2?namespace=crawl"

@@ -16,7 +16,7 @@ from apportion.stores.requests import Space
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite.connection import Connection, SqliteRows, Value, open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
-from apportion.stores.sqlite.migrations import statements
+from apportion.stores.sqlite.schema import statements
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import in_file
 

@@ -6,6 +6,7 @@ so no scan delays a renewal. The lane of commits closes its connection after a m
 Promises: all handles of a process and event loop that name one cluster share one wire. No silence lasts longer than a
 quarter of the shortest lease granted over the wire; docs/stores/etcd.md has the bounds of each request. A connection
 that was silent for that long is closed, and streams are opened anew. A server that fails is left for the next one.
+With `etcds` the server's certificate and name are always checked; no option switches the check off.
 Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
 """
 
@@ -19,8 +20,7 @@ from functools import partial
 
 import httpx
 
-from apportion.errors import StoreUnavailable
-from apportion.stores.etcd.address import endpoints, tls
+from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.stores.etcd.messages import NO_LEADER, Reply, problem_of
 from apportion.stores.shared import Shared
 from apportion.stores.url import DEFAULT_NAMESPACE, StoreUrl
@@ -31,6 +31,7 @@ _PATIENCE_PER_TTL = 0.25
 _PATIENCES_OF_A_RENEWAL = 1.0
 _PATIENCES_OF_A_REQUEST = 2.0  # any other request may carry much, and no lease ends while it is awaited
 _REST_SECONDS = 60.0
+_PORT = 2379
 _NOT_THAT = "the connection was lost"
 # Codes of gRPC that mean that nothing was done: invalid, not found, denied, exhausted, not as it must be, out of
 # range, no such call, not authenticated.
@@ -66,7 +67,7 @@ class Wire:
 
     def __init__(self, url: StoreUrl) -> None:
         self.name = str(url)
-        self.endpoints = endpoints(url)
+        self.endpoints = tuple(_endpoint(url, host, port) for host, port in url.hosts)
         self.current = random.randrange(len(self.endpoints))  # noqa: S311 - so that not all ask the same server
         self.user, self.password, self.token = url.user, url.password, ""
         self.patience_seconds = USUAL_PATIENCE_SECONDS
@@ -222,6 +223,30 @@ class Lane:
                     raise Unreached(_NOT_THAT)
 
         return _notice
+
+
+def _endpoint(url: StoreUrl, host: str, port: int | None) -> httpx.URL:
+    scheme = "https" if url.scheme == "etcds" else "http"
+    try:
+        return httpx.URL(scheme=scheme, host=host, port=port or _PORT, path="/")
+    except httpx.InvalidURL as error:
+        raise InvalidInput("host of the store URL", host, "a name or an address", "Write etcd://host:2379") from error
+
+
+def tls(url: StoreUrl) -> ssl.SSLContext | bool:
+    """Return a TLS context with the trusted authorities and our own certificate; False for a URL without TLS."""
+    if url.scheme != "etcds":
+        return False
+    ca, certificate, key = url.option("ca"), url.option("cert"), url.option("key")
+    try:
+        context = ssl.create_default_context(cafile=ca or None)
+        if certificate:
+            context.load_cert_chain(certificate, key or None, password="")  # never ask the terminal for a password
+    except OSError as error:  # ssl.SSLError is one
+        named = f"ca={ca} cert={certificate} key={key}"
+        hint = f"Look at them: {error}"
+        raise InvalidInput("TLS files of the store URL", named, "readable PEM files", hint) from error
+    return context
 
 
 def said(error: Exception) -> str:

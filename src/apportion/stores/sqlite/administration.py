@@ -18,9 +18,8 @@ from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.connection import Connection, open_to_read, value_of
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.leftover import RESTORING
-from apportion.stores.sqlite.migrations import NEWEST, statements
 from apportion.stores.sqlite.place import check, file_system, is_in_memory, path_of, refuse_empty, side_files
-from apportion.stores.sqlite.schema import damage_of, version_of
+from apportion.stores.sqlite.schema import NEWEST, damage_of, statements, version_of
 from apportion.stores.url import StoreUrl
 
 _LARGE_BYTES = 10**9

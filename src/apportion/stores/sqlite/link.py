@@ -19,9 +19,8 @@ from weakref import WeakSet
 from apportion.errors import InvalidInput, StoreClosed, StoreUnavailable, StoreWentBack
 from apportion.stores.sqlite.connection import Connection, open_sqlite
 from apportion.stores.sqlite.leftover import has_leftover
-from apportion.stores.sqlite.migrations import NEWEST
 from apportion.stores.sqlite.place import identity
-from apportion.stores.sqlite.schema import make_schema, use_wal, version_of
+from apportion.stores.sqlite.schema import NEWEST, make_schema, use_wal, version_of
 
 
 class SqliteLink:
