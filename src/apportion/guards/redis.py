@@ -1,6 +1,4 @@
-"""The guard of Redis: the check and the user's own script run as one, in one round trip.
-
-    guard.run(client, token, "return redis.call('RPUSH', KEYS[1], ARGV[1])", ["{mailers/17}:sent"], ["ann@example.org"])
+"""The guard of Redis: the check and the user's own script run as one, in one round trip; see docs/groups/guards.md.
 
 Promises: a script runs only under a token that the rule accepts, and no other client's command comes between. The
 result of the script is returned; a refusal (`Fenced`) has run nothing. An error in the middle of a script leaves its

@@ -1,12 +1,9 @@
 """Events: one stream of the events of a member of a group, for its log, its statistics and the user's observer.
 
-    with apportion.sync.open_group(url, "mailers", partitions=8, observer=print) as group:
-        ...
-
 Promises: each observer gets the events in order, one at a time. An observer that raises costs one log line per event
 and nothing else.
 Refuses: to wait. An observer is called on the I/O thread, between two renewals of the lease. It must not block: hand
-long work to a queue or a thread of your own.
+long work to a queue or a thread of your own, as docs/groups/events.md shows.
 """
 
 import logging

@@ -5,10 +5,8 @@ and the new head, and deletes chunks that no head needs. Every commit compares t
 includes the compares that the caller adds. So two publishers never interleave, and one that lost its term publishes
 nothing.
 
-Promises: a reader finds a whole version at every moment. A publisher that dies at any step leaves the old version or
-the new one, and chunks that a later publish deletes.
-Refuses: to overwrite a version that another publisher wrote meanwhile, and to publish a table in place of an
-assignment.
+Promises: a reader finds a whole version at every moment; chunks of a publisher that died are deleted by a later one.
+Refuses: to overwrite a version that another publisher wrote meanwhile, and to publish the other kind of value.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

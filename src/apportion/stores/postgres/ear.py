@@ -2,10 +2,8 @@
 
 A hint arrives while a statement runs, or between two statements. Between statements the socket becomes readable, and
 the ear takes the hint in. Nobody reads the content of a hint: the history tells what changed.
-
 Promises: `is_trusted` says whether hints get through. A hint of our own shows this, since a transaction pooler
 accepts LISTEN and delivers nothing. When a look finds news without a hint, hints are not trusted until the next hint.
-Refuses: connections behind a pooler; the link never passes one to it.
 """
 
 import asyncio
