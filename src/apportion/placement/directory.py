@@ -1,15 +1,10 @@
 """Directory: a few keys are placed by name, all others by another placement.
 
-For a tenant with a node of its own, a key that was moved by hand, or a customer that must stay in a country. If most
-keys are named, take `lists`: the base rule then decides little.
-
 Promises: a key with an exception is at the node of its exception, and that node is first in its preference lists.
 Every other key is where the base puts it, and moves when the base moves it.
 Refuses: a topology without a node that has an exception. Exceptions are never dropped silently.
 
-Exceptions are keys: compared by their bytes (see `keys`). The preference list of such a key is the exception, then
-the base's list without that node. Where zones are kept apart, other nodes of its zone are left out too.
-
+Format: `docs/algorithms/directory.md`.
 Source: lookup tables before a hash, as the lookup vindexes of Vitess.
 """
 

@@ -1,9 +1,7 @@
 """Hash functions by name: bytes to an unsigned integer, the same in every process, release and machine.
 
-`xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose. Without a
-secret, anyone can find keys that all go to one node. The others match systems that use them. MD5 and SHA-256 give the
-first 8 bytes of the digest, big-endian (the first 16 digits that `md5sum` prints). `murmur3` gives the first half of
-the 128-bit x64 variant. `crc16` uses the XMODEM polynomial, as Redis Cluster does.
+`xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose: without a
+secret, anyone can find keys that all go to one node. `docs/hashers.md` tells what the others match.
 
 Promises: fixed for ever, by stored vectors. Refuses: Python's `hash()`, which differs between processes.
 Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.
@@ -11,6 +9,7 @@ Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import ClassVar, Protocol
 
 from apportion.errors import InvalidInput, UnknownOption
@@ -158,16 +157,9 @@ class _Shifted:
         return self.digest(data) << self.by
 
 
-def _xxh3_64(_: bytes) -> Digest:
-    from xxhash import xxh3_64_intdigest  # noqa: PLC0415 - each hash function is loaded at its first use
-
-    return xxh3_64_intdigest
-
-
-def _xxh64(_: bytes) -> Digest:
-    from xxhash import xxh64_intdigest  # noqa: PLC0415
-
-    return xxh64_intdigest
+def _of(module: str, name: str) -> Callable[[bytes], Digest]:
+    """Return the maker of a hash function of a module, which is loaded at its first use, like every hash function."""
+    return lambda _: getattr(import_module(module), name)
 
 
 def _murmur3(_: bytes) -> Digest:
@@ -206,6 +198,6 @@ _MAKERS: dict[str, tuple[int, bool, Callable[[bytes], Digest]]] = {
     "murmur3": (64, False, _murmur3),
     "sha-256": (64, False, _sha_256),
     "siphash-2-4": (64, True, _siphash_2_4),
-    "xxh3-64": (64, False, _xxh3_64),
-    "xxh64": (64, False, _xxh64),
+    "xxh3-64": (64, False, _of("xxhash", "xxh3_64_intdigest")),
+    "xxh64": (64, False, _of("xxhash", "xxh64_intdigest")),
 }

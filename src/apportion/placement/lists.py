@@ -1,14 +1,10 @@
 """Lists of values: each node is given the values it handles, by name. Explicit list partitioning.
 
-For few values with a meaning: countries, tenants, kinds. For many values, or if the node of a value does not matter,
-take `slots` or `ring`. If neighbours belong together, take `ranges`; for only a few exceptions, `directory`.
-
 Promises: a value is in one list, or the lists are refused. A key moves only when its value is put into another list.
 An unlisted key goes to `default`; without a default, it is refused.
 Refuses: to choose owners, weights, second owners, and a topology without a node that has a list.
 
-Values are keys: compared by their bytes (see `keys`), so `"de"` and `b"de"` are one value, and `7` and `"7"` two.
-
+Format: `docs/algorithms/lists.md`.
 Source: list partitioning of SQL databases, as in PostgreSQL's PARTITION BY LIST.
 """
 

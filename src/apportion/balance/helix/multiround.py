@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from apportion.balance.api import BalancerSpec
 from apportion.balance.arguments import Partitions
+from apportion.balance.helix.card_dealer import Held
 from apportion.balance.helix.draws import draw
 from apportion.balance.helix.group import owners_by
 from apportion.balance.helix.jenkins import hash1
@@ -26,8 +27,6 @@ from apportion.model.topology import Topology
 
 MOST_ROUNDS = 3
 MOST_TRIES = 100
-
-Held = dict[str, list[str]]
 
 
 def multiround(

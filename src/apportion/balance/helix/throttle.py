@@ -5,10 +5,7 @@ A change is a *recovery* when the partition lacks states that it needs and the c
 under way take room first. Partitions without a leader come next, then those that lack most.
 Promises: admitted changes and changes under way together exceed no limit. Nodes that are switched off are exempt, as
 in Helix. No second top state is admitted while there is one.
-Differs from Helix: changes under way are charged for all resources before any change is admitted. Helix charges
-resource by resource, and can exceed a limit of the cluster or of a node. Where Helix walks a hash table, nodes here
-come by name. This concerns partitions without a list. It also concerns cycles, which Helix's order of changes by
-lists and names can have.
+Differs from Helix where Helix could exceed a limit, or walks a hash table: see `docs/algorithms/helix.md`.
 Refuses: to call back changes under way, to hand a top state over by a relay, and Helix's limits of scope PARTITION. A
 partition without a list has an empty list here; Helix derives its needs from all nodes.
 Source: `MessageGenerationPhase`, `MessageSelectionStage`, `IntermediateStateCalcStage` and

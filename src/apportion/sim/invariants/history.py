@@ -36,19 +36,12 @@ class Attempt:
         return not self.applied and (not self.answered or isinstance(self.outcome, Unknown | Committed))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """The cause of a change: an attempt with these writes, or the end of a lease. A change with neither is a defect.
-
-    If both are set, the attempt counts as the cause, unless its answer says later that it did not happen.
-    """
-
-    attempt: Attempt | None = None
-    lease: int | None = None
-
-
 class History:
-    """The state of the store, its leases, and all requested commits. Call `take` after the invariants have looked."""
+    """The state of the store, its leases, and all requested commits. Call `take` after the invariants have looked.
+
+    The cause of the present change is `attempt`, a commit with these writes, or `ending`, a lease. A change without
+    any is a defect. If both are set, the attempt counts, unless its answer says later that it did not happen.
+    """
 
     def __init__(self) -> None:
         self.incarnation = 0
@@ -60,21 +53,12 @@ class History:
         self.attempts: dict[int, Attempt] = {}
         self.acknowledged: list[tuple[float, int]] = []
         self.calm_since: float | None = None
-        self.cause = Cause()
+        self.attempt: Attempt | None = None
+        self.ending: int | None = None
         self.writers: dict[tuple[str, int], str] = {}
         self.holds: dict[int, facts.Entered] = {}
         self._by_key: dict[str, list[Attempt]] = {}
         self._inherited: set[int | None] = set()  # leases from before this life of the store that have keys in it
-
-    @property
-    def attempt(self) -> Attempt | None:
-        """The commit that caused the present change; None if the end of a lease caused it."""
-        return self.cause.attempt
-
-    @property
-    def ending(self) -> int | None:
-        """The lease that caused the present change by its end, or would cause the same; None if there is none."""
-        return self.cause.lease
 
     def item(self, key: str) -> Item | None:
         """Return the item of a key, None for no item."""
@@ -91,7 +75,7 @@ class History:
     def look(self, fact: facts.Fact) -> None:
         """Prepare the data that invariants need about a fact, before `take` adds it."""
         if isinstance(fact, facts.Changed):
-            self.cause = self._cause(fact)
+            self.attempt, self.ending = self._cause(fact)
         elif isinstance(fact, facts.Answered) and isinstance(fact.outcome, Committed):
             self._attribute(self.attempts[fact.call], fact.outcome.revision)
         elif isinstance(fact, facts.Answered) and not isinstance(fact.outcome, Unknown):
@@ -159,7 +143,7 @@ class History:
         elif self.ending in self.leases:
             self.leases[self.ending].ended = True
 
-    def _cause(self, fact: facts.Changed) -> Cause:
+    def _cause(self, fact: facts.Changed) -> tuple[Attempt | None, int | None]:
         writes = frozenset(
             (key, *((None, None) if item is None else (item.value, item.lease))) for key, item in fact.items
         )
@@ -171,8 +155,8 @@ class History:
         likely = [each for each in asked if each.asked.incarnation == fact.incarnation] or ([] if is_end else asked)
         attempt = next((each for each in likely if each.may_apply and self.compares_hold(each.asked)), None)
         if is_end and attempt is None:
-            return Cause(lease=leases.pop())
-        return Cause(attempt=attempt or (likely[-1] if likely else None), lease=leases.pop() if is_end else None)
+            return None, leases.pop()
+        return attempt or (likely[-1] if likely else None), leases.pop() if is_end else None
 
     def _disclaim(self, attempt: Attempt) -> None:
         """Credit the change of a failed attempt to another cause: an equal commit, or the end of a lease."""

@@ -15,10 +15,10 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from heapq import heappop
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 
 from apportion.errors import ApportionError
-from apportion.sim.world.refusal import LeavesTheWorld, refuse, refusing
+from apportion.sim.world.refusal import LeavesTheWorld, refusing
 
 Gate = Callable[[events.Handle], bool]
 
@@ -134,10 +134,6 @@ class VirtualLoop(base_events.BaseEventLoop):
         """Do the same as `call_soon`: there are no threads."""
         return self.call_soon(callback, *args, context=context)
 
-    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: object) -> NoReturn:  # noqa: ARG002
-        """Refuse: a thread would run in the machine's time."""
-        refuse("run_in_executor (a thread)", "the function itself, or make it async and await it")
-
 
 _SOCKETS = "World.send and World.receive, or the store that World.store returns"
 for _name in (
@@ -149,6 +145,8 @@ for _name in (
     setattr(VirtualLoop, _name, refusing(f"loop.{_name}", _SOCKETS))
 for _name in ("subprocess_exec", "subprocess_shell"):
     setattr(VirtualLoop, _name, refusing(f"loop.{_name}", "World.spawn, which starts a process of this world"))
+_AWAITED = "the function itself, or make it async and await it"
+setattr(VirtualLoop, "run_in_executor", refusing("run_in_executor (a thread)", _AWAITED))  # noqa: B010
 setattr(VirtualLoop, "add_signal_handler", refusing("loop.add_signal_handler", "World.kill and World.pause"))  # noqa: B010
 
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from random import Random
-from types import TracebackType
 from typing import Any, TypeVar
 
 from apportion.errors import InvalidInput, InvariantBroken
@@ -196,9 +195,7 @@ class World(AbstractContextManager["World", None]):
             self.processes.bury()
             self.backing.close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _after_step(self) -> None:
