@@ -118,6 +118,7 @@ def test_draws_are_even_and_never_reach_their_limit():
 def test_a_seed_that_is_none_is_refused(seed):
     with pytest.raises(InvalidInput, match="seed is "):
         production_like(SHAPES[0], seed=seed)
+    assert 20 == len(production_like(SHAPES[0], seed=2**63 - 1).topology)
 
 
 def cluster(resources, nodes=("a", "b", "c")):

@@ -10,7 +10,7 @@ import apportion
 from apportion.groups import deaths, group, opening, session
 from apportion.groups.controller import arrivals, controller, publish_owners
 from apportion.runtime import io_thread
-from apportion.stores import lookout, requests
+from apportion.stores import lookout, requests, speed
 from apportion.stores.etcd import administration as etcd_administration
 from apportion.stores.etcd import store as etcd
 from apportion.stores.etcd import wire
@@ -43,6 +43,7 @@ def kept(module):
 @pytest.mark.parametrize(
     ("page", "words"),
     [
+        ("commands", f"request   ms (median of {speed.TRIES})"),
         ("groups/guarantees", f"earlier, by {WORDS[session.MARGIN_RATIO]} of that time"),
         ("groups/guarantees", f"{WORDS[1 / session.RENEWALS_PER_TTL]} of the `lease_ttl` later at most"),
         ("groups/guarantees", f"each within {WORDS[deaths.HEALTHY_SECONDS]} of taking it"),

@@ -9,7 +9,7 @@ import pytest
 from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores import Event, StoreChange
 from apportion.stores.etcd import watch as watches
-from apportion.stores.etcd.messages import text_of
+from apportion.stores.etcd.messages import text_of, watch_of
 from apportion.stores.etcd.watch import Feed
 from apportion.stores.etcd.wire import EtcdNoReply, Unreached
 from apportion.stores.requests import Space
@@ -130,6 +130,13 @@ def test_a_watch_behind_the_store_begins_one_revision_early_and_shows_what_is_la
         assert ([(5, 10)], [PATIENCE]) == (scene.asked, list({*scene.opened[0].waited}))
 
     played(story, [said(event(b"c", 5), event(b"b", 6), event(b"a", 6), event(b"a", 7))])
+
+
+def test_a_watch_asks_for_large_changes_in_parts_and_for_progress_and_for_the_next_life():
+    lines = watch_of(b"a", b"b", since=3, life_since=4).splitlines()
+    ours, life = (json.loads(line)["create_request"] for line in lines)
+    assert (True, True, "3") == (ours["fragment"], ours["progress_notify"], ours["start_revision"])
+    assert ("4", False) == (life["start_revision"], ours["key"] == life["key"])
 
 
 def test_a_watch_from_the_beginning_begins_at_the_first_revision():
