@@ -261,6 +261,7 @@ while status:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("apply", "plan.json"), ("undo",)])
 def test_a_kill_at_any_instant_leaves_the_old_table_or_the_new_one_and_all_kept_ones(command, tmp_path):
     source = tmp_path / "s"
@@ -319,6 +320,7 @@ def test_an_error_at_any_call_is_told_and_leaves_the_table_whole(call, story, mo
     assert 0 == done.returncode
 
 
+@pytest.mark.slow
 def test_of_applies_at_once_one_is_done_and_no_table_is_lost(story):
     old = table_in(story)
     for node_id in "wxyz":

@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs.blocks import PAGES, ROOT, Block, Command, blocks_of, commands_of, run_blocks
 
-MANY_COMMANDS = 6
+MANY_COMMANDS = 4
 
 
 def told(page):

@@ -172,6 +172,7 @@ def test_any_topology_comes_back(topology):
     assert topology.epoch == decode(encode(topology), Topology).epoch
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_table_and_plan_come_back(data):
     old, new = data.draw(worlds.tables()), data.draw(worlds.tables())

@@ -57,6 +57,7 @@ def test_every_row_is_needed(row, monkeypatch):
     assert explored(bounds, deaths=deaths).broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_found(mutant, tmp_path):
     code, output = commanded(mutant, tmp_path)

@@ -44,6 +44,7 @@ def test_kafka_agrees(ids):
     agrees(Kafka(ids[::-1]))
 
 
+@pytest.mark.slow
 @given(IDS, st.sampled_from(WIDE), st.sampled_from([11, 251, 65537]))
 def test_maglev_agrees(ids, hasher, size):
     agrees(maglev.Maglev(ids, hasher=hasher, table_size=size))

@@ -128,7 +128,7 @@ def test_texts_that_begin_alike_for_any_length(shared, rest):
     check(laid(bounds[:3]), bounds[:9])
 
 
-@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 4096, 4097, 50_000])
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 4096, 4097, pytest.param(50_000, marks=pytest.mark.slow)])
 def test_every_size_of_block_and_share(size):
     texts = [f"tenant-{number:05}" for number in range(size)]
     for keys in (texts, tuple(texts), pa.array(texts, pa.utf8()), np.array(texts, "U12"), np.array(texts, "S12")):

@@ -64,6 +64,7 @@ def late_after_two_losses(story, way):
     return {number: each for number, each in took.items() if each > undisturbed + TTL_SECONDS + SPARE_SECONDS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("story", "way"), STORIES)
 def test_a_commit_that_is_lost_twice_delays_service_no_longer(story, way):
     assert {} == late_after_two_losses(story, way)

@@ -1,6 +1,6 @@
 """Stores on real engines keep every promise of `CoordinationStore`, or say which they do not make.
 
-Cases that restart an engine, step its clock or wait for many processes or leases take seconds, and are marked `slow`.
+All cases of PostgreSQL and etcd are marked `slow`, and those of Redis that restart it, step its clock or wait.
 """
 
 from dataclasses import fields
@@ -40,8 +40,8 @@ SLOW = {
     "the lease of a killed process ends",
 }
 
-TestPostgres = certify(rig_of("postgres"), slow=SLOW)
-TestEtcd = certify(rig_of("etcd"), slow=SLOW)
+TestPostgres = pytest.mark.slow(certify(rig_of("postgres")))
+TestEtcd = pytest.mark.slow(certify(rig_of("etcd")))
 TestRedis = certify(rig_of("redis"), slow=SLOW)
 
 

@@ -651,6 +651,7 @@ def test_a_certificate_for_another_name_is_refused_and_a_right_one_taken(rig, ce
     asyncio.run(_connected(rig.url("tls", options=f"{strict}verify-ca")))
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_any_message_log_or_repr(rig, caplog):
     caplog.set_level(logging.DEBUG)
     dead = ("127.0.0.1", free_port())

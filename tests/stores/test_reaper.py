@@ -145,6 +145,7 @@ class Fleet:
             self.ended_at[ended.lease] = now
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(count=st.integers(1, 80), victims=st.integers(1, 10), seed=st.integers(0, 10**6))
 def test_in_a_fleet_each_dead_holder_is_found_soon_while_a_reader_lives(count, victims, seed):
@@ -177,6 +178,7 @@ def test_leases_that_nobody_renews_have_no_readers_and_every_reaper_reads_all():
         assert () == reaper.ended(left, started=float(now), finished=float(now))
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(count=st.integers(MOST_WITHOUT_READERS + 1, 60), seed=st.integers(0, 10**6))
 def test_where_the_lowest_leases_are_of_processes_that_do_not_watch_the_dead_are_found_late_but_found(count, seed):
