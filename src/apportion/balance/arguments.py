@@ -22,6 +22,15 @@ def check_assignment(name: str, assignment: Assignment) -> None:
         raise InvalidInput(name, assignment, "an Assignment", "Pass an assignment, as balance.optimal returns one.")
 
 
+def check_previous(previous: Assignment, topology: Topology) -> None:
+    """Raise `InvalidInput` for a value that is no assignment, or one of another cluster."""
+    if not isinstance(previous, Assignment):
+        raise InvalidInput("previous", previous, "an Assignment", "Pass the assignment that was made before.")
+    if previous.topology.cluster != topology.cluster:
+        hint = "Start from an assignment of the same cluster."
+        raise InvalidInput("cluster of previous", previous.topology.cluster, repr(topology.cluster), hint)
+
+
 def check_ids(what: str, ids: Iterable[str]) -> None:
     """Raise `InvalidInput` for a single id instead of several: its letters are no ids."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
 
-from apportion.balance.arguments import Partitions, check_ids, check_topology, checked_count, id_of, listed_partitions
+from apportion.balance.arguments import (
+    Partitions,
+    check_ids,
+    check_previous,
+    check_topology,
+    checked_count,
+    id_of,
+    listed_partitions,
+)
 from apportion.balance.solver.repair import RepairStep
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment, Rule, check_sizes
@@ -42,7 +50,7 @@ class OptimalRequest:
         """Return the request if it is valid; raise `InvalidInput` or `UnknownNode` for the first error."""
         check_topology(topology)
         if previous is not None:
-            _check_previous(previous, topology)
+            check_previous(previous, topology)
         given = None if isinstance(partitions, int) else listed_partitions(partitions)
         count = checked_count(partitions) if isinstance(partitions, int) else len(given or ())
         names = None if given is None else tuple(sorted(given, key=lambda name: (len(name), name)))
@@ -138,11 +146,3 @@ def _sizes(
     sized = tuple(by_id[name] for name in ids)
     check_sizes(sized)
     return sized
-
-
-def _check_previous(previous: Assignment, topology: Topology) -> None:
-    if not isinstance(previous, Assignment):
-        raise InvalidInput("previous", previous, "an Assignment", "Pass the assignment that optimal returned before.")
-    if previous.topology.cluster != topology.cluster:
-        hint = "Start from the same cluster."
-        raise InvalidInput("cluster of previous", previous.topology.cluster, repr(topology.cluster), hint)

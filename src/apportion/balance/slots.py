@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from apportion.balance.arguments import check_topology
+from apportion.balance.arguments import check_previous, check_topology
 from apportion.balance.solver.flow import FlowNetwork, solve
 from apportion.balance.solver.quotas import Demand, LoadBounds
 from apportion.errors import InvalidInput, NoNodes
@@ -48,7 +48,10 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
         slots_of_keys = Rendezvous(topology).route_indexes(range(_checked_count(topology, count)))
         old, owners = topology, list[int | None](slots_of_keys)
     else:
-        _check_previous(topology, previous, count)
+        check_previous(previous, topology)
+        if count not in (None, len(previous.rows)):
+            hint = "Leave count out: a key's slot must not change."
+            raise InvalidInput("count of slots", count, f"{len(previous.rows)}, as before", hint)
         old, owners = previous.topology, _kept(topology, previous)
     # How much each node's weight grew. A node that drains has a cause to lose all its slots, whatever its weight was.
     gains = [node.weight - (old[node.id].weight if node.id in old else 0) if node.weight else -1.0 for node in topology]
@@ -61,17 +64,6 @@ def _checked_count(topology: Topology, count: int | None) -> int:
         return default_slots(len(topology))
     check_int("count of slots", count, 1, MAX_PARTITIONS, hint="Use some 32 slots per node, or leave it out.")
     return count
-
-
-def _check_previous(topology: Topology, previous: Assignment, count: int | None) -> None:
-    if not isinstance(previous, Assignment):
-        raise InvalidInput("previous", previous, "an Assignment", "Of a placement, pass its assignment.")
-    if previous.topology.cluster != topology.cluster:
-        hint = "Start from an assignment of the same cluster."
-        raise InvalidInput("cluster of previous", previous.topology.cluster, repr(topology.cluster), hint)
-    if count not in (None, len(previous.rows)):
-        hint = "Leave count out: a key's slot must not change."
-        raise InvalidInput("count of slots", count, f"{len(previous.rows)}, as before", hint)
 
 
 def _kept(topology: Topology, previous: Assignment) -> list[int | None]:

@@ -82,7 +82,11 @@ class Composite(KeyByKey):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        self._check_width()
+        try:
+            self.nodes(b"")
+        except NotEnoughNodes as error:
+            hint = "Lower width, add nodes or zones, pass spread='best-effort', or take a base that ranks its nodes."
+            raise CannotPlace(f"an entity cannot rotate over {self.width} nodes: {error.problem}", hint) from error
 
     def nodes(self, entity: Key) -> Owners:
         """Return the `width` nodes of an entity, in the order in which its periods take them."""
@@ -157,13 +161,6 @@ class Composite(KeyByKey):
 
     def _make(self) -> "partial[Self]":
         return partial(type(self), **{name: getattr(self, name) for name in _OPTIONS})
-
-    def _check_width(self) -> None:
-        try:
-            self.nodes(b"")
-        except NotEnoughNodes as error:
-            hint = "Lower width, add nodes or zones, pass spread='best-effort', or take a base that ranks its nodes."
-            raise CannotPlace(f"an entity cannot rotate over {self.width} nodes: {error.problem}", hint) from error
 
     def _turn(self, seconds: int) -> int:
         return seconds // self.period_seconds % self.width

@@ -4,8 +4,9 @@ A gain compares a standard deviation with that of Helix's CRUSH on the same clus
 The mean over all clusters gives each the same weight. Times are compared as sums.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import fmean
 from typing import Self
 
@@ -109,14 +110,10 @@ def _line(group: Sequence[TrialResult], crush: Sequence[TrialResult | None]) -> 
         leaders_deviation_each=fmean(each.measures.leaders_deviation_each for each in group),
         partitions_gap_each=fmean(each.measures.partitions_gap_each for each in group),
         leaders_gap_each=fmean(each.measures.leaders_gap_each for each in group),
-        partitions_gain=_gain((a.measures.partitions.deviation, b.measures.partitions.deviation) for a, b in pairs),
-        leaders_gain=_gain((a.measures.leaders.deviation, b.measures.leaders.deviation) for a, b in pairs),
-        partitions_gain_each=_gain(
-            (a.measures.partitions_deviation_each, b.measures.partitions_deviation_each) for a, b in pairs
-        ),
-        leaders_gain_each=_gain(
-            (a.measures.leaders_deviation_each, b.measures.leaders_deviation_each) for a, b in pairs
-        ),
+        partitions_gain=_gain(pairs, "partitions.deviation"),
+        leaders_gain=_gain(pairs, "leaders.deviation"),
+        partitions_gain_each=_gain(pairs, "partitions_deviation_each"),
+        leaders_gain_each=_gain(pairs, "leaders_deviation_each"),
         moved_ratio=_mean(moved, "moved_ratio"),
         extra_ratio=_mean(moved, "extra_ratio"),
         bound_ratio=_mean(moved, "bound_ratio"),
@@ -128,8 +125,9 @@ def _line(group: Sequence[TrialResult], crush: Sequence[TrialResult | None]) -> 
     )
 
 
-def _gain(deviations: Iterable[tuple[float, float]]) -> float | None:
-    gains = [each for own, crush in deviations if (each := gain(own, crush)) is not None]
+def _gain(pairs: Sequence[tuple[TrialResult, TrialResult]], measure: str) -> float | None:
+    of = attrgetter(f"measures.{measure}")
+    gains = [each for own, crush in pairs if (each := gain(of(own), of(crush))) is not None]
     return fmean(gains) if gains else None
 
 

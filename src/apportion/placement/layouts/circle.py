@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 
 from apportion.errors import BadWeight, InvalidInput, NoNodes
 from apportion.model.plan import Key
-from apportion.model.table import MAX_TOKENS, Table
+from apportion.model.table import MAX_TOKENS
 from apportion.model.topology import Node, Topology
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import Hasher
 from apportion.placement.shapes.circle import Circle
-from apportion.placement.spread import Spread, spread_rule
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -43,16 +42,6 @@ class Foreign(Circle):
     @property
     def _met_by_walks(self) -> Topology:
         return self._reachable
-
-    def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
-        """Return the owner and the nodes met after it on the circle, each zone once. O(nodes + tokens walked)."""
-        rule = spread_rule(self._reachable, count, level=spread_level, spread=spread)
-        return tuple(self.topology.ids[index] for index in rule.pick(self._ranking(self._stretch(key))))
-
-    def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
-        """Return the circle as a table of the preference lists of `replicas` nodes. O(tokens · tokens walked)."""
-        rule = spread_rule(self._reachable, replicas, level=spread_level, spread=spread)
-        return self._leaders if replicas == 1 else self._table_of_rows(rule.pick)
 
     def explain(self, key: Key) -> Explanation:
         """Return the token that owns a key, and the owner in the layout without the present owner. O(tokens)."""

@@ -46,12 +46,12 @@ class Circle(Tabular):
 
     def _preferred(self, key: Key, count: int, *, spread_level: int | None, spread: Spread) -> tuple[str, ...]:
         """Return the owner and the nodes met after it on the circle, each zone once. O(nodes + tokens walked)."""
-        rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
+        rule = spread_rule(self._met_by_walks or self.topology, count, level=spread_level, spread=spread)
         return tuple(self.topology.ids[index] for index in rule.pick(self._ranking(self._stretch(key))))
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table:
         """Return the circle as a table of the preference lists of `replicas` nodes. O(tokens · tokens walked)."""
-        rule = spread_rule(self.topology, replicas, level=spread_level, spread=spread)
+        rule = spread_rule(self._met_by_walks or self.topology, replicas, level=spread_level, spread=spread)
         return self._leaders if replicas == 1 else self._table_of_rows(rule.pick)
 
     def _table_of_rows(self, pick: Callable[[Iterable[int]], tuple[int, ...]]) -> Table:

@@ -7,8 +7,9 @@ case is never skipped for a capability that the store promises.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 from apportion.runtime.clock import Clock
 from apportion.stores import CoordinationStore, connect
@@ -77,14 +78,9 @@ class Rig(ABC):
     async def allow(self) -> None:
         """Give the right back."""
 
-    @asynccontextmanager
-    async def denied(self) -> AsyncIterator[None]:
+    def denied(self) -> AbstractAsyncContextManager[None]:
         """The user of the URL has no right to change anything within the block."""
-        await self.deny()
-        try:
-            yield
-        finally:
-            await self.allow()
+        return _between(self.deny(), self.allow)
 
     @abstractmethod
     async def fill(self) -> None:
@@ -94,28 +90,27 @@ class Rig(ABC):
     async def relieve(self) -> None:
         """Give the room back."""
 
-    @asynccontextmanager
-    async def full(self) -> AsyncIterator[None]:
+    def full(self) -> AbstractAsyncContextManager[None]:
         """The store has no room within the block."""
-        await self.fill()
-        try:
-            yield
-        finally:
-            await self.relieve()
+        return _between(self.fill(), self.relieve)
 
     @abstractmethod
     async def step_clock(self, seconds: float) -> None:
         """Step the wall clock that the server sees; 0 sets it right again."""
 
-    @asynccontextmanager
-    async def stepped(self, seconds: float) -> AsyncIterator[None]:
+    def stepped(self, seconds: float) -> AbstractAsyncContextManager[None]:
         """The server's wall clock is stepped within the block."""
-        await self.step_clock(seconds)
-        try:
-            yield
-        finally:
-            await self.step_clock(0)
+        return _between(self.step_clock(seconds), partial(self.step_clock, 0))
 
     @abstractmethod
     async def close(self) -> None:
         """Stop the server by its process id and remove its files."""
+
+
+@asynccontextmanager
+async def _between(begun: Awaitable[None], end: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    await begun
+    try:
+        yield
+    finally:
+        await end()
