@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.driver import Driver
@@ -14,7 +14,7 @@ from apportion.groups.session import SharedSessions
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view.intake import LiveMember
 from apportion.model.epoch import FencingToken
-from apportion.runtime.endings import to_its_end
+from apportion.runtime.endings import or_undo, to_its_end
 from apportion.runtime.simulated import clock_here, simulated
 from apportion.runtime.waits import AGAIN_SECONDS, Saying, said
 from apportion.stores.api import CoordinationStore, Need
@@ -47,17 +47,14 @@ class Participation:
     async def begin(cls, url: str, options: Options) -> "Participation":
         """Connect, join and return; errors are those of `stores.connect`, `DuplicateMember`, `InvalidInput`."""
         who = f"{options.group}: {options.member_id}"
-        async with AsyncExitStack() as undo:
-            with said(lambda: f"{who} waits for {parsed_url(url)} to answer"):
-                store = await connect(url, needs=_NEEDS)
-                undo.push_async_callback(store.close)
+        with said(lambda: f"{who} waits for {parsed_url(url)} to answer"):
+            store = await connect(url, needs=_NEEDS)
+            async with or_undo(store.close):
                 shared = await SharedSessions.taken(url)
-            undo.pop_all()
-            participation = cls(store, shared, options)
-            undo.push_async_callback(participation._end_anyway)
+        participation = cls(store, shared, options)
+        async with or_undo(participation._end_anyway):
             with said(lambda: f"{who} joins and waits for {joins_after(participation.driver)}"):
                 await participation._until_joined()
-            undo.pop_all()
         return participation
 
     def leave(self) -> None:

@@ -13,11 +13,12 @@ Refuses: to renew for other processes, and to revive a lease that has ended. The
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from datetime import timedelta
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import Clock
+from apportion.runtime.endings import or_undo
 from apportion.runtime.simulated import clock_here, simulated
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect, parsed_url
@@ -203,10 +204,8 @@ class SharedSessions:
         shared = there.get(_key(url)) or cls(url)
         there[shared._key] = shared
         shared._users += 1
-        async with AsyncExitStack() as undo:
-            undo.push_async_callback(shared.let_go)
+        async with or_undo(shared.let_go):
             await asyncio.shield(shared._opening)
-            undo.pop_all()
         return shared
 
     async def let_go(self) -> None:

@@ -8,7 +8,8 @@ event loop reports an ending that raises while no caller waits for it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 from apportion.runtime.simulated import Undo, simulated
@@ -29,6 +30,15 @@ async def whole(work: Awaitable[Result], undo: Undo[Result]) -> Result:
     except asyncio.CancelledError:
         begun(_undone(opening, undo))
         raise
+
+
+@asynccontextmanager
+async def or_undo(undo: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Within the block, something is opened; a block that raises, or is cancelled, undoes it."""
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(undo)
+        yield
+        stack.pop_all()
 
 
 def begun(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":

@@ -14,9 +14,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from apportion.errors import ApportionError, InvalidInput, NotPromised, StoreUnavailable
+from apportion.errors import InvalidInput, NotPromised, StoreUnavailable
 from apportion.runtime.clock import Clock, SystemClock
-from apportion.runtime.endings import whole
+from apportion.runtime.endings import or_undo, whole
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.clear_text import say_clear_text
 from apportion.stores.spec import StoreSpec
@@ -47,12 +47,9 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
     spec = get(parsed.scheme)
     say_clear_text(spec, parsed)
     store = await whole(spec.connect(parsed, clock or SystemClock()), lambda opened: opened.close())
-    try:
+    async with or_undo(store.close):
         if (need := store.capabilities().lacking(needs)) is not None:
             raise NotPromised(str(parsed), need, able={each.name for each in _own().values() if need in each.promises})
-    except ApportionError:
-        await store.close()
-        raise
     return store
 
 

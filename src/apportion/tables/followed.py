@@ -1,12 +1,11 @@
 """A followed table: it answers from memory, and is opened and closed on the I/O thread."""
 
-from contextlib import AsyncExitStack
-
 from apportion.errors import StoreClosed
 from apportion.model.assignment import PreferenceList
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Key
 from apportion.placement.hashers import Hasher
+from apportion.runtime.endings import or_undo
 from apportion.runtime.handle import Handle
 from apportion.runtime.simulated import Runner
 from apportion.stores.api import CoordinationStore
@@ -98,11 +97,9 @@ async def repaired(url: str, name: str) -> Published:
 async def followed(url: str, name: str, within_seconds: float, hasher: str | Hasher | None) -> "Followed":
     """Open the store of a URL, and follow a name in it."""
     store = await connect(url)
-    async with AsyncExitStack() as otherwise:
-        otherwise.push_async_callback(store.close)
+    async with or_undo(store.close):
         following = Follower(store, name, hasher=hasher)
         await following.start(within_seconds=within_seconds)
-        otherwise.pop_all()
     return store, following
 
 

@@ -11,11 +11,12 @@ how followers take a store that was restored or went back.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 
 from apportion.errors import ApportionError, BadSnapshot, StoreClosed, StoreUnavailable
 from apportion.placement.hashers import Hasher
 from apportion.runtime.clock import Clock
+from apportion.runtime.endings import or_undo
 from apportion.runtime.simulated import clock_here
 from apportion.stores.api import CoordinationStore
 from apportion.tables.copy import TableCopy
@@ -52,10 +53,8 @@ class Follower:
         except BadSnapshot as error:
             self._copy.trouble = error
         self._work = asyncio.gather(self._follow(), self._confirm_often())
-        async with AsyncExitStack() as otherwise:
-            otherwise.push_async_callback(self.close)
+        async with or_undo(self.close):
             await self._wait_for(None, within_seconds)
-            otherwise.pop_all()
 
     async def close(self) -> None:
         """Stop following. The last routes still answer. The store stays open."""

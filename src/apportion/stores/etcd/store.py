@@ -10,12 +10,13 @@ Source: etcd's API guarantees; `Grpc-Metadata-hasleader` as its Go client's `Wit
 import asyncio
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from dataclasses import replace
 from math import ceil
 
 from apportion.errors import ApportionError, InvalidInput, LeaseLost, StoreUnavailable
 from apportion.runtime.clock import Clock
+from apportion.runtime.endings import or_undo
 from apportion.stores import api
 from apportion.stores.etcd.gateway import Gateway, message_of, pause_seconds
 from apportion.stores.etcd.life import Origin, ask, revision_of, unavailable
@@ -75,10 +76,8 @@ class EtcdStore(api.CoordinationStore):
         """Return a handle that has read the state of the store."""
         gateway = Gateway(url)
         store = cls(gateway, url.namespace, clock)
-        async with AsyncExitStack() as undo:
-            undo.push_async_callback(gateway.aclose)
+        async with or_undo(gateway.aclose):
             await store._origin.learn()
-            undo.pop_all()
         return store
 
     async def scan(self, prefix: str) -> api.Scan:

@@ -13,7 +13,6 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -21,6 +20,7 @@ from typing import cast
 
 from apportion.errors import Compacted, LeaseLost, StoreClosed, StoreDenied, StoreUnavailable
 from apportion.runtime.clock import Clock
+from apportion.runtime.endings import or_undo
 from apportion.stores import api
 from apportion.stores.lookout import LONGEST_PAUSE_SECONDS
 from apportion.stores.postgres import statements as sql
@@ -236,11 +236,9 @@ def _capabilities(server: Server, round_trip_seconds: float) -> api.Capabilities
 async def connected(url: StoreUrl, clock: Clock) -> PostgresStore:
     """Connect to the server of a URL; log where its promises are weaker than a reader may expect."""
     links = Links.taken(url, clock)
-    async with AsyncExitStack() as undo:
-        undo.push_async_callback(links.give_back)
+    async with or_undo(links.give_back):
         server = await links.committing.open()
         [seen] = await links.committing.ask(sql.STATE)
-        undo.pop_all()
     name = links.door.name
     if server.pooled and not links.door.is_polled:
         _log.warning("%s: a transaction pooler stands between, so watches poll: connect directly to the server.", name)

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import suppress
 
 from apportion.errors import (
-    ApportionError,
     Compacted,
     LeaseLost,
     StoreClosed,
@@ -23,6 +22,7 @@ from apportion.errors import (
     StoreWentBack,
 )
 from apportion.runtime.clock import Clock
+from apportion.runtime.endings import or_undo
 from apportion.stores import api
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.redis import scripts
@@ -225,9 +225,6 @@ def _counter(lease: bytes, held: bytes) -> Counter:
 async def connected(url: StoreUrl, clock: Clock) -> RedisStore:
     """Connect to the server of a URL, and read the state of the store."""
     store = RedisStore(RedisLink(url), url.namespace, clock)
-    try:
+    async with or_undo(store.close):
         await store.begin()
-    except ApportionError:
-        await store.close()
-        raise
     return store
