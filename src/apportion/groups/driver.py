@@ -34,6 +34,7 @@ class Driver:
         self.holdings, self.statistics = parts.holdings, parts.statistics
         self._inbox, self._feed, self._departure = parts.inbox, parts.feed, parts.departure
         self._events = parts.events
+        self.turn, self.note_turn = self._inbox.turn, self._inbox.note_turn
         self.life: Life | None = None
 
     async def run(self) -> None:
@@ -73,14 +74,6 @@ class Driver:
         """Return this member's view of its group. O(partitions)."""
         is_controller = self.controller.term is not None
         return sight(self.view, owned=len(self.holdings), is_controller=is_controller, now=self._clock.elapsed())
-
-    async def turn(self) -> None:
-        """Wait until something has changed."""
-        await self._inbox.turn()
-
-    def note_turn(self) -> None:
-        """Wake all callers that wait in `turn`."""
-        self._inbox.note_turn()
 
     async def _live(self) -> None:
         """Agree with the group, take the lease, and live until the first part of the life ends."""

@@ -134,7 +134,6 @@ def refusals(rows: Iterable[Row]) -> dict[str, list[str]]:
 
 
 def _counted(row: Row, trial: KeyTrial, before: list[str], on_add: list[str], on_remove: list[str]) -> Row:
-    """Return the row with all numbers that can be counted about any method."""
     even = evenness(before, trial.topology)
     add = movement(before, on_add, trial.topology, trial.added)
     remove = movement(before, on_remove, trial.topology, trial.removed)

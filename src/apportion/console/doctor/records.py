@@ -60,7 +60,6 @@ def _of_tables(tables: dict[str, dict[str, bytes]]) -> Iterator[Finding]:
 
 
 async def _tables(store: CoordinationStore) -> dict[str, dict[str, bytes]]:
-    """Return the records under each name of a published table."""
     found: dict[str, dict[str, bytes]] = {}
     for item in (await store.scan(TABLES)).items:
         found.setdefault(TableKeys.name_of(item.key), {})[item.key] = item.value

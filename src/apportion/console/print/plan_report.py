@@ -67,7 +67,6 @@ def print_plan_json(change: Plan) -> None:
 
 
 def _item(item: KeyRange | Key) -> Mapping[str, str]:
-    """Return the item of a move: a half-open range, or a key."""
     if isinstance(item, KeyRange):
         return {"start": position_text(item.start), "end": position_text(item.end)}
     return key_member(item if isinstance(item, bytes) else key_bytes(item))

@@ -105,8 +105,7 @@ class Feed:
         self._opened_at = self._clock.elapsed()
         self._caught_up_at = revision if revision == self._after else None
         since = max(1, self._after) if self._caught_up_at is None else revision + 1
-        body = watch_of(*self._span, since=since, life_since=revision + 1)
-        return await self._gateway.open("/v3/watch", body)
+        return await self._gateway.open("/v3/watch", watch_of(*self._span, since=since, life_since=revision + 1))
 
     async def _check(self, stream: Stream) -> None:
         """After a silence, look at the store. Close the stream if it may lack changes, or if its server was left."""

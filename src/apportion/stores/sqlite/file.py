@@ -54,6 +54,7 @@ class SqliteFile:
         self.name = name
         self._clock = clock
         self._link = SqliteLink(path, name, opener)
+        self.require_open, self.close = self._link.require_open, self._link.close
         self._opening = asyncio.Lock()
         self._turns = Turns(clock)
         self._checkpoints = Checkpoints(path, clock)
@@ -148,14 +149,6 @@ class SqliteFile:
     def is_ours(self) -> bool:
         """Whether this process opened the file, and did not just inherit it in a fork."""
         return self._link.is_ours
-
-    def require_open(self) -> None:
-        """Raise `StoreClosed` for a file that was closed or that crossed a fork."""
-        self._link.require_open()
-
-    def close(self) -> None:
-        """Close for good; in a forked child, do nothing."""
-        self._link.close()
 
     async def _patiently(
         self, step: Callable[[], Result], deadline: float | None = None, *, is_first: bool = True

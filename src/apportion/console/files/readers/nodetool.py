@@ -231,7 +231,6 @@ def _add_row(cluster: _Cluster, number: int, row: re.Match[str], datacenter: str
 
 
 def _owners(number: int, endpoints: str, details: str) -> dict[str, tuple[str, str]]:
-    """Return the datacenter and rack of each endpoint, in order."""
     listed = endpoints.split(", ") if endpoints else []
     found = [_DETAIL.fullmatch(detail) for detail in re.split(r"(?<=\)), ", details)]
     zones = {detail["host"]: (detail["datacenter"], detail["rack"]) for detail in found if detail}
