@@ -23,8 +23,8 @@ AFTER = CLUSTER.topology.without("n0", "n4").add(Node("added", zone=("a",)))
 
 def test_swift_keeps_the_numbers_of_zones():
     pytest.importorskip("swift", reason="needs the package swift")
-    first = swift.entrant().place(CLUSTER, State(topology=CLUSTER.topology), None)
-    second = swift.entrant().place(CLUSTER, State(topology=AFTER), first)
+    first = swift.ENTRANT.place(CLUSTER, State(topology=CLUSTER.topology), None)
+    second = swift.ENTRANT.place(CLUSTER, State(topology=AFTER), first)
     zones, zones_after = ({dev["id"]: dev["zone"] for dev in placed.memory.builders["orders"].devs if dev}
                           for placed in (first, second))  # fmt: skip
     names = {number: node_id for node_id, number in second.memory.numbers.items()}
@@ -67,8 +67,8 @@ def buckets_of(text):
     "after", [State(topology=AFTER), State(topology=CLUSTER.topology, down=frozenset(["n0", "n4"]))]
 )
 def test_ceph_keeps_the_ids_of_zones(peer, after, maps):
-    first = peer.entrant().place(CLUSTER, State(topology=CLUSTER.topology), None)
-    peer.entrant().place(CLUSTER, after, first)
+    first = peer.ENTRANT.place(CLUSTER, State(topology=CLUSTER.topology), None)
+    peer.ENTRANT.place(CLUSTER, after, first)
     before, now = map(buckets_of, maps)
     assert 4 == len(set(before.values()))
     assert 6 <= len(now)
@@ -92,7 +92,7 @@ def test_a_ring_without_devices_is_refused():
     pytest.importorskip("swift", reason="needs the package swift")
     nobody = State(topology=CLUSTER.topology, down=frozenset(CLUSTER.topology.ids))
     with pytest.raises(CannotPlace, match="swift refuses the cluster"):
-        swift.entrant().place(CLUSTER, nobody, None)
+        swift.ENTRANT.place(CLUSTER, nobody, None)
 
 
 def test_swift_is_imported_before_anything_is_timed():
@@ -123,8 +123,8 @@ def test_replicas_that_ceph_leaves_on_a_node_that_is_down_are_not_measured(monke
     monkeypatch.setattr(upmap, "run", lambda *_, **__: "1.0\t[0,1,2]\n")
     monkeypatch.setattr(upmap, "compiled_map", lambda *_: Path("crush"))
     monkeypatch.setattr(upmap, "_write", lambda path, *_, **__: path.write_text("map"))
-    first = upmap.entrant().place(CLUSTER, State(topology=CLUSTER.topology), None)
+    first = upmap.ENTRANT.place(CLUSTER, State(topology=CLUSTER.topology), None)
     assert ("n0", "n1", "n2") == first.resources["orders"].preference_lists["orders_0"]
     for state in (State(topology=AFTER), State(topology=CLUSTER.topology, down=frozenset(["n0"]))):
         with pytest.raises(CannotPlace, match="leaves exceptions for n0, which is gone or down"):
-            upmap.entrant().place(CLUSTER, state, first)
+            upmap.ENTRANT.place(CLUSTER, state, first)

@@ -55,11 +55,6 @@ def absent() -> str:
     return "" if shutil.which(PROGRAM) else f"{PROGRAM} is not on the path (Debian: ceph-base)"
 
 
-def entrant() -> Entrant:
-    """Return Ceph's CRUSH as an entrant."""
-    return Entrant(NAME, _place)
-
-
 def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
     known = before.memory if before is not None and isinstance(before.memory, Numbers) else Numbers()
     numbers = known.with_those_of(state)
@@ -120,3 +115,6 @@ def _map(state: State, numbers: Numbers) -> Iterator[str]:
     yield from ("root all {", "  id -1", "  alg straw2", "  hash 0", *sums, "}")
     yield from ("rule spread {", "  id 0", "  type replicated", "  min_size 1", "  max_size 100", "  step take all")
     yield from ("  step chooseleaf firstn 0 type zone", "  step emit", "}", "")
+
+
+ENTRANT = Entrant(NAME, _place)

@@ -141,7 +141,7 @@ def _entrants(chosen: Sequence[str] | None) -> tuple[list[Entrant], dict[str, st
         chosen = [name for name in known if name in PEERS or catalog.get(name).takes != "subscriptions"]
     absent = {name: why for name in chosen if name in PEERS and (why := PEERS[name].absent())}
     here = [name for name in chosen if name not in absent]
-    return [PEERS[name].entrant() if name in PEERS else entrant(name) for name in here], absent
+    return [PEERS[name].ENTRANT if name in PEERS else entrant(name) for name in here], absent
 
 
 def _check_names(what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:

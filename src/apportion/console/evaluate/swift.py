@@ -31,11 +31,6 @@ def absent() -> str:
     return ""
 
 
-def entrant() -> Entrant:
-    """Return Swift's ring builder as an entrant."""
-    return Entrant(NAME, _place)
-
-
 class _Rings:
     """The builder of each resource. Each node and each zone has one number, the same in all builders."""
 
@@ -98,3 +93,6 @@ def _set_devices(builder: Any, state: State, rings: _Rings) -> None:  # noqa: AN
             zone = rings.numbers.zones[state.topology[node_id].fault_domain()]
             address = {"ip": f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "port": 6200, "device": "d"}
             builder.add_dev({"id": number, "region": 0, "zone": zone, "weight": weight, **address})
+
+
+ENTRANT = Entrant(NAME, _place)

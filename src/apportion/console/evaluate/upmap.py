@@ -44,11 +44,6 @@ def absent() -> str:
     return f"{missing} is not on the path (Debian: ceph-base)" if missing else ""
 
 
-def entrant() -> Entrant:
-    """Return Ceph's balancer as an entrant."""
-    return Entrant(NAME, _place)
-
-
 def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
     memory = before.memory if before is not None and isinstance(before.memory, _Memory) else _Memory(Numbers())
     now = _Memory(memory.numbers.with_those_of(state))
@@ -98,3 +93,6 @@ def _evened(path: Path, crush: Path) -> str:
     commands = str(path.with_suffix(".commands"))
     run(PROGRAM, str(path), "--mark-up-in", "--upmap", commands, *limits, "--save", seconds=SECONDS)
     return run(PROGRAM, str(path), "--mark-up-in", "--test-map-pgs-dump")
+
+
+ENTRANT = Entrant(NAME, _place)

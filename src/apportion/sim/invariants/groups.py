@@ -278,17 +278,8 @@ class DeathsAreTrue(GroupInvariant):
                 self.broken(f"{key} was taken {waited:.3f} s after the end of {session}, and {new.ended} before")
 
 
-INVARIANTS: tuple[type[Invariant], ...] = (
-    *owners.INVARIANTS,
-    OneSessionAnId,
-    TargetsHaveATerm,
-    GivenWhenQuiet,
-    HoldsAreOwned,
-    NoLiveOverlap,
-    TokensAreUnique,
-    UntouchedStays,
-    DeathsAreTrue,
-)
+# Those of ownership, and every invariant of this file, in its order.
+INVARIANTS: tuple[type[Invariant], ...] = (*owners.INVARIANTS, *GroupInvariant.__subclasses__())
 
 
 def _key_of(hold: Entered) -> str:

@@ -72,7 +72,11 @@ def tokens_of_nodes(
         for value in own:
             rules.check(f"token of node {node.id!r}", value)
             if value in held:
-                raise _shared(value, held[value], node.id)
+                owners = (
+                    f"node {node.id!r} twice" if held[value] == node.id else f"nodes {held[value]!r} and {node.id!r}"
+                )
+                hint = "A token has one owner: drop it at one of them."
+                raise InvalidInput(f"token of {owners}", value, "a token that is listed once", hint)
             held[value] = node.id
     own_by_id: dict[str, list[TokenKind]] = {node_id: [] for node_id in topology.ids}
     for value, node_id in sorted(held.items()):
@@ -144,10 +148,3 @@ def _listed(node_id: str, own: Iterable[TokenKind], *, room: int) -> list[TokenK
         hint = "Give nodes fewer tokens."
         raise InvalidInput("tokens", f"more than {MAX_TOKENS}", f"at most MAX_TOKENS = {MAX_TOKENS}", hint)
     return listed
-
-
-def _shared(value: CassandraToken, one: str, other: str) -> InvalidInput:
-    owners = f"node {one!r} twice" if one == other else f"nodes {one!r} and {other!r}"
-    return InvalidInput(
-        f"token of {owners}", value, "a token that is listed once", "A token has one owner: drop it at one of them."
-    )
