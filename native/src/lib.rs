@@ -20,6 +20,7 @@ mod groups;
 mod hash;
 mod helix;
 mod key;
+mod labels;
 mod laid;
 mod layouts;
 mod locator;

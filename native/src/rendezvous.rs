@@ -1,9 +1,10 @@
 //! The preference lists of rendezvous hashing for many keys: the twin of `Rendezvous.preference_indexes`.
 //!
 //! Promises: the lists of the reference, if no two nodes of a list share a fault domain. There is one logarithm per
-//! domain and weight, and none with a single weight.
+//! weight and place in the list, and none with a single weight.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,17 +14,18 @@ use crate::bulk::{BulkKeys, Places};
 use crate::calls;
 use crate::chooser::score;
 use crate::hash::Hasher;
+use crate::labels::Labels;
 use crate::locator::Locator;
 
-/// Score, largest hash first, index: the order of the ranking.
-type Rank = (u128, Reverse<u64>, u32);
+/// Score, largest hash first, index: the order of the ranking. The domain comes after it.
+type Rank = (u128, Reverse<u64>, u32, u32);
 
-/// The nodes of one weight: their indexes, their domains, and their labels, which are hashed with a key.
-struct Class {
+/// The nodes of one weight: their indexes, ascending, their domains, and their labels, which are hashed with a key.
+struct Class<'a> {
     millionths: u128,
-    owners: Vec<u32>,
-    domains: Vec<u32>,
-    labels: Vec<Vec<u8>>,
+    nodes: Vec<(u32, u32)>,
+    labels: Labels<'a>,
+    domain_count: usize,
 }
 
 /// Return the first `count` nodes of distinct domains in each key's ranking, as indexes, key by key.
@@ -42,9 +44,9 @@ pub fn rendezvous_lists<'py>(
     let lists = array(py, "I", cells, |room| {
         let places = Places::of(room);
         keys.each_block(py, &hasher, 1, |start, positions| {
-            let mut domains = ranker.room();
+            let mut ranks = Vec::new();
             for (place, &position) in positions.iter().enumerate() {
-                let list = ranker.list(position, &mut domains);
+                let list = ranker.list(position, &mut ranks);
                 // SAFETY: each key is in one block, so each of its places is written once.
                 unsafe { places.put((start + place) * count, list) }
             }
@@ -55,10 +57,8 @@ pub fn rendezvous_lists<'py>(
 }
 
 struct Ranker<'a> {
-    hasher: &'a Hasher,
-    classes: Vec<Class>,
+    classes: Vec<Class<'a>>,
     count: usize,
-    domain_count: usize,
 }
 
 impl Ranker<'_> {
@@ -88,57 +88,69 @@ impl Ranker<'_> {
             return Err(PyValueError::new_err("the hash function has no native twin; use the reference"));
         }
         let classes = classes.into_iter().map(|(weight, owners, labels)| {
-            let domains = owners.iter().map(|&owner| domains[owner as usize]).collect();
-            Class { millionths: weight.into(), owners, domains, labels }
+            let nodes: Vec<_> = owners.into_iter().map(|owner| (owner, domains[owner as usize])).collect();
+            let domain_count = nodes.iter().map(|&(_, domain)| domain).collect::<HashSet<_>>().len();
+            Class { millionths: weight.into(), nodes, labels: Labels::of(hasher, labels), domain_count }
         });
-        Ok(Ranker { hasher, classes: classes.collect(), count, domain_count })
+        Ok(Ranker { classes: classes.collect(), count })
     }
 
-    /// Return the room in which the nodes of a key are ranked.
-    fn room(&self) -> Room {
-        let texts = self.classes.iter().flat_map(|class| &class.labels).map(|label| [label, &[0; 8][..]].concat());
-        Room { texts: texts.collect(), largest: vec![None; self.domain_count], ranks: vec![None; self.domain_count] }
-    }
-
-    /// Return the list of one key.
-    fn list(&self, hash: u64, room: &mut Room) -> impl ExactSizeIterator<Item = u32> {
-        room.ranks.fill(None);
-        let mut texts = room.texts.iter_mut();
+    /// Return the list of one key. `ranks` is room for the best nodes.
+    fn list<'r>(&self, hash: u64, ranks: &'r mut Vec<Rank>) -> impl ExactSizeIterator<Item = u32> + use<'r> {
+        ranks.clear();
+        let mut best = Best { count: 0, least: 0, found: Vec::with_capacity(self.count + 1) };
         for class in &self.classes {
-            room.largest.fill(None);
-            for ((&owner, &domain), text) in class.owners.iter().zip(&class.domains).zip(&mut texts) {
-                let end = text.len() - 8;
-                text[end..].copy_from_slice(&hash.to_le_bytes());
-                let u = self.hasher.digest(text);
-                let best = &mut room.largest[domain as usize];
-                // Indexes ascend in a class, so the first of equal hashes stays.
-                if best.is_none_or(|(largest, _)| largest < u) {
-                    *best = Some((u, owner));
+            // A node behind so many domains of its weight is behind them in the ranking, too.
+            best.restart(self.count.min(class.domain_count));
+            class.labels.each(hash, |place, u| {
+                if best.least <= u {
+                    best.offer(u, class.nodes[place]);
                 }
-            }
-            for (largest, rank) in room.largest.iter().zip(&mut room.ranks) {
-                if let &Some((u, owner)) = largest {
-                    let own = if self.classes.len() == 1 { 0 } else { score(u, class.millionths) };
-                    let own: Rank = (own, Reverse(u), owner);
-                    if rank.is_none_or(|other| own < other) {
-                        *rank = Some(own);
-                    }
-                }
+            });
+            ranks.extend(best.found.iter().map(|&(u, owner, domain)| {
+                let score = if self.classes.len() == 1 { 0 } else { score(u.0, class.millionths) };
+                (score, u, owner, domain)
+            }));
+        }
+        ranks.sort_unstable();
+        let mut kept = 0;
+        for place in 0..ranks.len() {
+            let rank = ranks[place];
+            if kept < self.count && ranks[..kept].iter().all(|other| other.3 != rank.3) {
+                ranks[kept] = rank;
+                kept += 1;
             }
         }
-        let mut ranked: Vec<Rank> = room.ranks.iter().flatten().copied().collect();
-        if self.count < ranked.len() {
-            ranked.select_nth_unstable(self.count - 1);
-            ranked.truncate(self.count);
-        }
-        ranked.sort_unstable();
-        ranked.into_iter().map(|(_, _, owner)| owner)
+        ranks.truncate(kept);
+        ranks.iter().map(|&(_, _, owner, _)| owner)
     }
 }
 
-/// The intermediate values of one key, kept for the next: labels followed by the key's hash, and the best so far.
-struct Room {
-    texts: Vec<Vec<u8>>,
-    largest: Vec<Option<(u64, u32)>>,
-    ranks: Vec<Option<Rank>>,
+/// The first `count` nodes of distinct domains so far, with their hashes and domains. A hash below `least` is behind
+/// them all.
+struct Best {
+    count: usize,
+    least: u64,
+    found: Vec<(Reverse<u64>, u32, u32)>,
+}
+
+impl Best {
+    fn restart(&mut self, count: usize) {
+        (self.count, self.least) = (count, 0);
+        self.found.clear();
+    }
+
+    // Few nodes come so far. Apart from the loop, this leaves the loop its registers.
+    #[cold]
+    fn offer(&mut self, u: u64, (owner, domain): (u32, u32)) {
+        let node = (Reverse(u), owner, domain);
+        match self.found.iter().position(|&(_, _, other)| other == domain) {
+            Some(other) if self.found[other] < node => return,
+            Some(other) => drop(self.found.remove(other)),
+            None => {}
+        }
+        self.found.insert(self.found.partition_point(|other| other < &node), node);
+        self.found.truncate(self.count);
+        self.least = if self.found.len() < self.count { 0 } else { self.found[self.count - 1].0.0 };
+    }
 }

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from apportion import Rendezvous, hashers, native
 from apportion.errors import NotEnoughNodes
+from apportion.placement.keys.key_bytes import key_bytes
 from tests import worlds
 from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin
 
@@ -58,3 +59,15 @@ XXH3 = hashers.get("xxh3-64")
 def test_what_cannot_be_ranked_is_refused(hasher, classes, domains, count):
     with pytest.raises(ValueError, match=r"distinct domains|no native twin"):
         native.extension.rendezvous_lists(hasher, classes, domains, count, ["k"])
+
+
+@pytest.mark.parametrize("hasher", WIDE, ids=lambda hasher: hasher.name)
+def test_labels_of_every_length_have_the_hashes_of_the_reference(hasher):
+    labels = [bytes((7 * place + length) % 256 for place in range(length)) for length in range(150)]
+    for order in (labels, labels[::-1], labels[::7] + labels[::5]):
+        nodes = range(len(order))
+        found = native.extension.rendezvous_lists(hasher, [(1, nodes, order)], nodes, len(order), KEYS)
+        for place, key in enumerate(KEYS):
+            data = hasher(key_bytes(key)).to_bytes(8, "little")
+            ranking = sorted(nodes, key=lambda node: (-hasher(order[node] + data), node))
+            assert ranking == list(found[place * len(order) : (place + 1) * len(order)])
