@@ -192,6 +192,7 @@ def test_a_table_has_a_printable_hasher(hasher):
 def test_a_table_has_a_sane_number_of_slots(slots):
     with pytest.raises(InvalidInput, match="slots is"):
         table_of([(0, ("a",))], AB, slots=slots)
+    assert [1, 2**24] == [table_of([(0, ("a",))], AB, slots=count).slots for count in (1, 2**24)]
 
 
 def test_a_boundary_inside_a_slot_is_refused():

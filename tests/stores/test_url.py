@@ -163,6 +163,10 @@ def test_what_is_no_url_is_refused(url):
     refused(url)
 
 
+def test_a_url_without_a_password_is_shown_as_it_was_given():
+    assert "store URL is 'work.db', expected scheme" in str(refused("work.db"))
+
+
 def test_a_url_of_4096_characters_is_taken_and_a_longer_one_is_not():
     assert 4096 == len(str(parsed("sqlite:///".ljust(4096, "a"))))
     refused("sqlite:///".ljust(4097, "a"))

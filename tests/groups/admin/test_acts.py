@@ -1,12 +1,13 @@
-"""A resize and a member that joins meanwhile: one of the two gives way."""
+"""A group from outside: partitions that are not settled, and a resize while a member joins."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from apportion.errors import Unsafe
 from apportion.groups.admin.acts import resize
-from apportion.groups.admin.found import read
+from apportion.groups.admin.found import Found, read
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, Target, encoded, encoded_target
 from apportion.stores import Absent, Put
@@ -52,6 +53,13 @@ async def raced(*, is_before, puts=(RECORD, TARGET)):
     except Unsafe as error:
         return f"{error}", await read(store, "g")
     return "", await read(store, "g")
+
+
+@pytest.mark.parametrize("target", [None, Target(generation=1, digest="", owners=("a", "a"), is_paused=True)])
+def test_no_partition_is_settled_while_there_is_no_target_or_the_group_pauses(target):
+    view = SimpleNamespace(target=target)
+    found = Found(name="g", record=GroupRecord(partitions=2), record_revision=1, view=view)
+    assert ((0, 1), None) == (found.unsettled, found.wanted(0))
 
 
 @pytest.mark.parametrize("puts", [(RECORD,), (RECORD, TARGET)], ids=["without a target", "with a target"])
