@@ -51,17 +51,13 @@ def hasher(label: str, *, key: bytes | None = None) -> Hasher:
     """
     if not isinstance(label, str) or label in hashers.names():
         return hashers.get(label, key=key)
-    prescribed = _prescribed()
+    found = (getattr(module, "HASHER", None) for module in _modules())
+    prescribed: dict[str, Hasher] = {each.label: each for each in found if each is not None}
     if label not in prescribed:
         raise UnknownOption("hasher", label, (*hashers.names(), *prescribed))
     if key is not None:
         raise InvalidInput("hasher key", "(a secret)", f"none: {label} takes no secret", "Leave it out.")
     return prescribed[label]
-
-
-def _prescribed() -> dict[str, Hasher]:
-    found = (getattr(module, "HASHER", None) for module in _modules())
-    return {each.label: each for each in found if each is not None}
 
 
 def _own() -> dict[str, PlacementSpec]:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from apportion.errors import ApportionError, Compacted, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.sim.facts import Answered, Asked, Delivered, Granted, Renewed, Revoked, Scanned, Watching
+from apportion.sim.world.loop import settle
 from apportion.sim.world.losses import Way
 from apportion.sim.world.network import STORE
 from apportion.sim.world.process import CURRENT, outside
@@ -223,7 +224,7 @@ class FaultyStore(CoordinationStore):
             serving = self._serve(what, perform, answer, journeys, changes=changes)
             troubles.keep(loop.create_task(serving, context=outside()))
         patience_seconds = troubles.patience_seconds(self._process)
-        timer = loop.call_later(patience_seconds, _fail, reply, _NoReply("no reply came in time"))
+        timer = loop.call_later(patience_seconds, settle, reply, _NoReply("no reply came in time"))
         try:
             return await reply
         except _NoReply:
@@ -248,11 +249,11 @@ class FaultyStore(CoordinationStore):
             return
         refusal = self._refusal(what, believed, changes=changes)
         if refusal is not None:
-            _fail(reply, refusal)
+            settle(reply, refusal)
             return
         broken = changes and troubles.happens(troubles.odds.sync_error, "sync error", f"{what} of {self._process}")
         if broken and troubles.draw.random() < 0.5:
-            _fail(reply, _NoReply("the disk failed at the commit"))
+            settle(reply, _NoReply("the disk failed at the commit"))
             return
         result: Result | ApportionError
         try:
@@ -268,7 +269,7 @@ class FaultyStore(CoordinationStore):
         if back:
             await asyncio.sleep(back[0])
         if broken or (back and wave == troubles.wave):
-            _finish(reply, _NoReply("the disk failed at the commit") if broken else result)
+            settle(reply, _NoReply("the disk failed at the commit") if broken else result)
 
     def _refusal(self, what: str, believed: int, *, changes: bool) -> ApportionError | None:
         """Return the reason why the store refuses a request before it begins; None if it begins."""
@@ -314,16 +315,3 @@ async def _in_vain(perform: Callable[[], Awaitable[object]]) -> None:
 
 def _denied() -> StoreDenied:
     return StoreDenied(_NAME, "its rights were revoked", "Grant them again.")
-
-
-def _finish(reply: "asyncio.Future[Result]", result: Result | Exception) -> None:
-    if reply.done():
-        return
-    if isinstance(result, Exception):
-        reply.set_exception(result)
-    else:
-        reply.set_result(result)
-
-
-def _fail(reply: "asyncio.Future[Result]", error: Exception) -> None:
-    _finish(reply, error)

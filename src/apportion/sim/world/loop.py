@@ -15,11 +15,12 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from heapq import heappop
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from apportion.errors import ApportionError
 from apportion.sim.world.refusal import LeavesTheWorld, refusing
 
+Result = TypeVar("Result")
 Gate = Callable[[events.Handle], bool]
 
 
@@ -133,6 +134,16 @@ class VirtualLoop(base_events.BaseEventLoop):
     ) -> events.Handle:
         """Do the same as `call_soon`: there are no threads."""
         return self.call_soon(callback, *args, context=context)
+
+
+def settle(reply: "asyncio.Future[Result]", result: Result | Exception) -> None:
+    """Give a future its result or its error, unless it is done."""
+    if reply.done():
+        return
+    if isinstance(result, Exception):
+        reply.set_exception(result)
+    else:
+        reply.set_result(result)
 
 
 _SOCKETS = "World.send and World.receive, or the store that World.store returns"

@@ -11,6 +11,7 @@ from apportion import guards
 from apportion.errors import Fenced, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Writing, Wrote
+from apportion.sim.world.loop import settle
 from apportion.sim.world.process import outside, running_name
 from apportion.sim.world.world import World
 
@@ -69,7 +70,7 @@ class Sink:
         reply: asyncio.Future[bool | None] = loop.create_future()
         for delay in network.journeys(me, SINK)[:1]:
             loop.call_later(delay, self._arrive, me, write, reply, context=outside())
-        timer = loop.call_later(1.0, _finish, reply, None)
+        timer = loop.call_later(1.0, settle, reply, None)
         try:
             return await reply
         finally:
@@ -93,9 +94,4 @@ class Sink:
                 )
             )
         for delay in self._world.network.journeys(SINK, sender)[:1]:
-            asyncio.get_running_loop().call_later(delay, _finish, reply, accepted, context=outside())
-
-
-def _finish(reply: "asyncio.Future[bool | None]", result: bool | None) -> None:
-    if not reply.done():
-        reply.set_result(result)
+            asyncio.get_running_loop().call_later(delay, settle, reply, accepted, context=outside())

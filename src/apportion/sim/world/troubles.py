@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from apportion.sim.facts import Fact
+from apportion.sim.world.loop import settle
 from apportion.sim.world.losses import Losses, Way
 from apportion.sim.world.network import Network
 from apportion.sim.world.process import outside
@@ -106,7 +107,7 @@ class Troubles:
             return
         late = asyncio.get_running_loop().create_future()
         self._late[late] = None
-        timer = asyncio.get_running_loop().call_later(seconds, _come, late)
+        timer = asyncio.get_running_loop().call_later(seconds, settle, late, None)
         try:
             await late
         finally:
@@ -116,7 +117,7 @@ class Troubles:
     def mend(self) -> None:
         """End all faults."""
         for late in list(self._late):
-            _come(late)
+            settle(late, None)
         self.odds = Odds()
         self.away_until = self.full_until = 0.0
         self.losses.clear()
@@ -132,8 +133,3 @@ class Troubles:
         """Return the number of the next commit or watch."""
         self.calls += 1
         return self.calls
-
-
-def _come(late: "asyncio.Future[None]") -> None:
-    if not late.done():
-        late.set_result(None)
