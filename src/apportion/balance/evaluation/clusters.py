@@ -1,9 +1,7 @@
 """Clusters to evaluate on: nodes in zones, and resources with numbers of partitions and replicas.
 
-The preset makes eight clusters that resemble production. They have 20 to 200 nodes in 3 to 10 zones. They have 10 to
-60 resources of 2 or 3 replicas and 8 to 1024 partitions. A number of 8 to 16 partitions is as likely as one of 512 to
-1024. In one cluster zones differ in size, in another nodes differ in weight. A seed draws the names, the resources,
-the sizes of zones and the weights.
+The preset makes eight clusters that resemble production, in the ranges that `docs/balance/evaluate.md` names. A seed
+draws the names, the resources, the sizes of zones and the weights.
 
 Promises: a seed always makes the same clusters.
 Source: the published evaluation of CrushED names the ranges. Its clusters are not published, so the clusters here are

@@ -1,10 +1,7 @@
 """Measures of a balancer on a cluster: evenness of all resources together and of each, and movement of changes.
 
-A moved replica is *extra* if no change of nodes explains it. A replica that a node gains is explained in two cases.
-The node came, came up or gained weight; or the replica replaces one of the same partition on a node that went, went
-down or lost weight. So for nodes that fail, the expected moves are the replicas on them. For nodes that are added,
-they are the replicas that these nodes get. Nodes that did not change have no expected moves. The same holds for
-leaders.
+A moved replica is *extra* if no change of nodes explains it; `docs/balance/evaluate.md` tells which do. The same holds
+for leaders.
 
 Promises: measures count and judge nothing; every deviation and gap is from exact shares by weight.
 """

@@ -1,10 +1,7 @@
 """The page of `apportion compare --html`: all measurements as charts and tables, in one file.
 
-Promises: the page fetches nothing and runs nothing (it forbids both to the browser). Names from outside are shown as
-text, whatever they contain. Every chart has a name, and a table shows its figures. The page is light or dark as the
-reader prefers. It has some 3 000 elements at most: if there are too many nodes to draw one by one, it counts them by
-their load.
-Refuses: a date, so that two runs of one command differ only in time and memory.
+Promises: those of `pages/parts.py`. Every chart has a name, and a table shows its figures. The page has some 3 000
+elements at most: if there are too many nodes to draw one by one, it counts them by their load.
 """
 
 from bisect import bisect_right

@@ -72,9 +72,8 @@ def tokens_of_nodes(
         for value in own:
             rules.check(f"token of node {node.id!r}", value)
             if value in held:
-                owners = (
-                    f"node {node.id!r} twice" if held[value] == node.id else f"nodes {held[value]!r} and {node.id!r}"
-                )
+                one, other = held[value], node.id
+                owners = f"node {one!r} twice" if one == other else f"nodes {one!r} and {other!r}"
                 hint = "A token has one owner: drop it at one of them."
                 raise InvalidInput(f"token of {owners}", value, "a token that is listed once", hint)
             held[value] = node.id
