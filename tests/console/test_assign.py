@@ -5,6 +5,9 @@ import json
 import pytest
 
 from apportion import Assignment, Topology, balance, decode, encode
+from apportion.console.options.outage import Outage
+from apportion.console.options.partitions import PartitionOptions
+from apportion.errors import BadSnapshot
 from tests.console.running import refused, run, written
 
 NODES = ("--nodes", "a,b,c,d")
@@ -285,3 +288,15 @@ def test_an_assignment_without_a_rule_goes_on_as_it_is(tmp_path):
     written(tmp_path, "plain.json", encode(plain))
     process = run("assign", "--previous", "plain.json", "--down", "b", folder=tmp_path)
     assert "1 of 3 replicas move" in last_line(process)
+
+
+@pytest.mark.parametrize(("partitions", "down", "size"), [("700000", (), 16_800_000), ("400000", ("c",), 19_200_000)])
+def test_an_assignment_that_cannot_be_saved_is_refused_before_the_work(tmp_path, monkeypatch, partitions, down, size):
+    monkeypatch.setattr("apportion.console.options.partitions.optimal", None)
+    outage = Outage(down=list(down))
+    wanted = PartitionOptions(partitions=partitions, replicas=3)
+    with pytest.raises(BadSnapshot, match=f"snapshot size is {size}, expected at most 16777216 bytes"):
+        wanted.assigned(Topology(["a", "b", "c", "d"]), outage, None, is_saved=True)
+    options = (*NODES, "--partitions", "2000000", "--replicas", "2", "-o", "state.json")
+    assert "snapshot size is 32000000" in refused(run("assign", *options, folder=tmp_path))
+    assert not (tmp_path / "state.json").exists()

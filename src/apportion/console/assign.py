@@ -42,7 +42,8 @@ def assign(
     reads = source.topology, wanted.file
     file = None if output is None else OutputFile(path=output, kind=FileKind.ASSIGNMENT, force=force, reads=reads)
     before = None if previous is None else read(previous, Assignment)
-    step = AssignmentStep(before=before, after=wanted.assigned(_topology(source, before), outage, before))
+    after = wanted.assigned(_topology(source, before), outage, before, is_saved=file is not None)
+    step = AssignmentStep(before=before, after=after)
     keep(step, file, is_plan=False)
     if json:
         print_step_json("assign", step, with_owners=True)

@@ -37,7 +37,7 @@ def plan_assignment(
     else:
         outage.check_beside(edits)
         topology = edits.applied_to(before.topology)
-        after = PartitionOptions(spread=spread).assigned(topology, outage, before)
+        after = PartitionOptions(spread=spread).assigned(topology, outage, before, is_saved=output is not None)
     step = AssignmentStep(before=before, after=after)
     keep(step, output, is_plan=True)
     if json:

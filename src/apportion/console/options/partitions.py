@@ -10,7 +10,8 @@ from apportion.balance.optimal import optimal
 from apportion.console.files.partitions_file import read_partitions
 from apportion.console.options.outage import Outage
 from apportion.errors import InvalidInput, NotEnoughNodes
-from apportion.model.assignment import Assignment, Rule, Spread
+from apportion.model import codec
+from apportion.model.assignment import MAX_PARTITIONS, Assignment, Rule, Spread
 from apportion.model.topology import Topology
 
 
@@ -35,17 +36,25 @@ class PartitionOptions:
         named = self.partitions
         return None if named is None or named == "-" or named.isdecimal() else Path(named)
 
-    def assigned(self, topology: Topology, outage: Outage, before: Assignment | None) -> Assignment:
-        """Return the assignment on these nodes that follows the one before."""
+    def assigned(self, topology: Topology, outage: Outage, before: Assignment | None, *, is_saved: bool) -> Assignment:
+        """Return the assignment on these nodes that follows the one before.
+
+        An assignment that cannot be saved, but is to be, is refused before the work.
+        """
         partitions, sizes = self._partitions(before)
         rule = Rule(replicas=1) if before is None else _rule_of(before)
+        replicas, live = rule.replicas if self.replicas is None else self.replicas, outage.live_of(topology)
+        count = partitions if isinstance(partitions, int) else len(partitions)
+        if is_saved and count <= MAX_PARTITIONS:
+            lists = 1 if len(live) == len(topology) else 2  # the owners now, and those at home
+            codec.check_owners(partitions=count, replicas=lists * min(replicas, len(topology)))
         try:
             return optimal(
                 partitions,
-                rule.replicas if self.replicas is None else self.replicas,
+                replicas,
                 topology,
                 previous=before,
-                live=outage.live_of(topology),
+                live=live,
                 sizes=sizes,
                 spread_level=rule.spread_level if self.spread_level is None else self.spread_level,
                 spread=self.spread or rule.spread,

@@ -25,6 +25,7 @@ from apportion.model.topology import Topology
 
 MAX_BYTES = 16 * 2**20
 FORMAT_VERSION = 2
+OWNER_DIGITS = 8
 
 # `_PARSING_BYTES` is the memory that reading JSON may take. The costs below are the most memory that it takes per
 # byte of text, per value, and per member of an object.
@@ -60,8 +61,16 @@ def encode(value: Topology | Table | Assignment | Plan) -> bytes:
     data = b'{"apportion":"%b","format_version":%b,"cluster":%b,"checksum":"%b",%b%b' % (
         kind, version, cluster, checksum, rest, _TAIL,
     )  # fmt: skip
-    _check_size(data)
+    _check_size(len(data))
     return data
+
+
+def check_owners(*, partitions: int, replicas: int) -> None:
+    """Raise `BadSnapshot` for an assignment whose owners alone take more than 16 MiB when saved. O(1).
+
+    A program asks before it computes an assignment that it wants to save.
+    """
+    _check_size(OWNER_DIGITS * partitions * replicas)
 
 
 def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> Snapshot:
@@ -127,7 +136,7 @@ def _checked_head(
     """Return the head of a snapshot of the wanted kind and version, whose checksum fits the bytes after a mark."""
     if not isinstance(data, (bytes, bytearray)):
         raise BadSnapshot("snapshot", data, "bytes", "Open the file in binary mode.")
-    _check_size(data)
+    _check_size(len(data))
     head = _HEAD.match(data)
     if head is None:
         raise BadSnapshot("snapshot", data, "bytes that apportion saved", "Check that it is the right file, and whole.")
@@ -190,10 +199,10 @@ def _cluster_of(value: Topology | Table | Assignment | Plan) -> str:
     return topology.cluster
 
 
-def _check_size(data: bytes) -> None:
-    if len(data) > MAX_BYTES:
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
         hint = "Save fewer keys, slots, tokens or partitions in one file."
-        raise BadSnapshot("snapshot size", len(data), f"at most {MAX_BYTES} bytes", hint)
+        raise BadSnapshot("snapshot size", size, f"at most {MAX_BYTES} bytes", hint)
 
 
 def _check_parsing(body: bytes) -> None:
