@@ -79,14 +79,25 @@ def test_a_place_that_holds_no_file_is_refused(kind, tmp_path):
 def test_a_pipe_and_a_device_get_the_bytes(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     taken = []
-    reader = threading.Thread(target=lambda: taken.append((tmp_path / "pipe").read_bytes()))
+    reader = threading.Thread(target=lambda: taken.append((tmp_path / "pipe").read_bytes()), daemon=True)
     reader.start()
     table_file(tmp_path / "pipe").write(TABLE)
-    reader.join()
-    table_file(Path("/dev/null")).write(TABLE)
+    reader.join(10)
     assert [TABLE] == taken
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+    screen, device = os.openpty()
+    table_file(Path(os.ttyname(device))).write(b"a line\n")
+    assert b"a line" == os.read(screen, 100).strip()
+    os.close(screen)
+    os.close(device)
+
+
+def test_the_last_step_itself_replaces_no_pipe_and_no_folder(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(FileExistsError):
+            files.replace_file(path, TABLE)
+    assert ["pipe"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_standard_output_holds_the_file_alone(tmp_path):

@@ -81,6 +81,17 @@ def test_an_undone_plan_can_be_applied_again_and_undone_again(story):
     assert [("undone", "+d"), ("now", "")] == states(story)
 
 
+def test_a_plan_that_is_applied_again_keeps_the_way_to_the_next_table(story):
+    for node_id in ("d", "e"):
+        add(node_id, story)
+        applied(story)
+        shutil.copy(story / "plan.json", story / f"{node_id}.plan")
+    undone(story)
+    undone(story)
+    assert 0 == run("apply", "d.plan", folder=story).returncode
+    assert [("undone", "+e"), ("now", "+d"), ("before", "")] == states(story)
+
+
 def test_a_change_after_an_undo_loses_no_table(story):
     applied(story)
     undone(story)
@@ -106,6 +117,17 @@ def test_the_last_ten_tables_stay_and_each_can_be_reached(story):
         undone(story)
         assert table == table_in(story)
     refused(run("undo", folder=story))
+
+
+def test_the_remains_of_a_killed_writer_go_with_the_next_change_and_notes_stay(story):
+    applied(story)
+    folder = story / "table.json.kept"
+    remains = written(folder, ".0003-after-0002-20261124T001503Z.json.ab12cd_9", "cut")
+    note = written(folder, "notes.txt", "mine")
+    add("e", story)
+    applied(story)
+    assert (False, "mine") == (remains.exists(), note.read_text())
+    assert [("now", "+e"), ("before", "+d"), ("before", "")] == states(story)
 
 
 def test_the_log_tells_when_which_change_and_how_much_moved(story):
@@ -188,6 +210,17 @@ def test_kept_tables_are_as_private_as_the_table(story):
     assert ({0o600}, 0o700) == (modes, stat.S_IMODE(folder.stat().st_mode))
 
 
+def test_a_link_has_its_kept_tables_beside_the_file_behind_it(story):
+    (story / "real").mkdir()
+    (story / "table.json").rename(story / "real" / "t.json")
+    (story / "table.json").symlink_to("real/t.json")
+    before = table_in(story)
+    applied(story)
+    assert 2 == len(list((story / "real" / "t.json.kept").iterdir()))
+    undone(story, "--table", "real/t.json")
+    assert (before, True) == (table_in(story), (story / "table.json").is_symlink())
+
+
 def test_a_file_in_the_place_of_the_kept_ones_is_refused_before_anything_changes(story):
     written(story, "table.json.kept", "mine")
     before = table_in(story)
@@ -262,17 +295,19 @@ while status:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [("apply", "plan.json"), ("undo",)])
-def test_a_kill_at_any_instant_leaves_the_old_table_or_the_new_one_and_all_kept_ones(command, tmp_path):
+@pytest.mark.parametrize(
+    ("before", "command"), [("", ("apply", "plan.json")), ("cd", ("apply", "plan.json")), ("cd", ("undo",))]
+)
+def test_a_kill_at_any_instant_leaves_the_old_table_or_the_new_one_and_all_kept_ones(before, command, tmp_path):
     source = tmp_path / "s"
     source.mkdir()
     assert 0 == run("table", "export", "--nodes", "a,b", "--slots", "64", folder=source).returncode
-    for node_id in "cd":
+    for node_id in before:
         add(node_id, source)
         applied(source)
     add("e", source)
-    log = {each["epoch"] for each in log_of(source)}
-    old, kept = table_in(source), {path.read_bytes() for path in (source / "table.json.kept").iterdir()}
+    epochs = {each["epoch"] for each in log_of(source)}
+    old, kept = table_in(source), set(kept_in(source))
     done = subprocess.run(
         [sys.executable, "-c", KILLED, source, *command], capture_output=True, timeout=300, check=False
     )
@@ -282,11 +317,17 @@ def test_a_kill_at_any_instant_leaves_the_old_table_or_the_new_one_and_all_kept_
     new = table_in(whole)
     assert {old, new} == {table_in(folder) for folder in killed}
     for folder in killed:
-        left = {path.read_bytes() for path in (folder / "table.json.kept").glob("0*.json")}
-        assert kept <= left <= {*kept, new}
-        before = json.loads(run("undo", "--json", folder=folder).stdout)["epoch_after"]
-        assert before in log
-        assert table_in(folder) in kept
+        left = set(kept_in(folder))
+        assert kept <= left <= {*kept, old, new}
+        assert old in {*left, table_in(folder)}
+        if left and table_in(folder) != kept_in(folder)[0]:
+            assert undone(folder)["epoch_after"] in epochs
+            assert table_in(folder) in left
+
+
+def kept_in(folder):
+    """Return the kept tables, the oldest first."""
+    return [path.read_bytes() for path in sorted((folder / "table.json.kept").glob("0*.json"))]
 
 
 @pytest.mark.parametrize("call", ["fsync", "fchmod", "replace", "mkdir", "open"])

@@ -70,7 +70,13 @@ class KeptFiles:
                 self.files.remove(there)
 
     def prune(self, current: bytes) -> None:
-        """Remove the oldest files above the number to keep. A file that cannot be removed stays for the next time."""
+        """Remove the oldest files above the number to keep, and the remains of writers that were killed.
+
+        A file that cannot be removed stays for the next time.
+        """
+        for path in self.folder.glob(".*-after-*.json.*"):
+            with suppress(OSError):
+                path.unlink()
         others = [each for each in self.files if each != self.equal_to(current)]
         for each in others[:-MOST]:
             with suppress(OSError):

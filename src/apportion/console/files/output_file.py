@@ -120,6 +120,7 @@ class OutputFile:
             raise InvalidInput(self.option, str(self.path), expected, hint)
         if not mode & 0o222:
             expected = "a file that may be written, because the file there is read-only"
+            hint = "Make the file writable (chmod u+w), or take another name."
             raise InvalidInput(self.option, str(self.path), expected, hint)
 
 
@@ -167,6 +168,8 @@ def replace_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """
     target = Path(os.path.realpath(path))
     old = _mode_of(target)
+    if old is not None and not stat.S_ISREG(old):  # a rename over a device would take the device from the system
+        raise FileExistsError(errno.EEXIST, "a folder or a device is there")
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
