@@ -3,7 +3,7 @@
 Use it to see the moves of a change before they happen: read the cluster's tokens (`nodetool ring`), build the ring,
 plan.
 
-Promises: Cassandra's own tokens and replica lists, in its order (releases 3.0 to 4.1). The tables hold all of them,
+Promises: Cassandra's own tokens and replica lists, in its order (releases 3.0 to 5.0). The tables hold all of them,
 so plans are exact. A node that comes receives replicas and moves none between others. The same holds for a node that
 goes.
 Refuses: to choose tokens, because Cassandra's allocation is random or reads the whole cluster. Pass the tokens that

@@ -1,6 +1,6 @@
 """Replication strategies of Cassandra: which of the nodes met clockwise hold the replicas of a token.
 
-Promises: Cassandra's own lists, in its order (releases 3.0 to 4.1).
+Promises: Cassandra's own lists, in its order (releases 3.0 to 5.0).
 Refuses: datacenters without a node, nodes with a zone other than (datacenter, rack), transient replicas. If replicas
 outnumber nodes, Cassandra places fewer. So does this module, and `ReplicaRule.missing` counts the missing ones per
 datacenter.
