@@ -169,7 +169,8 @@ def test_what_is_asked_of_a_group_after_its_block_says_that_the_block_has_ended(
 @pytest.mark.parametrize("call", ["changes", "serve", "wait_until_settled", "members"])
 def test_a_group_whose_thread_runs_in_another_process_is_closed(call):
     options = SimpleNamespace(group="g")
-    parts = SimpleNamespace(has_ended=False, options=options), SimpleNamespace(runs=False)
+    participation = SimpleNamespace(has_ended=False, options=options, driver=None, holdings=None)
+    parts = participation, SimpleNamespace(runs=False)
     of_sync, of_async = getattr(SyncGroup(*parts), call), getattr(AsyncGroup(*parts), call)
     for ask in [of_sync().__next__] if call == "changes" else [of_sync, lambda: asyncio.run(of_async())]:
         with pytest.raises(StoreClosed, match="group g is dead: it belongs to the parent of this forked process"):

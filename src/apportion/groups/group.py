@@ -23,11 +23,8 @@ class Group(Handle):
 
     def __init__(self, participation: Participation, thread: Runner) -> None:
         self._participation, self._thread = participation, thread
-        self._driver, self._holdings, self._options = (
-            participation.driver,
-            participation.holdings,
-            participation.options,
-        )
+        self._driver, self._options = participation.driver, participation.options
+        self._holdings = participation.holdings
         self._handlers: Handlers | None = None
 
     @property

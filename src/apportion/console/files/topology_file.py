@@ -52,8 +52,9 @@ def read_toml(path: Path, *, what: str, see: str) -> dict[str, object]:
     if max(map(len, data.split(b"\n"))) > MAX_LINE_BYTES:
         expected = f"lines of at most {MAX_LINE_BYTES} bytes"
         raise InvalidInput(what, str(path), expected, "Write a [[node]] for each node.")
+    text = as_text(data, str(path), what=what)
     try:
-        return tomllib.loads(as_text(data, str(path), what=what))
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else _reason(error)
         raise InvalidInput(what, str(path), f"TOML ({reason})", f"See {see}.") from error
