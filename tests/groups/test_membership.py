@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from apportion.errors import LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.membership import Membership
 from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
@@ -69,3 +70,21 @@ def test_a_static_member_that_leaves_takes_its_request_along_and_notes_which_ses
         assert session == decoded(MemberRecord, items[KEYS.static("a")]).left_session
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StoreUnavailable("s", "away"), StoreDenied("s", "no", "Wait."), StoreWentBack("s", "2", "1"), LeaseLost(7)],
+    ids=lambda error: type(error).__name__,
+)
+def test_records_are_not_cleared_while_the_store_does_not_say_so(error, monkeypatch):
+    async def main():
+        store, _, membership, _ = await joined()
+
+        async def failing(*_, **__):
+            raise error
+
+        monkeypatch.setattr(store, "commit", failing)
+        return await membership.is_cleared()
+
+    assert not asyncio.run(main())

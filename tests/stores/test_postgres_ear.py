@@ -1,6 +1,7 @@
 """The ear: it trusts in hints once one of its own has come by the connection, and listens on no door that is polled."""
 
 import asyncio
+import socket
 from types import SimpleNamespace
 
 import pytest
@@ -67,3 +68,25 @@ def test_a_connection_that_ends_while_no_statement_runs_is_distrusted_and_told()
     assert (True, []) == (ear.is_trusted, heard)
     ear._overhear(SimpleNamespace(closed=True, pgconn=pgconn))
     assert (False, [False]) == (ear.is_trusted, heard)
+
+
+def test_an_ear_takes_in_hints_by_itself_only_while_no_statement_runs():
+    async def story():
+        ear, came = Ear(Door()), []
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            pgconn = SimpleNamespace(consume_input=lambda: came.append(ours.recv(1)), notifies=lambda: None)
+            connection = SimpleNamespace(closed=False, pgconn=pgconn, fileno=ours.fileno)
+            ear.listen(connection)
+            ear.listen(connection)
+            theirs.send(b"x")
+            while not came:
+                await asyncio.sleep(0)
+            theirs.send(b"y")
+            ear.rest(connection)
+            theirs.send(b"z")
+            for _ in range(5):
+                await asyncio.sleep(0)
+        return came
+
+    assert [b"x", b"y"] == asyncio.run(asyncio.wait_for(story(), 10))
