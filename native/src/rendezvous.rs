@@ -98,10 +98,10 @@ impl Ranker<'_> {
     /// Return the list of one key. `ranks` is room for the best nodes.
     fn list<'r>(&self, hash: u64, ranks: &'r mut Vec<Rank>) -> impl ExactSizeIterator<Item = u32> + use<'r> {
         ranks.clear();
-        let mut best = Best { count: 0, least: 0, found: Vec::with_capacity(self.count + 1) };
+        let mut best = Best { count: 0, is_shared: false, least: 0, found: Vec::with_capacity(self.count + 1) };
         for class in &self.classes {
             // A node behind so many domains of its weight is behind them in the ranking, too.
-            best.restart(self.count.min(class.domain_count));
+            best.restart(self.count.min(class.domain_count), class.domain_count < class.nodes.len());
             class.labels.each(hash, |place, u| {
                 if best.least <= u {
                     best.offer(u, class.nodes[place]);
@@ -112,6 +112,14 @@ impl Ranker<'_> {
                 (score, u, owner, domain)
             }));
         }
+        if self.classes.len() > 1 {
+            self.merge(ranks);
+        }
+        ranks.iter().map(|&(_, _, owner, _)| owner)
+    }
+
+    /// Keep the best of each domain, in order.
+    fn merge(&self, ranks: &mut Vec<Rank>) {
         ranks.sort_unstable();
         let mut kept = 0;
         for place in 0..ranks.len() {
@@ -122,21 +130,21 @@ impl Ranker<'_> {
             }
         }
         ranks.truncate(kept);
-        ranks.iter().map(|&(_, _, owner, _)| owner)
     }
 }
 
 /// The first `count` nodes of distinct domains so far, with their hashes and domains. A hash below `least` is behind
-/// them all.
+/// them all. `is_shared` says that some nodes share a domain.
 struct Best {
     count: usize,
+    is_shared: bool,
     least: u64,
     found: Vec<(Reverse<u64>, u32, u32)>,
 }
 
 impl Best {
-    fn restart(&mut self, count: usize) {
-        (self.count, self.least) = (count, 0);
+    fn restart(&mut self, count: usize, is_shared: bool) {
+        (self.count, self.is_shared, self.least) = (count, is_shared, 0);
         self.found.clear();
     }
 
@@ -144,7 +152,9 @@ impl Best {
     #[cold]
     fn offer(&mut self, u: u64, (owner, domain): (u32, u32)) {
         let node = (Reverse(u), owner, domain);
-        match self.found.iter().position(|&(_, _, other)| other == domain) {
+        let domains = if self.is_shared { &self.found[..] } else { &[] };
+        let earlier = domains.iter().position(|&(_, _, other)| other == domain);
+        match earlier {
             Some(other) if self.found[other] < node => return,
             Some(other) => drop(self.found.remove(other)),
             None => {}
