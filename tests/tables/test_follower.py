@@ -7,6 +7,7 @@ from dataclasses import replace
 from inspect import signature
 from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +35,7 @@ from apportion.tables import follower as following_module
 from apportion.tables.facade import AsyncFollower, follow
 from apportion.tables.facade import publish as publish_async
 from apportion.tables.follower import Follower, following
-from apportion.tables.layout import decode_head, encode_head
+from apportion.tables.layout import Version, decode_head, encode_head
 from apportion.tables.publisher import Publisher, publish
 from tests.tables.sample import (
     KEYS,
@@ -457,6 +458,16 @@ def test_a_name_that_nobody_published_is_waited_for_until_the_deadline():
             Follower(handle(shared), NAME).routes  # noqa: B018 - it raises
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("heard", "drift"), [((1, 3), 0), ((1, 5), 2), ((2, 1), 1), (None, 0)])
+def test_a_follower_is_behind_by_the_versions_that_it_heard_of_and_by_one_after_a_restore(heard, drift):
+    def version(pair):
+        return pair and Version(incarnation=pair[0], number=pair[1])
+
+    follower = Follower(handle(memory()), NAME)
+    follower._copy.routes, follower._copy.heard = SimpleNamespace(version=version((1, 3))), version(heard)
+    assert drift == follower.drift_versions
 
 
 def test_each_way_to_follow_waits_as_long_when_nobody_says_how_long():
