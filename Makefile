@@ -68,10 +68,11 @@ mutants: .venv/dev.stamp ## Random single mutants of the package that the quick 
 
 lock: .venv/dev.stamp ## Resolve the pinned versions again
 	$(PIP) install uv
-	for extra in demo dev peers fastring; do $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --upgrade \
-	  --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 --extra $$extra --extra build \
-	  $$(case $$extra in (peers|fastring) echo --constraint requirements/dev.lock;; esac) \
-	  --custom-compile-command 'make lock' -o requirements/$$extra.lock; done
+	for lock in 'demo --extra demo' 'dev --extra all --group dev' 'peers --group peers --constraint requirements/dev.lock' \
+	    'fastring --group fastring --constraint requirements/dev.lock'; do \
+	  $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --upgrade --no-annotate --no-emit-index-url \
+	    --no-emit-find-links --python-version 3.11 --group build $${lock#* } --custom-compile-command 'make lock' \
+	    -o requirements/$${lock%% *}.lock; done
 
 clean: ## Remove the virtual environment and what tools left behind
 	rm -rf .venv build native/target* src/apportion/_native*.so src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak .mutants

@@ -1,0 +1,1 @@
+"""Distributions: what users install, made and tried."""
