@@ -20,7 +20,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
 # Bytecode is kept: the tests start hundreds of processes, and an import without it takes three times as long.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo tour test check rust types form live bench soak mutants lock clean
+.PHONY: help demo tour test check rust types form live bench soak mutants dist pythons lock clean
 
 help: ## List these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
@@ -41,7 +41,7 @@ rust:
 	@native/lint
 
 types:
-	$(BIN)/mypy src/apportion tests/typing/api.py bench models generate
+	$(BIN)/mypy src/apportion tests/typing/api.py bench models generate distributions
 
 form:
 	$(BIN)/ruff format --check .
@@ -66,6 +66,12 @@ soak: .venv/dev.stamp .venv/engines.stamp ## Random topologies and groups for SO
 mutants: .venv/dev.stamp ## Random single mutants of the package that the quick tests should kill; an hour or two, goes on where it was interrupted (MUTANTS_SEED= to repeat)
 	$(BIN)/python -m tests.mutants $(if $(MUTANTS_SEED),--seed $(MUTANTS_SEED))
 
+dist: .venv/demo.packages ## Build the sdist and both wheels of the last commit into dist/; equal commits give equal files
+	@$(BIN)/python -m distributions
+
+pythons: dist ## Try the built wheels, each extra and the fast tests, on every interpreter from 3.11 on; half an hour
+	@$(BIN)/python -m distributions.pythons
+
 lock: .venv/dev.stamp ## Resolve the pinned versions again
 	$(PIP) install uv
 	for lock in 'demo --extra demo' 'dev --extra all --group dev' 'peers --group peers --constraint requirements/dev.lock' \
@@ -75,7 +81,7 @@ lock: .venv/dev.stamp ## Resolve the pinned versions again
 	    -o requirements/$${lock%% *}.lock; done
 
 clean: ## Remove the virtual environment and what tools left behind
-	rm -rf .venv build native/target* src/apportion/_native*.so src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak .mutants
+	rm -rf .venv build dist native/target* src/apportion/_native*.so src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .soak .mutants
 
 # As root the programs come from Debian's packages; otherwise tests of an absent one are skipped by name.
 .venv/engines.stamp: Makefile

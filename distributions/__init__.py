@@ -1,1 +1,1 @@
-"""Distributions: what users install, made and tried."""
+"""Distributions: the files that users install, made and tried."""

@@ -52,6 +52,15 @@ def test_nothing_is_ours_past_the_deadline_and_all_is_again_when_it_was_confirme
     assert held is holdings[1]
 
 
+def test_items_and_values_are_of_one_moment_and_survive_a_loss(holdings, clock):
+    items, values = holdings.items(), holdings.values()
+    holdings.withdraw([1])
+    assert ([1, 2], [1, 2]) == ([each for each, _ in items], [int(held.token.resource[-1]) for held in values])
+    assert [2] == [each for each, _ in holdings.items()]
+    clock.now = 10.0
+    assert ([], []) == (list(holdings.items()), list(holdings.values()))
+
+
 def test_a_partition_that_is_not_ours_cannot_be_held(holdings):
     with pytest.raises(NotOwner, match="partition 3 is not ours"):
         holdings.enter(3)

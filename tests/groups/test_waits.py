@@ -86,6 +86,7 @@ def test_a_start_says_that_it_waits_for_a_store_that_does_not_answer(caplog):
     async def main():
         async def silent(reader, writer):
             await reader.read()
+            writer.close()
 
         server = await asyncio.start_server(silent, "127.0.0.1")
         port = server.sockets[0].getsockname()[1]

@@ -14,6 +14,9 @@ from apportion.sim.world.nemesis import _ASKED_FOR, BLOWS
 from tests.sim.scenarios.__main__ import has_canary, main
 from tests.sim.scenarios.scenario import Report, play
 
+IN_A_CHECKOUT = pytest.mark.skipif(
+    not Path(apportion.__file__).is_relative_to(Path(__file__).parents[2]), reason="the scenarios are in no wheel"
+)
 SEEDS = 1_040
 REPEATED = 200
 SQLITE_SEEDS, SQLITE_REPEATED = 60, 10
@@ -142,11 +145,13 @@ def test_what_cannot_be_played_is_refused(arguments, capsys):
     assert "error" in capsys.readouterr().err
 
 
+@IN_A_CHECKOUT
 def test_in_a_checkout_the_scenarios_are_played_by_their_former_name():
     assert (play, Report) == (apportion.sim.play, apportion.sim.Report)
     assert not hasattr(apportion.sim, "plays")
 
 
+@IN_A_CHECKOUT
 def test_a_reader_that_has_seen_enough_makes_no_traceback():
     command = [sys.executable, "-m", "apportion.sim", "7"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as playing:

@@ -12,7 +12,7 @@ them.
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
 from dataclasses import dataclass, field
 
 from apportion.errors import InvalidInput, NotOwner
@@ -102,6 +102,15 @@ class Holdings(Handle, Mapping[int, Holding]):
 
     def __len__(self) -> int:
         return len(self._held) if self.is_current else 0
+
+    def items(self) -> ItemsView[int, Holding]:
+        """Return all of one moment, which stays: between two looks at the live view a partition may be lost."""
+        held = self._held if self.is_current else _NOTHING
+        return {each: held[each] for each in sorted(held)}.items()
+
+    def values(self) -> ValuesView[Holding]:
+        """Return the holdings of one moment."""
+        return dict(self.items()).values()
 
     def confirm(self, deadline: float) -> None:
         """Set the deadline. If the one before has passed, the consumer of changes is first told that all was lost."""
