@@ -92,9 +92,12 @@ clean: ## Remove the virtual environment and what tools left behind
 	@mkdir -p .venv && touch $@
 
 .venv/%.packages: requirements/%.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and sys.argv[1])' \
+	  "apportion needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V). Name another: make PYTHON=python3.12"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing what 'make $(or $(PURPOSE_$*),test)' needs into .venv ..."
-	@$(PIP) install --require-hashes -r requirements/$*.lock
+	@$(PIP) install --require-hashes -r requirements/$*.lock || \
+	  { echo "pip could not install requirements/$*.lock. Is its package index in reach? Then: make again" >&2; exit 1; }
 	@touch $@
 
 # The build of the native twin is optional, and fails in silence: so it is asked first whether it can succeed.

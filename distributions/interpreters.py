@@ -47,7 +47,7 @@ class Interpreter:
 
     def inside(self, path: Path) -> str:
         """Return the path of a file as the interpreter sees it."""
-        return f"/{path.resolve().relative_to(self.root)}"
+        return f"/{path.resolve().relative_to(self.root.resolve())}"
 
 
 def found(folder: Path) -> list[Interpreter]:

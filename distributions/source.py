@@ -47,4 +47,4 @@ def export(commit: Commit, folder: Path) -> None:
 def _git(*words: str) -> str | None:
     """Return what git says, or None when git refuses."""
     said = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return said.stdout.strip() if said.returncode == 0 else None
+    return said.stdout.rstrip() if said.returncode == 0 else None

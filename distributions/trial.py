@@ -45,7 +45,8 @@ class Trial:
         """Install the wheel of a tag with extras into a new environment, and let each extra act there."""
         twin = "native" if tag == "abi3" else "reference"
         python = self._environment(f"{tag}-{installed or 'core'}")
-        yield from self._install(python, f"{self._file(f'*-{tag}-*.whl')}[{installed}]", "--constraint", "pins.txt")
+        wheel = f"{self._file(f'*-{tag}-*.whl')}" + (f"[{installed}]" if installed else "")
+        yield from self._install(python, wheel, "--constraint", "pins.txt")
         for extra in extras:
             if self.interpreter.release >= WITHOUT_WHEEL.get(extra, (4, 0)):
                 continue

@@ -2,10 +2,10 @@
 
     table = native.extension.Table(...) if native.IN_USE else ReferenceTable(...)
 
-Promises: the loaded twin was built for this version of the package. Loading it takes less than a millisecond.
-Refuses: to warn or fail where the twin is absent. The answers are the same; `apportion doctor` shows which of the two
-gives them.
-`APPORTION_NATIVE=0` in the environment selects the reference.
+Promises: the loaded twin was built for this version of the package. Loading it takes less than a millisecond. Where the
+twin is absent, the log has one warning per process, because the reference is slow.
+Refuses: to fail where the twin is absent. The answers are the same; `apportion doctor` shows which of the two gives
+them. `APPORTION_NATIVE=0` in the environment selects the reference, without a warning.
 """
 
 from enum import Enum
@@ -56,5 +56,14 @@ def _found() -> "tuple[TwinState, str, ModuleType | None]":
 
 STATE, DETAIL, _twin = _found()
 IN_USE = STATE is TwinState.IN_USE
+if STATE not in {TwinState.IN_USE, TwinState.SWITCHED_OFF}:
+    import logging  # of no use where the twin answers
+
+    logging.getLogger(__name__).warning(
+        "%s. The reference in Python answers, some 10 to 80 times as slowly. Install cargo, then apportion again; "
+        "or accept the reference with %s=0.",
+        DETAIL,
+        SWITCH,
+    )
 if not TYPE_CHECKING:
     extension = _twin

@@ -102,6 +102,13 @@ def test_an_absent_twin_is_no_fault():
     assert ("reference (the native twin was not built)", "", None, 0) == implementation(MODULES + "None")
 
 
+def test_an_absent_twin_is_one_warning_and_a_chosen_reference_is_none():
+    asked = "import apportion; [apportion.Ring(['a', 'b']).route('k') for _ in range(2)]"
+    said = finished(MODULES + "None; " + asked).stderr
+    assert (1, True, True) == (said.count("\n"), "was not built" in said, "APPORTION_NATIVE=0" in said)
+    assert "" == finished(asked, APPORTION_NATIVE="0").stderr
+
+
 def test_a_twin_of_another_version_is_not_used_and_doctor_says_so():
     found = implementation(MODULES + "types.SimpleNamespace(VERSION='0.0.9', PROFILE='release')")
     said = "reference (the native twin is of version 0.0.9)", "it is not used; install apportion again", None, 1

@@ -74,7 +74,8 @@ def doctor(*, store: str | None = None, json: Json = False) -> int:
 
 
 def _platform() -> Check:
-    return Check("apportion", f"{__version__}, Python {platform.python_version()}")
+    found = f"{__version__}, Python {platform.python_version()}, {platform.system()}"
+    return Check("apportion", found, "Windows is not tried; use WSL" if platform.system() == "Windows" else "")
 
 
 def _implementation() -> Check:
