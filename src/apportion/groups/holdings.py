@@ -12,6 +12,7 @@ them.
 
 import logging
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
 from dataclasses import dataclass, field
 
@@ -65,7 +66,32 @@ class _Tellings:
         return bool(self.claims) and (partition in self.has or partition in self.heard)
 
 
-class Holdings(Handle, Mapping[int, Holding]):
+class _Owned(Mapping[int, Holding]):
+    """A mapping that changes while it is read. Each answer is of one moment; `items` and `values` stay as they were."""
+
+    @abstractmethod
+    def _now(self) -> Mapping[int, Holding]:
+        """Return all of this moment, in a mapping that never changes."""
+
+    def __getitem__(self, partition: int) -> Holding:
+        return self._now()[partition]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self._now()))
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def items(self) -> ItemsView[int, Holding]:
+        """Return all of this moment, in the order of the partitions."""
+        return dict(sorted(self._now().items())).items()
+
+    def values(self) -> ValuesView[Holding]:
+        """Return the holdings of this moment, in the order of their partitions."""
+        return dict(self.items()).values()
+
+
+class Holdings(Handle, _Owned):
     """The partitions that are ours now. Empty once the deadline has passed.
 
     `unguarded` are the partitions on which work has ended although no guard had seen their token.
@@ -91,26 +117,8 @@ class Holdings(Handle, Mapping[int, Holding]):
         """Seconds until the session's deadline."""
         return self.deadline - self._clock.elapsed()
 
-    def __getitem__(self, partition: int) -> Holding:
-        held = self._held[partition]
-        if not self.is_current:
-            raise KeyError(partition)
-        return held
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(sorted(self._held) if self.is_current else ())
-
-    def __len__(self) -> int:
-        return len(self._held) if self.is_current else 0
-
-    def items(self) -> ItemsView[int, Holding]:
-        """Return all of one moment, which stays: between two looks at the live view a partition may be lost."""
-        held = self._held if self.is_current else _NOTHING
-        return {each: held[each] for each in sorted(held)}.items()
-
-    def values(self) -> ValuesView[Holding]:
-        """Return the holdings of one moment."""
-        return dict(self.items()).values()
+    def _now(self) -> Mapping[int, Holding]:
+        return self._held if self.is_current else _NOTHING
 
     def confirm(self, deadline: float) -> None:
         """Set the deadline. If the one before has passed, the consumer of changes is first told that all was lost."""
