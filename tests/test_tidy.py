@@ -8,10 +8,13 @@ import gc
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from inspect import isclass
 from itertools import chain
 from pathlib import Path
 
 import pytest
+
+from apportion.sim import facts
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "models").rglob("*.py")])
@@ -44,6 +47,10 @@ PROTOCOLS = {
     for path in SOURCES
     for node in ast.walk(ast.parse(path.read_text()))
     if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases)
+}
+# A method of an invariant is named after the fact that it checks, and the class says what it promises of it.
+PROTOCOLS["Invariant"] = PROTOCOLS["GroupInvariant"] = {
+    name.lower() for name, kind in vars(facts).items() if isclass(kind)
 }
 
 
@@ -158,6 +165,9 @@ def test_a_planted_violation_is_found(text, found):
 def test_a_method_that_a_protocol_explains_needs_no_docstring_of_its_own():
     text = '"""D."""\nclass A(Clock):\n    """D."""\n\n    def elapsed(self):\n        return 1\n'
     assert [] == list(violations(Path("planted.py"), text))
+    asked = text.replace("Clock", "Invariant")
+    assert ["elapsed has no docstring"] == list(violations(Path("planted.py"), asked))
+    assert [] == list(violations(Path("planted.py"), asked.replace("elapsed", "granted")))
 
 
 def test_a_planted_drawer_is_found():

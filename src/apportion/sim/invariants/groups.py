@@ -119,7 +119,6 @@ class HoldsAreOwned(GroupInvariant):
     """A process that enters a partition has a live session, which owns the partition under the token's epoch."""
 
     def entered(self, fact: Entered) -> None:
-        """Check the session and the owner."""
         if fact.incarnation != self.history.incarnation:
             return  # the hold is of another life of the store; the process cannot know that before its session ends
         member, session = self.session_of(fact)
@@ -137,7 +136,6 @@ class NoLiveOverlap(GroupInvariant):
     """No two members with live sessions work on one partition at the same time."""
 
     def entered(self, fact: Entered) -> None:
-        """Check the other holds on the partition."""
         mine = self.session_of(fact)
         for hold in self.history.holds.values():
             theirs = self.session_of(hold)
@@ -155,7 +153,6 @@ class TokensAreUnique(GroupInvariant):
         self._holders: dict[tuple[str, int, int], Entered] = {}
 
     def entered(self, fact: Entered) -> None:
-        """Check a token."""
         token = (fact.resource, fact.incarnation, fact.epoch)
         first = self._holders.setdefault(token, fact)
         if (first.process, first.holder) != (fact.process, fact.holder):
@@ -180,11 +177,9 @@ class UntouchedStays(GroupInvariant):
         self._leaving: set[tuple[str, str]] = set()  # requests to be drained, which may never arrive
 
     def asked(self, fact: Asked) -> None:
-        """Remember a request to be drained."""
         self._leaving.update((put.key, fact.process) for put in fact.puts if put.value == LEAVES)
 
     def began(self, fact: Began) -> None:
-        """Forget the observations of another life."""
         super().began(fact)
         self._targets, self._known, self._watches, self._since = {}, {}, {}, {}
         for item in fact.items:
@@ -193,16 +188,13 @@ class UntouchedStays(GroupInvariant):
                 self._targets[room] = [(item.revision, decoded_target(item.value))]
 
     def watching(self, fact: Watching) -> None:
-        """Remember the process of a watch."""
         self._watches[fact.watch] = fact.process
 
     def delivered(self, fact: Delivered) -> None:
-        """Remember the revision that a process has seen."""
         if fact.watch in self._watches:
             self._known.setdefault(self._watches[fact.watch], []).append((fact.at, fact.revision))
 
     def scanned(self, fact: Scanned) -> None:
-        """Remember the revision that a process has seen."""
         if fact.incarnation == self.history.incarnation:
             self._known.setdefault(fact.process, []).append((fact.at, fact.revision))
 
@@ -254,12 +246,10 @@ class DeathsAreTrue(GroupInvariant):
         self._gone: dict[Session, float] = {}
 
     def began(self, fact: Began) -> None:
-        """Forget the ends of another life."""
         super().began(fact)
         self._gone = {}
 
     def changed(self, fact: Changed) -> None:
-        """Remember when sessions ended."""
         before = set(self.live)
         super().changed(fact)
         self._gone |= dict.fromkeys(before - self.live.keys(), fact.at)

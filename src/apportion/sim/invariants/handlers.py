@@ -25,11 +25,9 @@ class WritesAreHeld(Invariant):
         self._held: set[tuple[str, str, int, int]] = set()
 
     def entered(self, fact: Entered) -> None:
-        """Remember the token of a hold."""
         self._held.add(_grant(fact))
 
     def writing(self, fact: Writing) -> None:
-        """Look for an open hold."""
         if _grant(fact) in self._held and not any(_grant(hold) == _grant(fact) for hold in self.history.holds.values()):
             token = f"{fact.incarnation}:{fact.epoch}"
             self.broken(f"{fact.process} writes {fact.resource} under {token} after its work on it had ended")

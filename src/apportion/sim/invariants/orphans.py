@@ -39,7 +39,6 @@ class BoundedOrphan(GroupInvariant):
         self._leaving: dict[str, float] = {}  # groups with all members asked to leave, and the end of that time
 
     def began(self, fact: Began) -> None:
-        """Take the partitions of this life of the store."""
         super().began(fact)
         self._since, self._began, self._lived, self._leaving = {}, fact.at, set(), {}
         self._known = {item.key for item in fact.items if GroupKeys.parsed(item.key)[1] == "own"}
@@ -47,7 +46,6 @@ class BoundedOrphan(GroupInvariant):
         self._note_leaving({item.key for item in fact.items}, fact.at)
 
     def changed(self, fact: Changed) -> None:
-        """Check new owners, and remember lost owners."""
         super().changed(fact)
         calm = self.history.calm_since
         for key, old, new, _ in self.owned(fact):

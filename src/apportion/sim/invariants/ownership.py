@@ -19,7 +19,6 @@ class OwnersKeepTheirEpoch(Invariant):
     """An ownership record stays; its epoch never goes back, and grows whenever its owner changes."""
 
     def changed(self, fact: Changed) -> None:
-        """Check ownership records."""
         for key, item in fact.items:
             if GroupKeys.parsed(key)[1] != "own":
                 continue
@@ -40,7 +39,6 @@ class LiveOwnersAreAsked(Invariant):
     """A resource of a live session goes to another owner only by that session's own commit."""
 
     def changed(self, fact: Changed) -> None:
-        """Check the author of each change of owner."""
         attempt = self.history.attempt
         for key, item in fact.items:
             before, (room, kind, _) = self.history.item(key), GroupKeys.parsed(key)

@@ -51,12 +51,10 @@ class RevisionsGrow(Invariant):
     """Revisions grow with every change and never come twice in one life of the store; lives are numbered upwards."""
 
     def began(self, fact: Began) -> None:
-        """Check the number of a life."""
         if fact.incarnation <= self.history.incarnation:
             self.broken(f"incarnation {fact.incarnation} follows {self.history.incarnation}")
 
     def changed(self, fact: Changed) -> None:
-        """Check the revision of a change."""
         if fact.revision <= self.history.revision:
             self.broken(f"revision {fact.revision} follows {self.history.revision}: {[key for key, _ in fact.items]}")
 
@@ -65,7 +63,6 @@ class ItemsCarryTheirRevision(Invariant):
     """An item has the revision of the commit that wrote it."""
 
     def changed(self, fact: Changed) -> None:
-        """Check written items."""
         for key, item in fact.items:
             if item is not None and item.revision != fact.revision:
                 self.broken(f"{key} was written at {fact.revision} and says {item.revision}")
@@ -75,7 +72,6 @@ class CommitsAreWhole(Invariant):
     """A change is all writes of one requested commit, or the end of one lease; nothing else, nothing less."""
 
     def changed(self, fact: Changed) -> None:
-        """Check that it has a cause."""
         if self.history.attempt is None and self.history.ending is None:
             self.broken(f"revision {fact.revision} is no whole commit: {[key for key, _ in fact.items]}")
 
@@ -84,7 +80,6 @@ class ComparesHold(Invariant):
     """A commit happens only if every compare held, and only in the life of the store that its caller knew."""
 
     def changed(self, fact: Changed) -> None:
-        """Check the compares of the commit."""
         attempt = self.history.attempt
         if attempt is None:
             return
@@ -98,7 +93,6 @@ class AnswersAreTrue(Invariant):
     """An acknowledged commit happened once, an unknown one at most once. A refused or failed one has no effect."""
 
     def answered(self, fact: Answered) -> None:
-        """Check the effect of the commit at the time of its answer."""
         attempt = self.history.attempts[fact.call]
         if isinstance(fact.outcome, Committed):
             in_this_life = attempt.asked.incarnation == self.history.incarnation
@@ -108,7 +102,6 @@ class AnswersAreTrue(Invariant):
             self.broken(f"{fact.call} was answered {fact.outcome}, and done at {attempt.applied}")
 
     def changed(self, fact: Changed) -> None:
-        """Check the earlier answer to the commit."""
         attempt = self.history.attempt
         if attempt is not None and not attempt.may_apply:
             said = f"was done at {attempt.applied} before" if attempt.applied else f"was answered {attempt.outcome}"
@@ -119,12 +112,10 @@ class LiveLeasesStay(Invariant):
     """A lease that was renewed within its time to live does not end, unless its holder ended it."""
 
     def changed(self, fact: Changed) -> None:
-        """Check a lease that ends with its keys."""
         if self.history.attempt is None and self.history.ending is not None:
             self._look(self.history.ending, fact.at)
 
     def renewed(self, fact: Renewed) -> None:
-        """Check leases that are reported as ended."""
         if fact.incarnation == self.history.incarnation:
             for lease in sorted(fact.asked - fact.alive):
                 self._look(lease, fact.at)
@@ -142,7 +133,6 @@ class EndedLeasesLetGo(Invariant):
     """Once nothing fails any more, a lease that is not renewed ends within its bound, and its keys with it."""
 
     def scanned(self, fact: Scanned) -> None:
-        """Check the leases of the items in a scan."""
         calm = self.history.calm_since
         if calm is None or fact.stale or fact.incarnation != self.history.incarnation:
             return
@@ -159,7 +149,6 @@ class KeysGoWithTheirLease(Invariant):
     """When a lease ends, all of its keys go in that revision, and no key is written under it again."""
 
     def changed(self, fact: Changed) -> None:
-        """Check the keys left by an ended lease, and the leases of written keys."""
         lease = self.history.ending
         gone = {key for key, _ in fact.items}
         if lease is not None and self.history.attempt is None:
@@ -176,12 +165,10 @@ class RenewalsAreTrue(Invariant):
     """A lease that has ended is not reported as alive, and no id is given twice."""
 
     def granted(self, fact: Granted) -> None:
-        """Check the id."""
         if fact.incarnation == self.history.incarnation and fact.lease in self.history.leases:
             self.broken(f"lease {fact.lease} was granted twice")
 
     def renewed(self, fact: Renewed) -> None:
-        """Check the leases that are reported as alive."""
         for lease in sorted(fact.alive):
             tenure = self.history.tenure(lease)
             if fact.incarnation == self.history.incarnation and tenure is not None and tenure.ended:
@@ -192,7 +179,6 @@ class ScansAreHonest(Invariant):
     """A scan shows the state at its revision. One that is not stale shows all commits acknowledged before it began."""
 
     def scanned(self, fact: Scanned) -> None:
-        """Check the result of a scan."""
         if fact.incarnation != self.history.incarnation:
             return
         state = self.history.states.get(fact.revision)
@@ -217,11 +203,9 @@ class WatchesMissNothing(Invariant):
         self._watches: dict[int, tuple[str, list[Changed], int]] = {}
 
     def watching(self, fact: Watching) -> None:
-        """Remember its first revision."""
         self._watches[fact.watch] = (fact.prefix, self.history.changes, fact.after)
 
     def delivered(self, fact: Delivered) -> None:
-        """Check the next change."""
         prefix, changes, after = self._watches[fact.watch]
         expected = next((each for each in changes if each.revision > after and _events(each, prefix)), None)
         if expected is None:
@@ -247,7 +231,6 @@ class SinksAreFenced(Invariant):
         self._last: dict[str, tuple[tuple[int, int], str]] = {}
 
     def wrote(self, fact: Wrote) -> None:
-        """Check a token."""
         token, (highest, holder) = (fact.incarnation, fact.epoch), self._last.get(fact.resource, ((0, 0), ""))
         if token < highest or (token == highest and fact.holder != holder):
             self.broken(f"{fact.holder} wrote {fact.resource} under {token} after {holder} under {highest}")
