@@ -16,7 +16,7 @@ from apportion.placement.layouts.ketama import Ketama
 from tests import worlds
 from tests.contracts import promises
 from tests.contracts.promises import NODES
-from tests.contracts.samples import TEXT_ONLY, follow, key_of, keys_of, position, start
+from tests.contracts.samples import TEXT_ONLY, follow, key_of, keys_of, position, start, unit_of
 
 SPECS = {name: placement.get(name) for name in placement.names()}
 # A second layout of a name of the catalog: all but its name is checked.
@@ -60,6 +60,14 @@ def test_every_field_of_a_spec_has_a_check():
 
 def test_the_placements_of_this_release_are_in_the_catalog():
     assert {"jump", "modulo", "rendezvous", "ring", "slots"} <= set(placement.names())
+
+
+@each(those(lambda spec: spec.takes == "topology" and spec.name != "cassandra"))
+def test_a_mapping_of_weights_makes_the_placement_of_nodes_with_these_weights(spec):
+    weights = {node_id: unit_of(spec) * (1 + 2 * spec.weighted * (node_id == "b")) for node_id in NODES.ids}
+    listed = Topology(Node(node_id, weight=weight) for node_id, weight in weights.items())
+    assert listed == spec(weights).topology
+    assert start(spec, listed).route_many(keys_of(spec)) == spec(weights).route_many(keys_of(spec))
 
 
 @each(those(lambda spec: spec.name not in TEXT_ONLY))

@@ -3,6 +3,7 @@
 import pickle
 from dataclasses import FrozenInstanceError
 from itertools import permutations
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from apportion import Node, Topology
 from apportion.errors import BadWeight, DuplicateNode, InvalidInput, UnknownNode
-from apportion.model.topology import check_name, check_names
+from apportion.model.topology import MAX_NODES, check_name, check_names
 from tests import worlds
 
 
@@ -31,6 +32,16 @@ def test_an_index_refers_to_the_order_of_the_nodes(topology):
 def test_a_string_becomes_a_plain_node():
     assert (Node("a"),) == Topology(["a"]).nodes
     assert ((), 1.0) == (Node("a").zone, Node("a").weight)
+
+
+def test_a_mapping_gives_each_node_its_weight():
+    assert Topology([Node("a"), Node("b", weight=9), Node("c", weight=0)]) == Topology({"b": 9, "a": 1.0, "c": 0})
+    assert Topology([Node("a", weight=2)]) == Topology(MappingProxyType({"a": 2}))
+    for weights, field in (({"a": True}, "weight of node 'a'"), ({"a": {"weight": 2}}, "weight"), ({1: 1}, "node id")):
+        with pytest.raises(InvalidInput, match=field):
+            Topology(weights)
+    with pytest.raises(InvalidInput, match="at most MAX_NODES"):
+        Topology(dict.fromkeys(map(str, range(MAX_NODES + 1)), 1))
 
 
 def test_a_change_makes_the_next_topology_and_leaves_this_one():

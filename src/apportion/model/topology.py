@@ -6,7 +6,7 @@ Refuses: liveness (whether a node is *up* now is not a property of a topology) a
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice, pairwise, repeat
 from operator import attrgetter
@@ -68,12 +68,14 @@ _id_of = attrgetter("id")
 class Topology:
     """All nodes at one epoch, sorted by id. Equality compares the cluster name and the nodes, not the number.
 
-    `nodes` holds `Node`s or ids (a string becomes a plain node); at most 100 000. Building and each change take
-    O(nodes log nodes).
+    `nodes` holds `Node`s or ids (a string becomes a plain node), or is a mapping from ids to weights; at most 100 000.
+    Building and each change take O(nodes log nodes).
 
     >>> topology = Topology(["b", Node("a", zone=("eu",))])
     >>> topology.ids, topology.index("b"), "c" in topology
     (('a', 'b'), 1, False)
+    >>> Topology({"a": 1, "b": 9})["b"]
+    Node(id='b', zone=(), weight=9.0)
     >>> topology.add("c").drain("a")
     Topology(3 nodes in 3 zones, 1 draining, epoch 3:4809971a)
     """
@@ -84,7 +86,9 @@ class Topology:
     ids: tuple[str, ...] = field(compare=False)
     _index: dict[str, int] = field(compare=False)
 
-    def __init__(self, nodes: "Iterable[Node | str]" = (), *, cluster: str = "", number: int = 1) -> None:
+    def __init__(
+        self, nodes: "Iterable[Node | str] | Mapping[str, float]" = (), *, cluster: str = "", number: int = 1
+    ) -> None:
         if cluster != "":
             check_name("cluster", cluster)
         listed = _sorted_nodes(nodes)
@@ -226,9 +230,11 @@ def _is_word(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text and "@" not in text
 
 
-def _sorted_nodes(nodes: "Iterable[Node | str]") -> tuple[Node, ...]:
+def _sorted_nodes(nodes: "Iterable[Node | str] | Mapping[str, float]") -> tuple[Node, ...]:
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
         raise InvalidInput("nodes", nodes, "an iterable of Node or str", 'Put a single node in a list: ["a"].')
+    if isinstance(nodes, Mapping):
+        nodes = (Node(node_id, weight=weight) for node_id, weight in nodes.items())
     given = list(islice(nodes, MAX_NODES + 1))
     if len(given) > MAX_NODES:
         hint = "Place keys on groups of nodes, then within a group."

@@ -5,7 +5,7 @@ A placement never changes. `on(topology)` makes the next one, and code that hold
 """
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from typing import Literal, Protocol, Self, TypeAlias
@@ -18,7 +18,7 @@ from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import DEFAULT
 from apportion.placement.spread import Spread
 
-Nodes: TypeAlias = Topology | Iterable[Node | str]
+Nodes: TypeAlias = Topology | Iterable[Node | str] | Mapping[str, float]
 """The input that placements are built on; any value but a topology becomes `Topology(nodes)`."""
 
 
