@@ -36,6 +36,7 @@ class Reference(router.ReferenceRouter):
 
     __slots__ = ("topology",)
 
+    _met_by_walks = None
     _preferred = Circle._preferred
 
 
