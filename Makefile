@@ -11,6 +11,7 @@ NATIVE := native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/
 PURPOSE_demo := demo
 PURPOSE_peers := bench
 REFERENCE ?=
+TWIN = APPORTION_NATIVE=$(if $(wildcard src/apportion/_native*.so),1,0)
 KEYS ?=
 TOPOLOGY ?=
 
@@ -26,10 +27,10 @@ help: ## List these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
 
 demo: .venv/demo.stamp ## Processes share real work; some join, die or sleep; a verifier reads what they did
-	@$(BIN)/apportion demo --exit
+	@$(TWIN) $(BIN)/apportion demo --exit
 
 tour: .venv/demo.stamp ## Route real keys and plan a change (KEYS=file, TOPOLOGY=file.toml)
-	@$(BIN)/apportion tour $(if $(KEYS),--keys '$(KEYS)') $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
+	@$(TWIN) $(BIN)/apportion tour $(if $(KEYS),--keys '$(KEYS)') $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
 
 test: .venv/engines.stamp check live ## Everything: checks and fast tests, then the tests that kill processes
 
@@ -98,6 +99,11 @@ clean: ## Remove the virtual environment and what tools left behind
 	@echo "Installing what 'make $(or $(PURPOSE_$*),test)' needs into .venv ..."
 	@$(PIP) install --require-hashes -r requirements/$*.lock || \
 	  { echo "pip could not install requirements/$*.lock. Is its package index in reach? Then: make again" >&2; exit 1; }
+	@touch $@
+
+# The demonstration waits for no compiler: without a twin the reference answers.
+.venv/demo.stamp: .venv/demo.packages native/install pyproject.toml
+	@native/install $(BIN)/python --reference
 	@touch $@
 
 # The build of the native twin is optional, and fails in silence: so it is asked first whether it can succeed.

@@ -49,7 +49,7 @@ OLD = {
 }
 
 
-def installed(folder, *, status, said):
+def installed(folder, *options, status, said):
     """Run the copy with a cargo of this exit status and these words; return the process and what the probe wrote."""
     programs = folder / "programs"
     for place in (programs, folder / "native", folder / "src" / "apportion"):
@@ -61,14 +61,15 @@ def installed(folder, *, status, said):
         (programs / name).write_text(lines)
         (programs / name).chmod(0o755)
     process = subprocess.run(
-        [folder / "native" / "install", programs / "python"],
+        [folder / "native" / "install", programs / "python", *options],
         env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    return process, (programs / "native.probe").read_text().strip()
+    probe = programs / "native.probe"
+    return process, probe.read_text().strip() if probe.exists() else None
 
 
 def asked_to_install(folder):
@@ -103,6 +104,13 @@ def test_a_cargo_that_is_too_old_leaves_the_reference_alone(said, tmp_path):
 def test_crates_that_are_there_are_built(tmp_path):
     process, probe = installed(tmp_path, status=0, said="warning: a word\n")
     assert (0, "crates are there", True) == (process.returncode, probe, asked_to_install(tmp_path))
+
+
+def test_the_reference_is_installed_without_asking_cargo_and_an_earlier_twin_stays(tmp_path):
+    process, probe = installed(tmp_path, "--reference", status=101, said=REFUSED["no-manifest"])
+    assert (0, "", "", None) == (process.returncode, process.stdout, process.stderr, probe)
+    assert asked_to_install(tmp_path)
+    assert (tmp_path / "src" / "apportion" / "_native.old.so").exists()
 
 
 @pytest.mark.parametrize(("status", "said"), [(0, ""), (101, UNREACHABLE), (101, REFUSED["stale-lock"])])

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from apportion import native
 from apportion.console.demo.crew import Crew
 from apportion.console.demo.screen import Screen
 from apportion.console.demo.work import PARTITIONS, WorkLedger, partitioned
@@ -69,7 +70,8 @@ def verified(file: Path) -> dict[str, dict[str, object]]:
 def _play(crew: Crew, screen: Screen, places: int) -> None:
     names = list(WORKERS)
     screen.say(f"{len(names)} processes share {PARTITIONS} partitions of {places} places of the world, on one file:")
-    screen.say(f"{crew.url}; each counts places by country. Their lease is 2 s.")
+    decides = "native twin" if native.IN_USE else "reference in Python"
+    screen.say(f"{crew.url}; each counts places by country. Their lease is 2 s. The {decides} decides.")
     for name in names:
         crew.joins(name)
     crew.until("five workers share the partitions", lambda: crew.is_settled(*names))
