@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from functools import partial
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,6 +98,18 @@ def _id_of(spec):
 
 
 BUILT = {name: start(spec, NODES) for name, spec in ALL.items()}
+
+
+@EACH
+def test_a_scalar_of_numpy_has_the_answer_of_its_python_value(spec):
+    built, keys = BUILT[_id_of(spec)], keys_of(spec)[:50]
+    scalars = [*map(np.str_, keys[:25]), *(np.bytes_(key.encode()) for key in keys[25:])]
+    if spec.name not in TEXT_ONLY:
+        keys, scalars = [*keys, *INTS], [*scalars, *map(np.int64, INTS)]
+    with pytest.raises(InvalidInput, match="str"):
+        built.route(np.float64(1))
+    _asked_in_every_way(built, scalars)
+    assert built.route_many(keys) == built.route_many(scalars)
 
 
 @EACH

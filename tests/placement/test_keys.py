@@ -3,6 +3,7 @@
 import sys
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +75,31 @@ def test_what_has_no_stable_bytes_is_refused(key):
     with pytest.raises(InvalidInput, match="a str, bytes, int or UUID") as caught:
         key_bytes(key)
     assert "0x" not in str(caught.value)
+
+
+NUMPY_KEYS = [
+    (np.int8(-2), -2), (np.uint16(7), 7), (np.int32(1), 1), (np.int64(-(2**63)), -(2**63)), (np.uint64(5), 5),
+    (np.str_("é"), "é"), (np.bytes_(b"raw"), b"raw"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), NUMPY_KEYS)
+def test_a_scalar_of_numpy_is_the_key_of_its_python_value(key, value):
+    assert key_bytes(value) == key_bytes(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [np.float64(1), np.float32(1), np.bool(1), np.timedelta64(5), np.datetime64(5, "s"), np.array(5), np.complex64(1)],
+)
+def test_any_other_scalar_of_numpy_and_an_array_are_refused(key):
+    with pytest.raises(InvalidInput, match="a str, bytes, int or UUID"):
+        key_bytes(key)
+
+
+def test_an_unsigned_integer_of_numpy_beyond_63_bits_is_refused_like_the_python_value():
+    with pytest.raises(InvalidInput, match="an int of 64 bits, signed"):
+        key_bytes(np.uint64(2**63))
 
 
 def test_a_subclass_of_str_cannot_answer_for_the_key():

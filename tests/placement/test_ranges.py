@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -436,3 +437,13 @@ def test_ranges_are_equal_when_their_answers_are():
 def test_the_spec_says_what_ranges_are():
     assert ("ranges", Ranges, "explicit", True) == (SPEC.name, SPEC.build, SPEC.takes, SPEC.tabular)
     assert key_bytes("g") == TEXT.table().starts[1]
+
+
+def test_an_integer_of_numpy_is_an_int_for_ranges():
+    ranges = Ranges(["a", "b"], bounds=[np.int64(10)], owners=["a", "b"])
+    assert Ranges(["a", "b"], bounds=[10], owners=["a", "b"]) == ranges
+    assert ["a", "b"] == ranges.route_many([np.int8(9), np.uint64(10)]) == [ranges.route(np.int8(9)), ranges.route(10)]
+    with pytest.raises(InvalidInput, match="str or bytes, like the boundaries"):
+        Ranges(["a", "b"], bounds=["k"], owners=["a", "b"]).route(np.int64(1))
+    with pytest.raises(InvalidInput, match="an int, like the boundaries"):
+        ranges.route(np.float64(1))

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, dataclass, field
 from functools import partial
 from itertools import pairwise
+from numbers import Integral
 from typing import Self
 
 from apportion.errors import BadRange, CannotPlace, InvalidInput, NotEnoughNodes, shown
@@ -52,7 +53,7 @@ class Ranges(RangeRouter):
 
     def __init__(self, nodes: Nodes, *, bounds: Sequence[Key], owners: Sequence[str | Owners]) -> None:
         _check_lists(bounds, owners)
-        counted = bool(bounds) and all(isinstance(bound, int) for bound in bounds)
+        counted = bool(bounds) and all(isinstance(bound, (int, Integral)) for bound in bounds)
         topology = topology_of(nodes)
         rows = [(row,) if isinstance(row, str) else row for row in owners]
         table = Table(

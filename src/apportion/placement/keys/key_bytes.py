@@ -1,12 +1,15 @@
 """Keys as bytes: the one rule by which every placement reads a key.
 
 Promises: a `str` is its UTF-8 bytes, the same key as those bytes. An `int` in [-2**63, 2**63) is 8 bytes
-little-endian two's complement. A `UUID` is its 36 lower-case characters. Two Unicode spellings of one letter are two
-keys; normalise before routing if your keys have two spellings.
+little-endian two's complement. A `UUID` is its 36 lower-case characters. A NumPy scalar of an integer, a text or bytes
+is the key of its Python value. Two Unicode spellings of one letter are two keys; normalise before routing if your keys
+have two spellings.
 Refuses: values without stable bytes (bool, float, mutable buffers, arbitrary objects), and more than 64 KiB.
 """
 
 from collections.abc import Iterable
+from numbers import Integral
+from operator import index
 from typing import NoReturn
 from uuid import UUID
 
@@ -68,14 +71,19 @@ def _unusual_key_bytes(key: Key) -> bytes:
         case UUID():
             data = str(key).encode()
         case _:
-            _refuse(
-                key,
-                "a str, bytes, int or UUID",
-                "Convert it: bytes(key) for buffers, str(key) or int(key) for numbers.",
-            )
+            data = _unusual_key_bytes(_int_of(key))
     if len(data) > MAX_KEY_BYTES:
         _refuse_length(key)
     return data
+
+
+def _int_of(key: object) -> int:
+    """Return the Python value of an integer of NumPy, or of another package that registers its integers."""
+    # NumPy counts spans of time among its integers, but they have no index.
+    if not isinstance(key, Integral) or not hasattr(key, "__index__"):
+        hint = "Convert it: bytes(key) for buffers, str(key) or int(key) for numbers."
+        _refuse(key, "a str, bytes, int or UUID", hint)
+    return index(key)
 
 
 def _refuse_length(key: Key) -> NoReturn:

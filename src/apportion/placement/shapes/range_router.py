@@ -9,6 +9,7 @@ Range i goes from `bounds[i - 1]` up to, not including, `bounds[i]`; the last ra
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from apportion import native
@@ -63,7 +64,7 @@ def ordered_position(key: Key, are_ints: bool, name: str = "key") -> Position:
 
     Raises `InvalidInput` for a key of the other kind, which has no position among these.
     """
-    if are_ints is not isinstance(key, int):
+    if are_ints is not isinstance(key, (int, Integral)):
         expected = "an int, like the boundaries" if are_ints else "str or bytes, like the boundaries"
         raise InvalidInput(name, key, expected, "Ints and text have no common order: use one of them throughout.")
     data = key_bytes(key)
