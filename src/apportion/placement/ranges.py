@@ -26,6 +26,7 @@ from apportion.model.token import KeyRange, Position, is_before
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.explanation import Explanation
+from apportion.placement.shapes.other_names import OtherNames
 from apportion.placement.shapes.range_router import FIRST_INT, RangeRouter, ordered_position
 from apportion.placement.spread import Spread, spread_rule
 
@@ -34,7 +35,7 @@ _BYTES = "bytes-order"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Ranges(RangeRouter):
+class Ranges(RangeRouter, OtherNames):
     """Key ranges and their owners: `owners[i]` holds the keys from `bounds[i - 1]` up to, not including, `bounds[i]`.
 
     Boundaries are all ints, or all text (str, bytes, UUID), ascending. An owner is an id, or a tuple of ids, the

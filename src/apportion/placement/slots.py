@@ -43,6 +43,8 @@ class Slots(Tabular):
     (3815, 'c')
     """
 
+    _NEXT = "{kind}(balance.slots({to}, previous={it}.assignment))"
+
     assignment: Assignment
 
     def __init__(self, assignment: Assignment, *, hasher: str | Hasher = DEFAULT) -> None:

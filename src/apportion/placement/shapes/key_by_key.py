@@ -15,6 +15,7 @@ from apportion.model.table import Owners, Table
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement, index_buffer
 from apportion.placement.keys.key_bytes import check_threads, listed
+from apportion.placement.shapes.other_names import OtherNames
 from apportion.placement.spread import Spread, spread_rule
 
 AS_THEY_ARE = "exact-bytes"
@@ -22,7 +23,7 @@ AS_THEY_ARE = "exact-bytes"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class KeyByKey(ABC):
+class KeyByKey(OtherNames, ABC):
     """The shared half of these placements; a subclass names the node that handles a key."""
 
     _NO_SECOND: ClassVar[str] = "which name one node for a value"

@@ -11,11 +11,12 @@ from apportion.model.table import Table
 from apportion.model.token import Token
 from apportion.model.topology import Topology
 from apportion.placement.hashers import Hasher, position_of
+from apportion.placement.shapes.other_names import OtherNames
 from apportion.placement.shapes.router import Router
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Tabular(Router, ABC):
+class Tabular(Router, OtherNames, ABC):
     """One table of single owners and the hash that leads into it."""
 
     topology: Topology
