@@ -187,6 +187,12 @@ def test_markup_in_a_name_is_printed_and_not_read(tmp_path):
     assert b"<img src=x>" in out.stdout
 
 
+def test_help_prints_the_same_as_the_option(tmp_path):
+    for words in ((), ("route",), ("table", "log"), ("group", "why")):
+        assert run(*words, "--help", folder=tmp_path).stdout == run("help", *words, folder=tmp_path).stdout
+    assert "nosuch" in refused(run("help", "nosuch", folder=tmp_path))
+
+
 def test_every_command_explains_itself(tmp_path):
     from apportion.console.main import COMMANDS, TABLE_COMMANDS
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from apportion import Ring, Slots, Topology, balance
+from apportion import Node, Ring, Slots, Topology, balance
 from tests.console.running import COMMAND, refused, run, written
 
 
@@ -93,3 +93,30 @@ def test_without_the_extra_the_line_that_installs_it_is_printed(tmp_path):
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert 1 == process.returncode
     assert "pip install 'apportion[cli]'" in process.stderr
+
+
+def test_replicas_are_printed_as_the_preference_list_of_the_library(tmp_path):
+    options = ("--topology", "t.toml", "--placement", "ring", "--replicas", "2", "x", "é")
+    written(
+        tmp_path, "t.toml", "".join(f'[[node]]\nid = "{each}"\nzone = ["z{each[0]}"]\n' for each in ("a1", "a2", "b"))
+    )
+    ring = Ring([Node("a1", zone=("za",)), Node("a2", zone=("za",)), Node("b", zone=("zb",))])
+    expected = {key: ring.preference(key, 2) for key in ("x", "é")}
+    lines = run("route", *options, folder=tmp_path).stdout.decode()
+    assert "".join(f"{key}\t{nodes[0]}\t{nodes[1]}\n" for key, nodes in expected.items()) == lines
+    routes = json.loads(run("route", "--json", *options, folder=tmp_path).stdout)["routes"]
+    assert [{"key": key, "node": nodes[0], "nodes": [*nodes]} for key, nodes in expected.items()] == routes
+
+
+def test_more_replicas_than_there_can_be_are_refused_in_the_words_of_the_command_line(tmp_path):
+    for number in ("0", "-1"):
+        assert "--replicas" in refused(run("route", "--nodes", "a", f"--replicas={number}", "k", folder=tmp_path))
+    with_zone = written(tmp_path, "t.toml", "".join(f'[[node]]\nid = "{each}"\nzone = ["z"]\n' for each in "ab"))
+    for source, way_out in (
+        (("--nodes", "a,b"), "--placement ring"),
+        (("--nodes", "a", "--placement", "ring", "--json"), "add nodes"),
+        (("--topology", with_zone, "--placement", "ring"), "add zones"),
+    ):
+        message = refused(run("route", *source, "--replicas", "2", "k", folder=tmp_path))
+        assert "2 replicas wanted" in message
+        assert way_out in message

@@ -5,7 +5,7 @@ Exit codes: 0 done (for `plan`: no change), 2 changes pending (of `plan`, nothin
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,6 +131,7 @@ def application() -> "App":
     for name, words in COMMANDS.items():
         module = f"{name}.command" if (Path(__file__).parent / name).is_dir() else name
         app.command(f"apportion.console.{module}:{name}", name=name, help=words)
+    app.command(_help_of(app), name="help", help="Show the help of a command, as its --help does.")
     table = App(name="table", help="Save, read and compare tables of ranges and owners.")
     for name, words in TABLE_COMMANDS.items():
         table.command(f"apportion.console.table:{name}_table", name=name, help=words)
@@ -149,6 +150,22 @@ def application() -> "App":
         store.command(f"apportion.console.store:{name}_store", name=name, help=words)
     app.command(store)
     return app
+
+
+def _help_of(app: "App") -> Callable[..., object]:
+    """Return the command that prints the help of another command."""
+
+    def help_of(*command: str) -> object:
+        """Show the help of a command, as its --help does.
+
+        Parameters
+        ----------
+        command
+            Words of the command, such as `table log`. Without them, the list of commands.
+        """
+        return app([*command, "--help"], exit_on_error=False, print_error=False)
+
+    return help_of
 
 
 def _failed(message: str) -> int:

@@ -12,10 +12,15 @@ from apportion.console.files.key_stream import Column, KeysFile, batches_of
 from apportion.console.options.arguments import Json
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.output import FORMAT_VERSION, key_member
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, NotEnoughNodes
 from apportion.placement.api import Placement
 from apportion.placement.change import epoch_of
 from apportion.placement.frozen import Frozen
+
+WAYS_OUT = {
+    "in distinct zones": "Ask for fewer, or add zones to the topology file.",
+    "on distinct nodes": "Ask for fewer, or add nodes.",
+}
 
 
 def route(
@@ -23,9 +28,10 @@ def route(
     source: PlacementOptions = PlacementOptions(),  # noqa: B008 - a frozen value
     keys: KeysFile = None,
     column: Column = None,
+    replicas: int | None = None,
     json: Json = False,
 ) -> None:
-    """Print `key<TAB>node` for each key, in order.
+    """Print `key<TAB>node` for each key, in order. With `--replicas`, more nodes follow.
 
     Parameters
     ----------
@@ -33,18 +39,22 @@ def route(
         Keys to route; the bytes of the text are the key.
     keys
         File with one key per line, or - for standard input.
+    replicas
+        Nodes to print for each key: its preference list, the owner first.
     """
+    if replicas is not None and replicas < 1:
+        raise InvalidInput("--replicas", replicas, "a number of nodes from 1", "Leave it out for the owner alone.")
     batches = batches_of(arguments, keys, column)
     placement = source.load_routed()
     if json:
-        _print_json(batches, placement)
+        _print_json(batches, placement, replicas)
     else:
         sys.stdout.flush()
-        sys.stdout.buffer.writelines(_lines(batches, placement))
+        sys.stdout.buffer.writelines(_lines(batches, placement, replicas))
         sys.stdout.buffer.flush()
 
 
-def _lines(batches: Iterable[list[bytes]], placement: Placement) -> Iterator[bytes]:
+def _lines(batches: Iterable[list[bytes]], placement: Placement, replicas: int | None) -> Iterator[bytes]:
     """Yield the lines of each batch as one piece. A million keys make a few dozen batches."""
     endings = {node_id: f"\t{node_id}\n".encode() for node_id in placement.topology.ids}
     done = 0
@@ -52,22 +62,45 @@ def _lines(batches: Iterable[list[bytes]], placement: Placement) -> Iterator[byt
         broken = len(batch)
         if b"\n" in b"".join(batch):
             broken = next(place for place, key in enumerate(batch) if b"\n" in key)
-        nodes = placement.route_many(batch[:broken])
-        yield b"".join(chain.from_iterable(zip(batch, map(endings.__getitem__, nodes), strict=False)))
+        owners: Iterable[bytes]
+        if replicas is None:
+            owners = map(endings.__getitem__, placement.route_many(batch[:broken]))
+        else:
+            owners = (
+                ("\t" + "\t".join(nodes) + "\n").encode() for nodes in _lists(batch[:broken], placement, replicas)
+            )
+        yield b"".join(chain.from_iterable(zip(batch, owners, strict=False)))
         done += broken
         if broken < len(batch):
             expected = f"one line (the {done} keys before it are printed)"
             raise InvalidInput(f"key {done + 1}", batch[broken], expected, "Use --json for keys with line breaks.")
 
 
-def _print_json(batches: Iterable[list[bytes]], placement: Placement) -> None:
+def _lists(keys: Iterable[bytes], placement: Placement, replicas: int) -> Iterator[tuple[str, ...]]:
+    """Yield the preference list of each key, one at a time."""
+    try:
+        for key in keys:
+            yield placement.preference(key, replicas)
+    except NotEnoughNodes as error:
+        error.hint = WAYS_OUT.get(error.rule, "Ask for fewer, or use --placement ring, which ranks all nodes.")
+        raise
+
+
+def _print_json(batches: Iterable[list[bytes]], placement: Placement, replicas: int | None) -> None:
     """Print each route as its key arrives, because the whole object may be larger than memory."""
     epoch = placement.saved.epoch if isinstance(placement, Frozen) else epoch_of(placement)
     head = {"format_version": FORMAT_VERSION, "command": "route", "epoch": str(epoch)}
     print(json.dumps(head)[:-1] + ', "routes": [', end="")
     separator = "\n"
     for batch in batches:
-        for key, node_id in zip(batch, placement.route_many(batch), strict=True):
-            print(separator + json.dumps({**key_member(key), "node": node_id}, ensure_ascii=False), end="")
+        for key, members in zip(batch, _members(batch, placement, replicas), strict=True):
+            print(separator + json.dumps({**key_member(key), **members}, ensure_ascii=False), end="")
             separator = ",\n"
     print("\n]}")
+
+
+def _members(batch: list[bytes], placement: Placement, replicas: int | None) -> Iterable[dict[str, object]]:
+    """Return the nodes of each key as members of JSON."""
+    if replicas is None:
+        return ({"node": node_id} for node_id in placement.route_many(batch))
+    return ({"node": nodes[0], "nodes": nodes} for nodes in _lists(batch, placement, replicas))
