@@ -31,7 +31,7 @@ drawn = [
     *panel(0, "number % nodes", [number % 3 for number in range(64)], [number % 4 for number in range(64)]),
     *panel(290, "apportion", [row[0] for row in three.rows], [row[0] for row in four.rows]),
 ]
-start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 530 272"><style>{STYLE}</style>'
+start = f'<svg xmlns="http://www.w3.org/2000/svg" width="530" height="272" viewBox="0 0 530 272"><style>{STYLE}</style>'
 Path("moves.svg").write_text("\n".join([start, *drawn, "</svg>\n"]))
 print(*(line[line.index(">") + 1 : -len("</text>")] for line in drawn if " move<" in line), sep="\n")
 
