@@ -209,6 +209,11 @@ def test_a_topology_shows_zones_and_draining_nodes():
     assert f"Topology(3 nodes in 2 zones, 1 draining, epoch {topology.epoch})" == repr(topology)
 
 
+def test_a_topology_without_zones_says_so():
+    topology = Topology(["a", "b", "c"])
+    assert f"Topology(3 nodes, no zones, epoch {topology.epoch})" == repr(topology)
+
+
 def test_any_order_of_changes_leads_to_the_same_topology():
     changes = (lambda t: t.add("c"), lambda t: t.without("a"), lambda t: t.reweight("b", 3))
     results = set()

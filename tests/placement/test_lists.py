@@ -188,7 +188,7 @@ def test_lists_survive_pickling():
         back = pickle.loads(pickle.dumps(lists))
         assert (lists, hash(lists), repr(lists)) == (back, hash(back), repr(back))
         assert lists.values == back.values
-    assert "Lists(3 values over Topology(3 nodes in 3 zones, epoch 1:618cb04a), default=None, exact-bytes)" == repr(
+    assert "Lists(3 values over Topology(3 nodes, no zones, epoch 1:618cb04a), default=None, exact-bytes)" == repr(
         LISTS
     )
 

@@ -118,3 +118,12 @@ def test_a_drained_owner_loses_its_slots_only_through_the_balancer_or_on():
     assert ("b", "b") == tuple(
         owners[0] for owners in Slots(assignment).on(drained).assignment.preference_lists.values()
     )
+
+
+@pytest.mark.parametrize("nodes", [["a", "b"], {"a": 1, "b": 9}, Topology(["a", "b"])])
+def test_nodes_in_place_of_an_assignment_are_refused_with_the_call_that_assigns_slots_to_them(nodes):
+    with pytest.raises(InvalidInput, match="expected an Assignment of slots") as caught:
+        Slots(nodes)
+    call = caught.value.hint.partition(": ")[2].removesuffix(".")
+    known = {"Slots": Slots, "balance": balance, "Topology": Topology, "nodes": nodes, "topology": nodes}
+    assert ("a", "b") == eval(call, known).topology.ids

@@ -115,6 +115,12 @@ class Topology:
             ]
         return Epoch(number=self.number, digest=content_digest(*parts))
 
+    @property
+    def nodes_in_zones(self) -> str:
+        """The numbers of nodes and zones as text; a node without a zone counts as one, unless no node has a zone."""
+        zones = len({node.fault_domain() for node in self.nodes})
+        return f"{len(self)} nodes" + (f" in {zones} zones" if any(node.zone for node in self.nodes) else ", no zones")
+
     def index(self, node_id: str) -> int:
         """Return the place of a node in `nodes`; raise `UnknownNode` for an id that is not there. O(1)."""
         try:
@@ -161,10 +167,9 @@ class Topology:
         return len(self.nodes)
 
     def __repr__(self) -> str:
-        zones = len({node.fault_domain() for node in self.nodes})
         draining = sum(node.weight == 0 for node in self.nodes)
         drained = f", {draining} draining" if draining else ""
-        return f"Topology({len(self)} nodes in {zones} zones{drained}, epoch {self.epoch})"
+        return f"Topology({self.nodes_in_zones}{drained}, epoch {self.epoch})"
 
 
 def nodes_of(ids: Sequence[str], zones: Sequence[tuple[str, ...]], millionths: Sequence[int]) -> list[Node]:

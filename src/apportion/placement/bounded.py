@@ -123,7 +123,7 @@ class Bounded:
     >>> assigned.loads.counts, bounded.caps(100), len(assigned.displaced)
     ((35, 30, 35), (35, 35, 35), 6)
     >>> bounded.acquire("tenant-42", Loads.none(bounded.topology))
-    ('c', Loads(topology=Topology(3 nodes in 3 zones, epoch 1:618cb04a), counts=(0, 0, 1)))
+    ('c', Loads(topology=Topology(3 nodes, no zones, epoch 1:618cb04a), counts=(0, 0, 1)))
     """
 
     placement: Ranking

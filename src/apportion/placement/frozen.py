@@ -33,7 +33,7 @@ class Frozen(Tabular):
     >>> from apportion import Ring, encode
     >>> frozen = Frozen.load(encode(Ring(["a", "b", "c"]).table()))
     >>> frozen.route("tenant-42"), frozen
-    ('c', Frozen(Topology(3 nodes in 3 zones, epoch 1:618cb04a), hasher='xxh3-64'))
+    ('c', Frozen(Topology(3 nodes, no zones, epoch 1:618cb04a), hasher='xxh3-64'))
     """
 
     _snapshot: bytes = field(compare=False)

@@ -49,7 +49,8 @@ class Slots(Tabular):
 
     def __init__(self, assignment: Assignment, *, hasher: str | Hasher = DEFAULT) -> None:
         if not isinstance(assignment, Assignment):
-            hint = "Make one: Slots(balance.slots(topology))."
+            nodes = "topology" if isinstance(assignment, Topology) else "Topology(nodes)"
+            hint = f"Make an even one: {type(self).__name__}(balance.slots({nodes}))."
             raise InvalidInput("assignment", assignment, "an Assignment of slots", hint)
         chosen = resolve(hasher)
         self._fill(assignment.topology, chosen)

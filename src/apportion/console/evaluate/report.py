@@ -37,11 +37,10 @@ def print_report(findings: Findings) -> None:
 
 def size_of(cluster: Cluster) -> str:
     """Return the size of a cluster in words."""
-    zones = len({node.fault_domain() for node in cluster.topology})
     partitions = sum(map(cluster.count, cluster.resources))
     replicas = sum(cluster.count(name) * each.replicas for name, each in cluster.resources.items())
     return (
-        f"{len(cluster.topology)} nodes in {zones} zones, {partitions} partitions of "
+        f"{cluster.topology.nodes_in_zones}, {partitions} partitions of "
         f"{len(cluster.resources)} resource{'s' if len(cluster.resources) > 1 else ''}, {replicas} replicas"
     )
 
