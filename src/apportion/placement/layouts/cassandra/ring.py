@@ -77,7 +77,9 @@ class Cassandra(Circle):
         strategy: Strategy = _ONE_REPLICA,
         partitioner: Literal["murmur3"] = "murmur3",
     ) -> None:
-        topology = topology_of(nodes)
+        topology = topology_of(
+            list(nodes) if isinstance(nodes, Mapping) else nodes
+        )  # its own tokens may name the nodes
         _check_partitioner(partitioner)
         equal_weights(topology, "Cassandra")
         self._check_unmade()
@@ -205,7 +207,7 @@ def replicas_of(
     >>> replicas_of(key, nodes=tokens, tokens=tokens, strategy=SimpleStrategy(2), partitioner="byteordered")
     ('b', 'c')
     """
-    topology = topology_of(nodes)
+    topology = topology_of(list(nodes) if isinstance(nodes, Mapping) else nodes)  # its own tokens may name the nodes
     check_key_token(value, partitioner)
     equal_weights(topology, "Cassandra")
     rule = _rule_of(strategy, topology)
