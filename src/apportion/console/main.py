@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from apportion import __version__
 from apportion.console.options.store_url import with_url
+from apportion.console.print.terminal import Colour, coloured
 from apportion.errors import ApportionError, shown
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _help_of(app: "App") -> Callable[..., object]:
 
 
 def _failed(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"{coloured('error:', Colour.RED, sys.stderr)} {message}", file=sys.stderr)
     return 1
 
 

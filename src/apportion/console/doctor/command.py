@@ -8,7 +8,7 @@ from importlib.metadata import version
 from apportion import __version__, native
 from apportion.console.doctor.store import doctor_store
 from apportion.console.options.arguments import Json
-from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.errors import ApportionError
 from apportion.placement import Ring, catalog, hashers
 
@@ -65,8 +65,8 @@ def doctor(*, store: str | None = None, json: Json = False) -> int:
         print_columns(("check", "found"), [(check.name, check.found) for check in checks])
         print()
         for check in ill:
-            print(f"{check.name}: {check.advice}")
-        print(
+            print_text(f"{check.name}: {check.advice}")
+        print_text(
             "doctor: "
             + (f"{len(ill)} of {len(checks)} checks need attention" if ill else f"all {len(checks)} checks are well")
         )

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import get_args
 
 from apportion.console.doctor.records import read_records
-from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.errors import ApportionError
 from apportion.stores import Capabilities, Need
 from apportion.stores.administration import Finding
@@ -69,9 +69,9 @@ def _print(store: str, findings: tuple[Finding, ...], speed: Measured | None) ->
         print()
     for each in findings:
         if each.verdict != "ok":
-            print(f"{each.subject}: {each.advice}")
+            print_text(f"{each.subject}: {each.advice}")
     errors, warnings = (len(_ill(findings, verdict)) for verdict in ("error", "warning"))
-    print(f"doctor: {store}: {len(findings)} checks, errors {errors}, warnings {warnings}")
+    print_text(f"doctor: {store}: {len(findings)} checks, errors {errors}, warnings {warnings}")
 
 
 def _print_json(store: str, findings: tuple[Finding, ...], speed: Measured | None) -> None:

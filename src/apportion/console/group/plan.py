@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from apportion.console.files.io import read_bounded
-from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.plan_report import print_transfers
 from apportion.errors import BadSnapshot
 from apportion.groups.admin import Applied, MemberPlan, TargetChange, decode_plan
@@ -36,8 +36,8 @@ def print_change(change: TargetChange) -> None:
     print()
     for each in change.plan.forgets:
         if change.basis.presence.get(each) == "away":
-            print(f"note: to forget {each} cannot be undone; if it comes back, it joins as a new member")
-    print(f"group plan: {change.summary}")
+            print_text(f"note: to forget {each} cannot be undone; if it comes back, it joins as a new member")
+    print_text(f"group plan: {change.summary}")
 
 
 def print_change_json(change: TargetChange) -> None:
@@ -65,7 +65,7 @@ def print_applied(applied: Applied, left: Mapping[str, int]) -> None:
     done += [f"{group} waits for {each} no longer, which cannot be undone" for each in applied.plan.forgets]
     words = ", ".join(done) or f"nothing to do: {applied.plan.summary}"
     before = "" if applied.is_new or not done else "nothing to do, all of it was done before: "
-    print(f"group apply: {before}{words}")
+    print_text(f"group apply: {before}{words}")
 
 
 def print_applied_json(applied: Applied, left: Mapping[str, int]) -> None:

@@ -4,7 +4,7 @@ import json as json_format
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from apportion.console.print.output import FORMAT_VERSION, print_columns, print_json
+from apportion.console.print.output import FORMAT_VERSION, print_columns, print_json, print_text
 from apportion.groups.admin import Explained, Found, HistoryLine, Repaired, remarks
 from apportion.groups.admin.standing import standing, state_of
 from apportion.groups.deaths import ended
@@ -30,8 +30,8 @@ def print_groups(store: str, groups: Sequence[Found], *, json: bool) -> None:
         print()
     for each in groups:
         if not each.is_whole:
-            print(f"note: the history of {each.name} was not read to its end in time")
-    print(f"group ls: {store}: {_count(len(groups), 'group')}")
+            print_text(f"note: the history of {each.name} was not read to its end in time")
+    print_text(f"group ls: {store}: {_count(len(groups), 'group')}")
 
 
 def print_group(found: Found, *, every: bool) -> None:
@@ -46,15 +46,15 @@ def print_group(found: Found, *, every: bool) -> None:
         rows = [_cells_of_partition(found, each) for each in (shown if every else shown[:MAX_PARTITIONS_SHOWN])]
         print_columns(("partition", "owner", "epoch", "deaths", "target", "state"), rows)
         if len(shown) > len(rows):
-            print(f"and {len(shown) - len(rows)} more; --all shows every partition")
+            print_text(f"and {len(shown) - len(rows)} more; --all shows every partition")
         print()
     for damage in found.damaged:
-        print(f"damaged: {damage.key}: {damage.problem}")
+        print_text(f"damaged: {damage.key}: {damage.problem}")
     if found.damaged:
-        print(f"Repair them with: apportion group repair URL {found.name}")
+        print_text(f"Repair them with: apportion group repair URL {found.name}")
     for remark in remarks(found):
-        print(f"note: {remark}")
-    print(f"group show: {summary(found)}")
+        print_text(f"note: {remark}")
+    print_text(f"group show: {summary(found)}")
 
 
 def summary(found: Found) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from apportion.balance.solver.fair_loads import fair_shares
 from apportion.balance.verify import Verdict, verify
-from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.plan_report import mark_of, print_transfers, transfers_of
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Plan
@@ -80,7 +80,7 @@ def print_step(command: str, step: AssignmentStep) -> None:
     print_transfers("replicas", [(source, target, str(width)) for source, target, width in transfers_of(step.change)])
     _print_degraded(step.after.degraded)
     print()
-    print(f"{command}: {summary(step, verdict)}")
+    print_text(f"{command}: {summary(step, verdict)}")
 
 
 def summary(step: AssignmentStep, verdict: Verdict | None) -> str:
@@ -145,7 +145,7 @@ def _print_degraded(degraded: Mapping[str, str]) -> None:
     shown = list(degraded.items())[:MAX_DEGRADED_SHOWN]
     print_columns(("  degraded", "reason"), [(f"  {partition}", reason) for partition, reason in shown])
     if len(degraded) > len(shown):
-        print(f"  and {len(degraded) - len(shown)} more partitions")
+        print_text(f"  and {len(degraded) - len(shown)} more partitions")
 
 
 def print_step_json(command: str, step: AssignmentStep, *, with_owners: bool) -> None:

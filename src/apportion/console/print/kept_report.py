@@ -9,7 +9,7 @@ from pathlib import Path
 
 from apportion.console.files.kept import KeptFiles, kept_files
 from apportion.console.files.snapshots import Saved, read_with_bytes
-from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Plan
@@ -51,7 +51,7 @@ def print_kept(path: Path, kind: type[Saved], *, json: bool) -> None:
     headings = ("when (UTC)", "state", "epoch", "change", "moved", "file")
     print_columns(headings, [_cells(line) for line in lines])
     count = Counter(line.state for line in lines)
-    print(
+    print_text(
         f"\ntable log: {path} has {count['before']} earlier and {count['undone']} undone; plan --to FILE leads to each"
     )
 

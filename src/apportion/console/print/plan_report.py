@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from apportion.console.print.output import key_member, print_columns, print_json
+from apportion.console.print.output import key_member, print_columns, print_json, print_text
 from apportion.model.plan import Key, Plan
 from apportion.model.token import KeyRange, position_text
 from apportion.placement.keys.key_bytes import key_bytes
@@ -20,7 +20,7 @@ def print_plan(change: Plan) -> None:
         "share", [(source, target, f"{width / total:.2%}") for source, target, width in transfers_of(change)]
     )
     print()
-    print(change)
+    print_text(str(change))
 
 
 def print_transfers(heading: str, transfers: Sequence[tuple[str, str, str]]) -> None:
@@ -30,7 +30,7 @@ def print_transfers(heading: str, transfers: Sequence[tuple[str, str, str]]) -> 
         shown = transfers[:MAX_TRANSFERS_SHOWN]
         print_columns(("  transfer", heading), [(f"  {source} -> {target}", much) for source, target, much in shown])
     if len(transfers) > MAX_TRANSFERS_SHOWN:
-        print(f"  and {len(transfers) - MAX_TRANSFERS_SHOWN} smaller transfers")
+        print_text(f"  and {len(transfers) - MAX_TRANSFERS_SHOWN} smaller transfers")
 
 
 def print_plan_json(change: Plan) -> None:
