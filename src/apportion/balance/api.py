@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from apportion.errors import UnknownOption
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 
@@ -18,6 +19,7 @@ Owners = tuple[str | None, ...]
 Takes = Literal["topology", "resource", "subscriptions"]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
     """The question of a group to a balancer: one owner for each of its numbered partitions.
@@ -33,6 +35,7 @@ class GroupView:
     previous: Assignment | None = None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerSpec:
     """The description of a balancer for the catalog; calling a spec assigns, as calling the balancer's function does.

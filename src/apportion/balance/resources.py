@@ -17,12 +17,14 @@ from apportion.balance.request import OptimalRequest, Sizes
 from apportion.balance.solver.quotas import quotas
 from apportion.balance.solver.repair import Elsewhere, demand_on
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment, Rule, Spread
 from apportion.model.topology import Topology, check_name
 
 SWEEPS = 2
 
 
+@brief
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One resource to place: the fields are the arguments of `optimal` of the same names."""

@@ -21,6 +21,7 @@ from typing import NoReturn
 from apportion.balance.solver.dual_bound import CheapestLists
 from apportion.balance.solver.fair_loads import Box, ZoneLimits, box_of
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment, PreferenceList, Rule
 from apportion.model.certificate import Certificate, Proof
 from apportion.model.epoch import content_digest
@@ -30,6 +31,7 @@ from apportion.placement.rendezvous import Rendezvous
 Lists = Mapping[str, PreferenceList]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The verified facts: how many replicas moved and how many leaders changed, each the fewest possible.

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator,
 from dataclasses import dataclass, field
 
 from apportion.errors import InvalidInput, NotOwner
+from apportion.errors.brief import brief
 from apportion.groups.open_holds import Hold, Holds
 from apportion.guards import checked
 from apportion.model.epoch import FencingToken
@@ -35,6 +36,7 @@ class Holding:
     since: float
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
     """The partitions that this member gained and lost since the change before, sorted."""

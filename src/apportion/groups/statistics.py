@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from apportion.errors.brief import brief
 from apportion.groups.deaths import next_try
 from apportion.groups.settled import is_settled
 from apportion.groups.view.view import View
 from apportion.runtime.events import Gained, GaveUp, GroupEvent, HandedOver, Lost, SessionBegan, TookOver
 
 
+@brief
 @dataclass(slots=True)
 class Durations:
     """A number of events, and their total length in seconds."""
@@ -21,6 +23,7 @@ class Durations:
         self.seconds += seconds
 
 
+@brief
 @dataclass(slots=True)
 class Statistics:
     """Counts of one member.
@@ -62,6 +65,7 @@ class Statistics:
                 self.stuck = why
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSummary:
     """A member's view of its group; drifting partitions do not belong to the owner that the target names.

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.errors.brief import brief
 from apportion.model.certificate import Certificate
 from apportion.model.epoch import Epoch, content_digest
 from apportion.model.plan import Change, Move, moves_of
@@ -44,6 +45,7 @@ class Rule:
             raise UnknownOption("spread", self.spread, ("strict", "best-effort"))
 
 
+@brief
 class PreferenceLists(Mapping[str, PreferenceList]):
     """The nodes of every partition by its id. Each list is made at its first use."""
 
@@ -83,6 +85,7 @@ class PreferenceLists(Mapping[str, PreferenceList]):
 
 
 # Without slots: a cached property keeps its value in the object's own dictionary.
+@brief
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Assignment:
     """Row i holds the indexes (into `topology.nodes`) of the nodes that own partition i, the leader first.

@@ -7,10 +7,12 @@ older from newer. An epoch holds both, and code that acts on an epoch compares b
 from dataclasses import dataclass, field
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 
 MAX_NUMBER = 2**63 - 1
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
     """Version `number` with the 128-bit `digest` of its content (32 hexadecimal digits).

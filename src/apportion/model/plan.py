@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from uuid import UUID
 
 from apportion.errors import InvalidInput, shown
+from apportion.errors.brief import brief
 from apportion.model.epoch import Epoch
 from apportion.model.token import KeyRange, is_before
 from apportion.model.topology import Topology
@@ -24,6 +25,7 @@ Key: TypeAlias = str | bytes | int | UUID
 """A key that can be routed; `placement.keys` tells the bytes of each kind."""
 
 
+@brief
 @dataclass(frozen=True, slots=True)
 class Change:
     """A range or a key with different ordered owners before and after."""
@@ -40,6 +42,7 @@ class Change:
         return 1
 
 
+@brief
 @dataclass(frozen=True, slots=True)
 class Move:
     """One copy of an item changes hands. No source: a further copy is made. No target: a copy is given up."""
@@ -54,6 +57,7 @@ class Move:
         return f"{item} {self.source or '(new copy)'} -> {self.target or '(dropped)'}"
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChange:
     """The effect of a plan on one node, as ratios of the total: its share before and after, its gain and its loss."""
@@ -65,6 +69,7 @@ class NodeChange:
 
 
 # Without slots: a cached property keeps its value in the object's own dictionary.
+@brief
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """The difference of two placements, exact (of two tables) or counted (over keys, or partitions of assignments).

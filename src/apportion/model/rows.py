@@ -10,6 +10,7 @@ from operator import eq
 from typing import Literal, overload
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 
 Row = tuple[int, ...]
 
@@ -17,6 +18,7 @@ NOBODY = 2**32 - 1
 """Fills the end of a row that is shorter than the longest row."""
 
 
+@brief
 class Rows(Sequence[Row]):
     """Rows of indexes, read as tuples. `buffer` holds them in sequence, each filled up to `width` by `NOBODY`.
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from apportion.errors import shown
+from apportion.errors.brief import brief
 from apportion.model.epoch import Epoch
 from apportion.model.throttle import Throttle
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
     """A node gets a whole replica from a live node that holds one. Without a source, the replica starts empty.
@@ -32,6 +34,7 @@ class Copy:
         return f"{shown(self.partition)} copy {self.source or '(new)'} -> {self.target}{why}"
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
     """A node that holds a whole replica becomes the leader. `was` is the leader before, None if no live node led."""
@@ -44,6 +47,7 @@ class Lead:
         return f"{shown(self.partition)} lead {self.was or '(nobody)'} -> {self.node}"
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
     """A node gives up the replica that it holds."""
@@ -56,6 +60,7 @@ class Drop:
         return f"{shown(self.partition)} drop {self.node}"
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """The effect of steps on one node: replicas received and sent, and their bytes (None if any size is unknown).
@@ -74,6 +79,7 @@ class Traffic:
 
 
 # Without slots: a cached property keeps its value in the object's own dictionary.
+@brief
 @dataclass(frozen=True, kw_only=True)
 class Wave:
     """Steps to do at the same time: copies (the most urgent first), changes of leader, drops."""
@@ -96,6 +102,7 @@ class Wave:
         return ", ".join(map(str, self.steps))
 
 
+@brief
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """Waves that lead from one assignment to another.

@@ -17,6 +17,7 @@ from typing import Self
 
 from apportion import native
 from apportion.errors import BadRange, InvalidInput, PlanRefused, shown
+from apportion.errors.brief import brief
 from apportion.model.epoch import Epoch, content_digest
 from apportion.model.plan import Change
 from apportion.model.token import POSITIONS, KeyRange, Position, Slot, check_position, is_before, slot_start
@@ -28,7 +29,8 @@ Owners = tuple[str, ...]
 """Node ids in order of preference, the leader first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Table:
     """Row i owns the positions from `starts[i]` up to `starts[i + 1]`; the last row owns up to the end of the circle.
 

@@ -10,8 +10,10 @@ or any other clock, as long as `expires_at` and `now` come from the same clock.
 from dataclasses import dataclass
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttle:
     """Limits on the copies at once: per node (as source or as target), per zone, and in total.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from apportion.errors import BadRange, shown
+from apportion.errors.brief import brief
 
 POSITIONS = 2**64
 """The number of positions on the circle; every width and share is counted in positions."""
@@ -25,6 +26,7 @@ Position: TypeAlias = Token | bytes
 """The place of a key: a token of its hash or, where keys keep their order, the bytes of the key."""
 
 
+@brief
 @dataclass(frozen=True, slots=True)
 class KeyRange:
     """The positions `start <= position < end`: both tokens, or both bytes. The end None lies after all bytes.

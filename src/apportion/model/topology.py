@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Self
 
 from apportion.errors import BadWeight, DuplicateNode, InvalidInput, UnknownNode, shown
+from apportion.errors.brief import brief
 from apportion.model.epoch import Epoch, check_number, content_digest
 
 MAX_NODES = 100_000
@@ -22,6 +23,7 @@ MAX_WEIGHT = 1e9
 MIN_WEIGHT = 1e-6
 
 
+@brief
 @dataclass(frozen=True, slots=True)
 class Node:
     """A thing that can own: an id, the path of its fault domains (outermost first), and a weight.
@@ -64,6 +66,7 @@ _set_id, _set_zone, _set_weight = (Node.__dict__[name].__set__ for name in ("id"
 _id_of = attrgetter("id")
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Topology:
     """All nodes at one epoch, sorted by id. Equality compares the cluster name and the nodes, not the number.

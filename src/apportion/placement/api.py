@@ -11,6 +11,7 @@ from inspect import signature
 from typing import Literal, Protocol, Self, TypeAlias
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.topology import Node, Topology
@@ -68,6 +69,7 @@ class Placement(Protocol):
         """Return the placement of the same kind on another topology; this one does not change."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSpec:
     """The description of an algorithm; a call of the spec builds the placement. It promises nothing that it leaves out.

@@ -20,6 +20,7 @@ from typing import NoReturn, Protocol, Self
 
 from apportion import native
 from apportion.errors import InvalidInput, InvariantBroken, NotEnoughNodes
+from apportion.errors.brief import brief
 from apportion.model.numbers import check_int
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
@@ -39,6 +40,7 @@ class Ranking(Placement, Protocol):
         """The hash that orders the keys of `assign`."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads:
     """How many keys each node holds: `counts[i]` belongs to node i of the topology. A change makes a new value.
@@ -76,6 +78,7 @@ class Loads:
         return replace(self, counts=(*self.counts[:index], self.counts[index] + by, *self.counts[index + 1 :]))
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Displaced:
     """A key that found no room at its own node."""
@@ -86,6 +89,7 @@ class Displaced:
 
 
 # Without slots: a cached property keeps its value in the object's own dictionary.
+@brief
 @dataclass(frozen=True, kw_only=True)
 class BoundedAssignment:
     """The holder of each key of a set: `owners[i]` holds `keys[i]`; without a cap, `preferred[i]` would."""
@@ -113,6 +117,7 @@ class BoundedAssignment:
         return owner
 
 
+@brief
 @dataclass(frozen=True, slots=True)
 class Bounded:
     """Bounded loads over a ranking placement. The headroom is in thousandths: 50 caps a load at 1.05 times its share.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from apportion.errors import InvalidInput, InvariantBroken, PlanRefused, StaleEpoch
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Change, Key, Plan
@@ -89,6 +90,7 @@ def apply(change: Plan, table: Table) -> Table:
     return result
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
     """The owners of a key while data moves: write to `both`, read from `current` and then `previous`."""

@@ -21,6 +21,7 @@ from itertools import islice, repeat
 
 from apportion import native
 from apportion.errors import DuplicateNode, InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.topology import MAX_NODES, Topology, check_name
 from apportion.placement.api import Nodes, PlacementSpec
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
@@ -30,6 +31,7 @@ from apportion.placement.shapes.ranked import Ranked
 from apportion.placement.shapes.rebuilt import Rebuilt
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ChooseK(Rebuilt, Ranked):
     """Choose-k over nodes in the order given (a topology gives its own, by id). Lookup: O(log nodes) while most live.

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Self
 
 from apportion.errors import BadRange, CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.table import Owners
 from apportion.model.topology import Topology
@@ -37,6 +38,7 @@ _SIGNS = frozenset("-0123456789")
 _OPTIONS = ("width", "period_seconds", "separator", "spread")
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Composite(KeyByKey):
     """Entities over the first `width` nodes of their preference lists, one node for each of their periods in turn.

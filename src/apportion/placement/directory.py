@@ -14,6 +14,7 @@ from functools import partial
 from typing import Self
 
 from apportion.errors import CannotPlace, InvalidInput, shown
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement, PlacementSpec
@@ -26,6 +27,7 @@ MAX_EXCEPTIONS = 2**20
 _GIVE_AWAY = "Give it to a node that stays by with_exception(key, node_id), or drop it by without_exception(key)."
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Directory(KeyByKey):
     """Exceptions over a base. `exceptions` are pairs of a key's bytes and a node's id, sorted by key.

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from apportion.errors import shown
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.token import KeyRange
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Each step from a key to its owner, and the nodes after it.

@@ -12,6 +12,7 @@ from typing import Self
 
 from apportion import native
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.errors.brief import brief
 from apportion.model import codec
 from apportion.model.codec.bodies import TABLE_MEMBERS, topology_of
 from apportion.model.codec.parsing import integer, members, text
@@ -26,6 +27,7 @@ from apportion.placement.shapes.tabular import Tabular
 from apportion.placement.spread import Spread, check_options
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Frozen(Tabular):
     """A table, and the hasher that makes positions in it. Lookup: O(log stretches).

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from apportion import native
 from apportion.errors import CannotPlace, InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.placement.api import Nodes, PlacementSpec
 from apportion.placement.explanation import Explanation
@@ -42,6 +43,7 @@ def bucket(number: int, buckets: int) -> int:
     return candidate
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Jump(Ordered):
     """Jump hashing over nodes in the order given (a topology gives its own, by id). Lookup: O(log nodes).

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Self
 
 from apportion.errors import CannotPlace, InvalidInput, shown
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
@@ -25,6 +26,7 @@ MAX_VALUES = 2**20
 _MOVE_FIRST = "Put its values into the list of a node that stays, then remove or drain it."
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Lists(KeyByKey):
     """The values of each node; `default` handles the values in no list.

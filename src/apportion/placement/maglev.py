@@ -19,6 +19,7 @@ from math import isqrt
 
 from apportion import native
 from apportion.errors import InvalidInput, NoNodes
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.table import MAX_TOKENS, Table
 from apportion.model.token import POSITIONS, KeyRange, slot_start
@@ -35,6 +36,7 @@ DEFAULT_ENTRIES = 65_537
 _SIZE_HINT = f"The default is {DEFAULT_ENTRIES}; 655373 and 6553621 are prime too. Take 100 entries per node or more."
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Maglev(Rebuilt, Computed):
     """A table of `table_size` entries. Build: O(entries · log entries). Lookup: O(1). Memory: 4 bytes per entry.

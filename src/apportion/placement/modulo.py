@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from apportion import native
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
@@ -18,6 +19,7 @@ from apportion.placement.shapes.computed import Computed, equal_weights
 from apportion.placement.shapes.rebuilt import Rebuilt
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Modulo(Rebuilt, Computed):
     """The key's hash modulo the number of nodes. Lookup: O(1).

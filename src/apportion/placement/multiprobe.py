@@ -18,6 +18,7 @@ from heapq import merge
 from itertools import pairwise
 
 from apportion import native
+from apportion.errors.brief import brief
 from apportion.model.numbers import check_int
 from apportion.model.token import POSITIONS, Token
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
@@ -31,6 +32,7 @@ MOST_PROBES = 1024
 _LAST = POSITIONS - 1
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class MultiProbe(Rebuilt, Ranked):
     """One token per node, `probes` probes per key. Build: O(nodes log nodes). Lookup: O(probes · log nodes).

@@ -20,6 +20,7 @@ from numbers import Integral
 from typing import Self
 
 from apportion.errors import BadRange, CannotPlace, InvalidInput, NotEnoughNodes, shown
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.table import Owners, Table
 from apportion.model.token import KeyRange, Position, is_before
@@ -34,6 +35,7 @@ _INTS = "int-order"
 _BYTES = "bytes-order"
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Ranges(RangeRouter, OtherNames):
     """Key ranges and their owners: `owners[i]` holds the keys from `bounds[i - 1]` up to, not including, `bounds[i]`.

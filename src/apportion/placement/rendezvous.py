@@ -17,6 +17,7 @@ from typing import Self
 
 from apportion import native
 from apportion.errors import NoNodes
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
@@ -53,6 +54,7 @@ class _WeightClass:
             yield self.score(-negative_u), negative_u, index
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Rendezvous(Rebuilt, Ranked):
     """Highest random weight. Build: O(nodes). Lookup: O(nodes) hashes, one logarithm per distinct weight.

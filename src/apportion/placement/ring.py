@@ -16,6 +16,7 @@ from functools import partial
 from typing import Self
 
 from apportion.errors import InvalidInput, NoNodes
+from apportion.errors.brief import brief
 from apportion.model.numbers import check_int
 from apportion.model.table import MAX_TOKENS
 from apportion.model.token import Token
@@ -27,6 +28,7 @@ from apportion.placement.shapes.rebuilt import Rebuilt
 from apportion.placement.shapes.ring_tokens import ring_tokens
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Ring(Rebuilt, Circle):
     """A hash ring with `vnodes` tokens for a node of weight 1.

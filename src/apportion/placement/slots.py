@@ -17,6 +17,7 @@ from functools import partial
 from typing import Self
 
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Key
 from apportion.model.table import Table
@@ -33,6 +34,7 @@ LEAST_SLOTS = 4096
 SLOTS_PER_NODE = 32
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Slots(Tabular):
     """Hash slots over an assignment of them. Build: O(slots). Lookup: O(log slots).

@@ -12,12 +12,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.runtime.clock import Clock
 from apportion.runtime.handler_calls import is_async, require_parameters
 
 logger = logging.getLogger("apportion.group")
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEvent:
     """An event of a member of a group; `at` is a time of the member's elapsed clock, in seconds."""
@@ -33,11 +35,13 @@ class GroupEvent:
         return {"event": type(self).__name__} | plain
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionBegan(GroupEvent):
     """The process has a lease for the group; it may have to wait before it joins."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined(GroupEvent):
     """The other members can see the member now; `session` is the revision of its record."""
@@ -45,6 +49,7 @@ class Joined(GroupEvent):
     session: int
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gained(GroupEvent):
     """A partition is ours under an epoch; `why` says how it became ours."""
@@ -54,6 +59,7 @@ class Gained(GroupEvent):
     why: str
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(GroupEvent):
     """A partition is ours no more: at once if `is_at_once`, else when its work has ended.
@@ -67,6 +73,7 @@ class Lost(GroupEvent):
     is_at_once: bool
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver(GroupEvent):
     """The work on a lost partition has ended, and we have given the partition to a receiver (None: to nobody)."""
@@ -75,6 +82,7 @@ class HandedOver(GroupEvent):
     receiver: str | None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TookOver(GroupEvent):
     """We have taken a partition of an owner with a session that is over, after so many seconds without an owner."""
@@ -84,6 +92,7 @@ class TookOver(GroupEvent):
     orphan_seconds: float
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed(GroupEvent):
     """We should own a partition, and wait because of `deaths` in a row: `seconds`, or until a release if it is None."""
@@ -93,6 +102,7 @@ class Delayed(GroupEvent):
     seconds: float | None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedAgain(GroupEvent):
     """The store denied a request, or did not answer, and the request is repeated. The same reason is told once."""
@@ -100,6 +110,7 @@ class AskedAgain(GroupEvent):
     why: str
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damaged(GroupEvent):
     """A record of the group cannot be right; all else goes on."""
@@ -108,6 +119,7 @@ class Damaged(GroupEvent):
     problem: str
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaveUp(GroupEvent):
     """We end our session, because some work does not end or makes no progress."""
@@ -115,6 +127,7 @@ class GaveUp(GroupEvent):
     why: str
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnded(GroupEvent):
     """Our session is over, or could not begin because of an error. Another session begins unless `is_final`."""
@@ -123,6 +136,7 @@ class SessionEnded(GroupEvent):
     is_final: bool
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departed(GroupEvent):
     """The member takes part no more."""

@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from apportion.errors import UnknownOption
+from apportion.errors.brief import brief
 
 Need = Literal["durable", "fencing", "gapless_watch", "linearizable", "multi_host"]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """A key with its value, the revision that wrote it, and the lease that it ends with (None: the item stays)."""
@@ -36,6 +38,7 @@ class Item:
     lease: int | None = None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
     """The items under a prefix at one revision, sorted by the UTF-8 of the keys, and the store's incarnation."""
@@ -45,6 +48,7 @@ class Scan:
     incarnation: int
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchanged:
     """Compare: the key is unchanged since the given revision wrote it."""
@@ -53,6 +57,7 @@ class Unchanged:
     revision: int
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
     """Compare: the key does not exist."""
@@ -63,6 +68,7 @@ class Absent:
 Compare = Unchanged | Absent
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
     """Write a key. With a lease, the key exists until the lease ends."""
@@ -72,6 +78,7 @@ class Put:
     lease: int | None = None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """The commit happened, at this revision."""
@@ -79,6 +86,7 @@ class Committed:
     revision: int
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """A compare did not hold, at this revision of the store or later; nothing was changed."""
@@ -86,6 +94,7 @@ class Refused:
     revision: int
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
     """No reply came: the commit may have happened, or may still happen.
@@ -99,6 +108,7 @@ class Unknown:
 Outcome = Committed | Refused | Unknown
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """The change of one key by a commit: its new value and lease. The value is None when the key was deleted."""
@@ -108,6 +118,7 @@ class Event:
     lease: int | None = None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreChange:
     """All changes of one commit (or of the end of one lease) under a watched prefix, sorted by key.
@@ -120,6 +131,7 @@ class StoreChange:
     events: tuple[Event, ...]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """A right that ends when it is not renewed within its time to live."""
@@ -128,6 +140,7 @@ class Lease:
     ttl_seconds: float
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """The promises of a store and its limits. Each field has a conformance case that fails when the field is broken.

@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from apportion.errors.brief import brief
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.url import StoreUrl
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSpec:
     """How the catalog finds a kind of store by the scheme of a URL, connects to it, and administers it.

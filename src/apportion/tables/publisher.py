@@ -16,6 +16,7 @@ from itertools import accumulate, takewhile
 from uuid import uuid4
 
 from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
+from apportion.errors.brief import brief
 from apportion.model.epoch import Epoch
 from apportion.stores import api
 from apportion.tables.deltas import Routing
@@ -39,6 +40,7 @@ _SPACE_BYTES = 80  # more than a namespace and its slash can take
 _PERHAPS = "It may be published already, or soon. Publish again: a version that is there is not published twice."
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """The result of a publish: the version, its epoch, and the size of the chunks of that version."""

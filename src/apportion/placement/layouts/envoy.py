@@ -16,6 +16,7 @@ from math import ceil
 from typing import Literal, Self, TypeAlias
 
 from apportion.errors import BadWeight, InvalidInput, UnknownOption
+from apportion.errors.brief import brief
 from apportion.model.numbers import check_int
 from apportion.model.token import Token
 from apportion.model.topology import Node, Topology
@@ -48,6 +49,7 @@ def murmur_hash_2(data: bytes, seed: int = 0xC70F6907) -> int:
     return _shifted(_shifted(state) * _MULTIPLIER & _MASK)
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Envoy(Foreign):
     """The hosts of a cluster, in Envoy's order. Build: O(tokens log tokens). Lookup: O(log tokens).

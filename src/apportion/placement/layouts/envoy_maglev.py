@@ -18,6 +18,7 @@ from heapq import heapreplace
 
 from apportion import native
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.topology import Node
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
@@ -35,6 +36,7 @@ MOST_SLOTS = 5_000_011
 _SIZE_HINT = f"Envoy takes {DEFAULT_SLOTS} by default; more than 100 slots per host keep disruption low."
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class EnvoyMaglev(Rebuilt, Computed):
     """The hosts of a cluster over `table_size` slots. Build: O(slots · log slots). Lookup: O(1).

@@ -16,6 +16,7 @@ from struct import unpack_from
 
 from apportion import native
 from apportion.errors import CannotPlace, InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.placement.api import Nodes, PlacementSpec
 from apportion.placement.explanation import Explanation
@@ -65,6 +66,7 @@ def _unsigned(data: bytes) -> int:
 HASHER = FixedHasher("kafka-murmur2", 32, _unsigned)
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Kafka(Ordered):
     """A topic with node i as partition i, in the order given (a topology gives its own, by id). Lookup: O(1).

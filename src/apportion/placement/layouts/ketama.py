@@ -18,6 +18,7 @@ from struct import pack, unpack
 from typing import Literal, TypeAlias
 
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.errors.brief import brief
 from apportion.model.token import Token
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.hashers import FixedHasher
@@ -42,6 +43,7 @@ def first_word(data: bytes) -> int:
 HASHER = FixedHasher("md5-first-word", 32, first_word)
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Ketama(Rebuilt, Foreign):
     """Memcached servers on a circle of 32-bit points. Build: O(tokens log tokens). Lookup: O(log tokens).

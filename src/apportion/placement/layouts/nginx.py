@@ -13,6 +13,7 @@ from binascii import crc32
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from apportion.errors.brief import brief
 from apportion.model.token import Token
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
 from apportion.placement.hashers import FixedHasher
@@ -25,6 +26,7 @@ _DIGITS = frozenset("0123456789")
 HASHER = FixedHasher("crc32", 32, crc32)
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Nginx(Rebuilt, Foreign):
     """The servers of an upstream block. Build: O(tokens log tokens). Lookup: O(log tokens).

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Key
 from apportion.model.table import Table
@@ -54,6 +55,7 @@ def slot_of_bytes(key: bytes) -> Slot:
 HASHER = FixedHasher("redis-slot", 14, slot_of_bytes)
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class RedisSlots(Slots):
     """The slots of a Redis Cluster over an assignment of all of them. Build: O(slots). Lookup: O(log slots).

@@ -22,6 +22,7 @@ from operator import itemgetter
 from typing import Literal, Self
 
 from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes, UnknownOption
+from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.token import Token
@@ -55,6 +56,7 @@ _ONE_REPLICA = SimpleStrategy(1)
 HASHER = FixedHasher("cassandra-murmur3", 64, position)
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Cassandra(Circle):
     """A cluster with Murmur3Partitioner. Build: O(tokens log tokens). Lookup: O(log tokens).
