@@ -22,6 +22,7 @@ COMMANDS = {
     "apply": "Apply a saved plan to the saved table or assignment it was made from.",
     "assign": "Assign partitions to nodes with the fewest moves.",
     "compare": "Measure all placements on your nodes and keys, side by side.",
+    "completion": "Print the script with which a shell completes commands and options.",
     "demo": "Let processes share real work, kill some, and prove that nothing was lost.",
     "doctor": "Check that this installation gives the answers of every other one, or that a store is well.",
     "evaluate": "Compare balancers on clusters that fail, grow and change.",
