@@ -339,3 +339,18 @@ def test_work_whose_event_loop_was_closed_is_given_up_and_others_take_over(url):
             assert time.monotonic() < ends, group.sight()
             time.sleep(0.01)
     asyncio.run(opening.__aexit__(None, None, None))
+
+
+def test_a_group_shows_its_member_and_its_partitions_in_one_line_and_in_a_notebook(url):
+    async def main():
+        async with opened(url, "a<b>") as group:
+            await group.wait_until_settled()
+            assert "AsyncGroup('g', member 'a<b>', 8 partitions owned)" == repr(group)
+            fragment = group._repr_html_()
+            assert "member &#x27;a&lt;b&gt;&#x27;" in fragment
+            assert [f">{partition}</td>" in fragment for partition in range(8)] == [True] * 8
+            assert str(group.owned[3].token) in fragment
+        assert "AsyncGroup('g', member 'a<b>', 0 partitions owned)" == repr(group)
+        assert "<tr>" not in group._repr_html_()
+
+    run(main())

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractContextManager
 
-from apportion.errors import StoreClosed
+from apportion.errors import StoreClosed, shown
 from apportion.groups.handlers import Handlers
 from apportion.groups.holdings import GroupChange, Holding
 from apportion.groups.participation import ANOTHER, FORKED, OPEN, OVER, Participation
@@ -84,6 +84,17 @@ class Group(Handle):
         """Begin to hand over all partitions and leave; changes() ends when that is done. From any thread."""
         if self._thread.runs:
             self._participation.leave()
+
+    def __repr__(self) -> str:
+        owned = f"{len(self.owned)} partitions owned"
+        return f"{type(self).__name__}({shown(self.name)}, member {shown(self.member_id)}, {owned})"
+
+    def _repr_html_(self) -> str:
+        from apportion.model.notebook import html_of  # noqa: PLC0415 - only notebooks pay for it
+
+        owned = dict(self.owned)  # a copy: another thread may gain or lose partitions
+        rows = ((str(partition), str(holding.token)) for partition, holding in owned.items())
+        return html_of(repr(self), ("partition", "token"), rows, len(owned))
 
     def _require_open(self) -> None:
         if not self._thread.runs:

@@ -227,6 +227,16 @@ class Assignment:
     def __repr__(self) -> str:
         return f"Assignment({len(self.rows)} partitions over {self.topology!r})"
 
+    def _repr_html_(self) -> str:
+        from apportion.model.notebook import html_of  # noqa: PLC0415 - only notebooks pay for it
+
+        loads, leads = self.loads, self.leader_loads
+        rows = (
+            (node.id, "/".join(node.zone), f"{node.weight:g}", str(loads[node.id]), str(leads[node.id]))
+            for node in self.topology
+        )
+        return html_of(repr(self), ("node", "zone", "weight", "partitions", "leads"), rows, len(self.topology))
+
 
 def _checked_rows(rows: Sequence[Row], nodes: int) -> Rows:
     if not isinstance(rows, Rows):

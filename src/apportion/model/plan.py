@@ -210,6 +210,17 @@ class Plan:
             f"{self.from_to}"
         )
 
+    def _repr_html_(self) -> str:
+        from apportion.model.notebook import html_of  # noqa: PLC0415 - only notebooks pay for it
+
+        nodes = self.per_node if self.span else {}
+        ratios = {
+            node_id: (each.before_ratio, each.after_ratio, each.gained_ratio, each.lost_ratio)
+            for node_id, each in nodes.items()
+        }
+        rows = ((node_id, *(f"{ratio:.2%}" for ratio in of_node)) for node_id, of_node in ratios.items())
+        return html_of(str(self), ("node", "share before", "share after", "gains", "gives"), rows, len(nodes))
+
     @property
     def from_to(self) -> str:
         """The numbers of nodes and the epochs that the plan leads from and to, as text."""
