@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion import __version__
+from apportion.console.options.configured import sources
 from apportion.console.options.store_url import with_url
 from apportion.console.print.terminal import Colour, coloured
 from apportion.errors import ApportionError, shown
@@ -64,6 +65,7 @@ STORE_COMMANDS = {
     "restored": "Tell members that the store was restored from a copy, so that they join again.",
     "upgrade": "Make the schema of a store, or bring it to the newest version.",
 }
+_ROOMS = {"table": TABLE_COMMANDS, "group": GROUP_COMMANDS, "guard": GUARD_COMMANDS, "store": STORE_COMMANDS}
 _WHERE = "Without a URL, APPORTION_STORE or --url-file FILE gives it."
 
 
@@ -76,12 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("Install it with: pip install 'apportion[cli]'", file=sys.stderr)
         return 1
     _make_streams_usable()
+    taken: list[str] = []
     try:
         given = with_url(sys.argv[1:] if arguments is None else arguments, os.environ)
-        code = application()(given, exit_on_error=False, print_error=False)
+        code = application(taken)(given, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except ApportionError as error:
-        return _failed(str(error))
+        return _failed("\n".join([str(error), *([f"Read: {', '.join(taken)}."] if taken else [])]))
     except CycloptsError as error:
         return _failed(f"{_tamed(str(error))}\nSee apportion --help.")
     except KeyboardInterrupt:
@@ -119,14 +122,18 @@ def _tamed(message: str) -> str:
     return " ".join(words)[:400]
 
 
-def application() -> "App":
-    """Return the command line as an object. The file of a command is imported when the command is used."""
+def application(taken: list[str] | None = None) -> "App":
+    """Return the command line as an object. The file of a command is imported when the command is used.
+
+    A run adds to `taken` each option that is not from the command line, with its origin.
+    """
     from cyclopts import App  # noqa: PLC0415
 
     app = App(
         name="apportion",
         help="Decide which node handles what, and preview the moves of each change.",
         version=__version__,
+        config=sources({**dict.fromkeys(COMMANDS, ()), **_ROOMS}, [] if taken is None else taken),
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )

@@ -1,0 +1,66 @@
+"""Options from the environment and from files: the nearest source counts, and an error names the origin."""
+
+import pytest
+
+from tests.console.running import refused, run, written
+
+
+def routed(folder, *options):
+    """Return the node of a key, which is the only one, so its name tells the source of `--nodes`."""
+    process = run("route", *options, "k", folder=folder)
+    assert 0 == process.returncode, process.stderr
+    return process.stdout.decode().split("\t")[1].strip()
+
+
+def test_the_nearest_source_of_an_option_counts(tmp_path, monkeypatch):
+    written(tmp_path, "pyproject.toml", '[project]\nname = "x"\n[tool.apportion.route]\nnodes = "project"\n')
+    assert "project" == routed(tmp_path)
+    written(tmp_path, "apportion.toml", '[route]\nnodes = "file"\n')
+    assert "file" == routed(tmp_path)
+    monkeypatch.setenv("APPORTION_ROUTE_NODES", "variable")
+    assert "variable" == routed(tmp_path)
+    assert "line" == routed(tmp_path, "--nodes", "line")
+
+
+def test_commands_of_a_room_have_their_own_options(tmp_path, monkeypatch):
+    written(tmp_path, "apportion.toml", '[table.export]\nnodes = "a,b"\n')
+    monkeypatch.setenv("APPORTION_TABLE_EXPORT_OUTPUT", "here.json")
+    assert 0 == run("table", "export", folder=tmp_path).returncode
+    assert (tmp_path / "here.json").exists()
+
+
+def test_an_error_names_the_options_that_are_not_from_the_command_line(tmp_path, monkeypatch):
+    written(tmp_path, "apportion.toml", '[route]\nnodes = "a"\n')
+    monkeypatch.setenv("APPORTION_ROUTE_VNODES", "7")
+    message = refused(run("route", "k", folder=tmp_path))
+    assert "--nodes from apportion.toml" in message
+    assert "--vnodes from APPORTION_ROUTE_VNODES" in message
+    assert " from " not in refused(run("route", "--nodes", "a", "--vnodes", "7", "k", folder=tmp_path))
+    monkeypatch.setenv("APPORTION_ROUTE_VNODES", "seven")
+    assert "APPORTION_ROUTE_VNODES" in refused(run("route", "k", folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[rotue]\n", ["rotue", "'route'", "apportion.toml"]),
+        ("[table.exprot]\n", ["exprot", "'export'", "[table]"]),
+        ("[route]\nnods = 1\n", ["nods", "apportion.toml"]),
+        ("route = 1\n", ["[route]"]),
+        ("[route\n", ["apportion.toml", "line 1"]),
+        (b"\xff", ["apportion.toml", "UTF-8"]),
+    ],
+)
+def test_a_faulty_file_is_refused_with_its_name_and_its_fault(text, words, tmp_path):
+    written(tmp_path, "apportion.toml", text)
+    message = refused(run("route", "--nodes", "a", "k", folder=tmp_path))
+    for word in words:
+        assert word in message
+    assert 0 == run("--help", folder=tmp_path).returncode
+
+
+def test_a_project_file_for_other_tools_is_not_read(tmp_path):
+    written(tmp_path, "pyproject.toml", "no TOML at all")
+    assert "a" == routed(tmp_path, "--nodes", "a")
+    written(tmp_path, "pyproject.toml", '[tool.apportion.rotue]\nnodes = "a"\n')
+    assert "pyproject.toml" in refused(run("route", "--nodes", "a", "k", folder=tmp_path))
