@@ -185,6 +185,18 @@ def _survives_pickling(spec, built):
     assert follow(spec, built, NODES.add("f")) == follow(spec, back, NODES.add("f"))
 
 
+@each(SPECS)
+def test_a_subclass_with_more_methods_stays_one_where_it_is_moved_pickled_and_shown(spec):
+    kind = type(BUILT[spec.name])
+    mine = type("Mine", (kind,), {"__module__": __name__, "shout": lambda self, key: self.route(key).upper()})
+    built = start(replace(spec, build=mine), NODES)
+    globals()["Mine"] = mine  # pickles name a class by its module
+    key = keys_of(spec)[0]
+    for each in (built, built.on(NODES), pickle.loads(pickle.dumps(built))):
+        assert BUILT[spec.name].route(key).upper() == each.shout(key)
+        assert repr(each).startswith("Mine(")
+
+
 @EACH
 def test_a_placement_shows_its_topology_and_hasher_in_one_line(spec):
     built = start(spec, NODES)

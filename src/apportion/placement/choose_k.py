@@ -77,7 +77,7 @@ class ChooseK(Rebuilt, Ranked):
         return next(self._ranking(key_hash))
 
     def __repr__(self) -> str:
-        return f"ChooseK({self.topology!r}, {len(self.order)} numbers, hasher={self.hasher.label!r})"
+        return f"{type(self).__name__}({self.topology!r}, {len(self.order)} numbers, hasher={self.hasher.label!r})"
 
 
 class _Tree:

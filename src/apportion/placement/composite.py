@@ -189,7 +189,7 @@ class Composite(KeyByKey):
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={getattr(self, name)!r}" for name in _OPTIONS)
-        return f"Composite({self.base!r}, {options})"
+        return f"{type(self).__name__}({self.base!r}, {options})"
 
 
 def _fits(seconds: int) -> bool:

@@ -146,7 +146,7 @@ class Directory(KeyByKey):
         return partial(type(self), exceptions=dict(self.exceptions)), (self.base,)
 
     def __repr__(self) -> str:
-        return f"Directory({self.base!r}, {len(self.exceptions)} exceptions)"
+        return f"{type(self).__name__}({self.base!r}, {len(self.exceptions)} exceptions)"
 
 
 def _nodes_of(exceptions: Mapping[Key, str], topology: Topology) -> dict[bytes, str]:

@@ -149,7 +149,7 @@ class Frozen(Tabular):
         return partial(type(self), hasher=self.hasher), (self.saved,)
 
     def __repr__(self) -> str:
-        return f"Frozen({self.topology!r}, hasher={self.hasher.label!r})"
+        return f"{type(self).__name__}({self.topology!r}, hasher={self.hasher.label!r})"
 
 
 def _hasher_of(label: str, hasher: str | Hasher | None) -> Hasher:

@@ -103,7 +103,8 @@ class Lists(KeyByKey):
         return partial(type(self), values=dict(self.values), default=self.default), (self.topology,)
 
     def __repr__(self) -> str:
-        return f"Lists({len(self._owners)} values over {self.topology!r}, default={self.default!r}, {AS_THEY_ARE})"
+        values = f"{len(self._owners)} values over {self.topology!r}"
+        return f"{type(self).__name__}({values}, default={self.default!r}, {AS_THEY_ARE})"
 
 
 def _owners_of(values: Mapping[str, Iterable[Key]]) -> dict[bytes, str]:

@@ -170,7 +170,7 @@ class Ranges(RangeRouter, OtherNames):
         return partial(_of_table, type(self)), (self._table,)
 
     def __repr__(self) -> str:
-        return f"Ranges({len(self._table.starts)} ranges over {self.topology!r}, {self._table.hasher})"
+        return f"{type(self).__name__}({len(self._table.starts)} ranges over {self.topology!r}, {self._table.hasher})"
 
 
 def _of_table(kind: type[Ranges], table: Table) -> Ranges:

@@ -135,7 +135,8 @@ class Slots(Tabular):
         return partial(type(self), hasher=self.hasher), (self.assignment,)
 
     def __repr__(self) -> str:
-        return f"Slots({len(self.assignment.rows)} slots over {self.topology!r}, hasher={self.hasher.label!r})"
+        slots = f"{len(self.assignment.rows)} slots over {self.topology!r}"
+        return f"{type(self).__name__}({slots}, hasher={self.hasher.label!r})"
 
 
 def default_slots(nodes: int) -> int:

@@ -123,7 +123,7 @@ class Envoy(Foreign):
     def __repr__(self) -> str:
         sizes = f"minimum_ring_size={self.minimum_ring_size}, maximum_ring_size={self.maximum_ring_size}"
         function = f"hash_function={self.hash_function!r}, hasher={self.hasher.label!r}"
-        return f"Envoy({self.topology!r}, hosts={self.hosts!r}, {sizes}, {function})"
+        return f"{type(self).__name__}({self.topology!r}, hosts={self.hosts!r}, {sizes}, {function})"
 
 
 def _check_options(minimum: int, maximum: int, hash_function: str) -> None:

@@ -90,9 +90,6 @@ class RedisSlots(Slots):
         assigned = Slots.of_table(table, hasher=hasher).assignment
         return cls(assigned, hasher=hasher)
 
-    def __repr__(self) -> str:
-        return f"RedisSlots({SLOTS} slots over {self.topology!r}, hasher={self.hasher.label!r})"
-
 
 SPEC = PlacementSpec(
     name="redis_slots",

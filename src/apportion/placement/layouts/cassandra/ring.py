@@ -191,7 +191,8 @@ class Cassandra(Circle):
     def __repr__(self) -> str:
         count = sum(map(len, self._tokens))
         lacking = f", missing={self.missing!r}" if self.missing else ""
-        return f"Cassandra({self.topology!r}, {count} tokens, {self.strategy!r}{lacking}, hasher={self.hasher.label!r})"
+        options = f"{count} tokens, {self.strategy!r}{lacking}, hasher={self.hasher.label!r}"
+        return f"{type(self).__name__}({self.topology!r}, {options})"
 
 
 def replicas_of(
