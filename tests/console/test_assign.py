@@ -249,7 +249,7 @@ def test_a_mistake_in_a_table_of_partitions_is_named(text, says, tmp_path):
     ("options", "says"),
     [
         ((), "--nodes or --topology"),
-        (NODES, "--partitions is None"),
+        (NODES, "--partitions is missing"),
         ((*NODES, "--partitions", "0"), "partitions is 0"),
         ((*NODES, "--partitions", "9" * 5000), "partitions is"),
         ((*NODES, "--partitions", "-5"), "--partitions"),

@@ -16,7 +16,7 @@ ROUTE = ("route", "--nodes", "a,b")
     ("arguments", "says"),
     [
         (("rote", "k"), "Did you mean"),
-        (("route", "--nodez", "a", "k"), "Did you mean --nodes"),
+        (("route", "--nodez", "a", "k"), "Did you mean '--nodes'"),
         (("route", "--nodes", "a", "--placement", "rign", "k"), "Did you mean 'ring'"),
         (("route", "--nodes", "a", "--hasher", "xxh3", "k"), "Did you mean 'xxh3-64'"),
         (("route", "--nodes", "a", "--hasher", "siphash-2-4", "k"), "secret of 16 bytes"),

@@ -371,7 +371,7 @@ def test_a_store_without_groups_says_so(tmp_path):
         (("why", "-1"), "expected one of 0 .. 7"),
         (("release", "8"), "expected one of 0 .. 7"),
         (("release", "one"), "one"),
-        (("resize", "0"), "expected an int in 1 .. 262144"),
+        (("resize", "0"), "expected a whole number in 1 .. 262144"),
         (("plan", "--remove", "worker-2"), "Did you mean 'worker-1'?"),
         (("plan", "--add", "worker-1"), "worker-1"),
         (("plan", "--weight", "worker-1=heavy"), "a number"),

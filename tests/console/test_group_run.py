@@ -205,7 +205,7 @@ def test_a_static_runner_that_restarts_keeps_its_partitions(tmp_path):
     [
         (("--partitions", "4"), "a command and its arguments"),
         (("--partitions", "4", "--", "no-such-program"), "a program that can be run"),
-        (("--partitions", "0", "--", "true"), "expected an int in 1 .. 262144"),
+        (("--partitions", "0", "--", "true"), "expected a whole number in 1 .. 262144"),
         (("--partitions", "4", "--balancer", "optmal", "--", "true"), "Did you mean 'optimal'?"),
         (("--partitions", "4", "--mode", "lazy", "--", "true"), "mode"),
         (("--partitions", "4", "--lease-ttl", "soon", "--", "true"), "lease-ttl"),

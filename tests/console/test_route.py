@@ -55,7 +55,7 @@ def test_an_imported_table_routes(tmp_path):
 
 
 def test_a_key_with_a_line_break_is_refused_in_lines_and_routed_in_json(tmp_path):
-    message = refused(run("route", "--nodes", "a", "one", "t\nwo", folder=tmp_path))
+    message = refused(run("route", "--nodes", "a,b", "one", "t\nwo", folder=tmp_path))
     assert "key 2" in message
     assert "1 keys before it are printed" in message
     assert "--json" in message
@@ -114,7 +114,7 @@ def test_more_replicas_than_there_can_be_are_refused_in_the_words_of_the_command
     with_zone = written(tmp_path, "t.toml", "".join(f'[[node]]\nid = "{each}"\nzone = ["z"]\n' for each in "ab"))
     for source, way_out in (
         (("--nodes", "a,b"), "--placement ring"),
-        (("--nodes", "a", "--placement", "ring", "--json"), "add nodes"),
+        (("--nodes", "a", "--placement", "ring"), "add nodes"),
         (("--topology", with_zone, "--placement", "ring"), "add zones"),
     ):
         message = refused(run("route", *source, "--replicas", "2", "k", folder=tmp_path))

@@ -41,7 +41,7 @@ def test_a_full_disk_is_an_error_and_no_traceback(words):
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_a_terminal_of_another_encoding_shows_what_it_cannot_print_escaped(encoding):
-    for arguments in (("explain", "€", "--nodes", "é,b"), ("route", "--nodes", "é", "é", "--json")):
+    for arguments in (("explain", "€", "--nodes", "é,b"), ("route", "--nodes", "é,b", "é", "--json")):
         process = shell("", *arguments, PYTHONIOENCODING=encoding)
         assert (0, b"") == (process.returncode, process.stderr)
 

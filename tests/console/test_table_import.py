@@ -278,7 +278,7 @@ def test_bad_output_is_refused_and_nothing_is_written(form, text, says, tmp_path
 REPLICATIONS = {
     "2=": "whole numbers", "dc1=x": "whole numbers", "x": "whole numbers", "-1": "whole numbers",
     "dc1=1,dc1=2": "each datacenter once", "=3": "each datacenter once", "dc1=1,": "each datacenter once",
-    "dc1=²": "whole numbers", "0": "an int of at least 1", "dc1=0": "at least 1 in all",
+    "dc1=²": "whole numbers", "0": "a whole number of at least 1", "dc1=0": "at least 1 in all",
     "3": "--replication is 3, expected at most 2", "dc1=3": "--replication in dc1 is 3, expected at most 2",
     "dc2=1": "datacenter is 'dc2', expected one of dc1", "9" * 5000: "whole numbers",
 }  # fmt: skip

@@ -76,6 +76,7 @@ def _plan_in(path: Path) -> Plan:
     try:
         return codec.decode(data, Plan)
     except BadSnapshot as error:
+        error.within(str(path))
         if error.field == "snapshot kind" and data.startswith(b'{"apportion":"assignment"'):
             error.hint = "Pass --assignment FILE: the assignment that this one was planned from."
         elif error.field == "snapshot kind" and data.startswith(b'{"apportion":"groupplan"'):

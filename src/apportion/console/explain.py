@@ -19,6 +19,7 @@ def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json:
     data = os.fsencode(key)
     # Text and its UTF-8 bytes are the same key. A key that is text is passed as text, so that it is printed as text.
     why = source.load_explained().explain(key if data == key.encode(errors="replace") else data)
+    source.warn_of_keys((key,))
     if not json:
         print(why)
         return

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Protocol
 
 from apportion.console.files.key_stream import Column, KeysFile, keys_of
-from apportion.console.options.arguments import Json
+from apportion.console.options.arguments import Json, Whole
 from apportion.console.print.output import key_member, print_columns, print_json
 from apportion.errors import InvalidInput, MissingExtra, shown
 
@@ -46,7 +46,7 @@ class HotKey:
     at_most: int
 
 
-def hotkeys(*, keys: KeysFile = None, column: Column = None, top: int = 10, json: Json = False) -> None:
+def hotkeys(*, keys: KeysFile = None, column: Column = None, top: Whole = 10, json: Json = False) -> None:
     """Print the keys that come most often, with proven bounds.
 
     Parameters
@@ -57,7 +57,7 @@ def hotkeys(*, keys: KeysFile = None, column: Column = None, top: int = 10, json
         Number of keys to list.
     """
     if not 0 < top <= MOST_LISTED:
-        raise InvalidInput("--top", top, f"an int in 1 .. {MOST_LISTED}", "The hottest few decide.")
+        raise InvalidInput("--top", top, f"an int in 1 .. {MOST_LISTED}", "Write --top 10: the hottest few decide.")
     sketch, no_false_negatives = _empty_sketch()
     for key in keys_of((), keys, column):
         sketch.update(key.decode("latin-1"))

@@ -3,6 +3,7 @@
 Exit codes: 0 done (for `plan`: no change), 2 changes pending (of `plan`, nothing else), 1 any error, 130 interrupted.
 """
 
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from apportion import __version__
 from apportion.console.options.configured import sources
 from apportion.console.options.store_url import with_url
 from apportion.console.print.terminal import Colour, coloured
-from apportion.errors import ApportionError, shown
+from apportion.errors import ApportionError
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -77,21 +78,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("error: the command line is an extra that is not installed.", file=sys.stderr)
         print("Install it with: pip install 'apportion[cli]'", file=sys.stderr)
         return 1
+    from apportion.console.options import mistakes  # noqa: PLC0415 - it imports the extra
+
     _make_streams_usable()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    is_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     taken: list[str] = []
     try:
-        given = with_url(sys.argv[1:] if arguments is None else arguments, os.environ)
-        code = application(taken)(given, exit_on_error=False, print_error=False)
+        code = application(taken)(with_url(given, os.environ), exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except ApportionError as error:
-        return _failed("\n".join([str(error), *([f"Read: {', '.join(taken)}."] if taken else [])]))
+        error.hint += f"\nRead: {', '.join(taken)}." if taken else ""
+        return _failed(error, is_json=is_json)
     except CycloptsError as error:
-        return _failed(f"{_tamed(str(error))}\nSee apportion --help.")
+        return _failed(mistakes.of_parser(error, application()), is_json=is_json)
     except KeyboardInterrupt:
         print("interrupted; each file is unchanged, or complete.", file=sys.stderr)
         return 130
     except OSError as error:
-        return _cannot_print(error)
+        return _cannot_print(error, is_json=is_json)
     return code if isinstance(code, int) else 0
 
 
@@ -105,21 +110,14 @@ def _make_streams_usable() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _cannot_print(error: OSError) -> int:
+def _cannot_print(error: OSError, *, is_json: bool) -> int:
     """Report that the output could not be written, unless the reader of the output has gone."""
     # Python would otherwise complain again when it flushes at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 1
-    return _failed(f"the output could not be written ({error.strerror}).\nFree space, or print elsewhere.")
-
-
-def _tamed(message: str) -> str:
-    """Return the parser's message in a form that is safe to print. It quotes the input, which may be a password."""
-    if "@" in message or "://" in message:  # a password may hold blanks, so its beginning cannot be found
-        return "an argument cannot be used here; it is not shown, because it is a URL or holds an '@'."
-    words = (word if word.isprintable() else shown(word).strip("'\"") for word in message.split(" "))
-    return " ".join(words)[:400]
+    problem = f"the output could not be written ({error.strerror})."
+    return _failed(ApportionError(problem, "Free space, or print elsewhere."), is_json=is_json)
 
 
 def application(taken: list[str] | None = None) -> "App":
@@ -177,8 +175,17 @@ def _help_of(app: "App") -> Callable[..., object]:
     return help_of
 
 
-def _failed(message: str) -> int:
-    print(f"{coloured('error:', Colour.RED, sys.stderr)} {message}", file=sys.stderr)
+def _failed(error: ApportionError, *, is_json: bool) -> int:
+    """Print an error in the words of the command line: as text, or as one JSON object."""
+    from apportion.console.options.mistakes import said  # noqa: PLC0415 - it imports the extra
+
+    code, message, hint = type(error).__name__, said(error.problem), said(error.hint)
+    if is_json:
+        expected = getattr(error, "expected", None)
+        told = {"error": code, "message": message, "expected": expected and said(expected), "hint": hint}
+        print(json.dumps({"format_version": 1, **told}, ensure_ascii=False), file=sys.stderr)
+        return 1
+    print(f"{coloured('error:', Colour.RED, sys.stderr)} {message}\n{hint}", file=sys.stderr)
     return 1
 
 

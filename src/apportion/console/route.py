@@ -9,10 +9,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.console.files.key_stream import Column, KeysFile, batches_of
-from apportion.console.options.arguments import Json
+from apportion.console.options.arguments import Json, whole
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.output import FORMAT_VERSION, key_member
-from apportion.errors import InvalidInput, NotEnoughNodes
+from apportion.errors import InvalidInput, NotEnoughNodes, shown
 from apportion.placement.api import Placement
 from apportion.placement.change import epoch_of
 from apportion.placement.frozen import Frozen
@@ -28,7 +28,7 @@ def route(
     source: PlacementOptions = PlacementOptions(),  # noqa: B008 - a frozen value
     keys: KeysFile = None,
     column: Column = None,
-    replicas: int | None = None,
+    replicas: Annotated[int | None, Parameter(converter=whole)] = None,
     json: Json = False,
 ) -> None:
     """Print `key<TAB>node` for each key, in order. With `--replicas`, more nodes follow.
@@ -44,7 +44,7 @@ def route(
     """
     if replicas is not None and replicas < 1:
         raise InvalidInput("--replicas", replicas, "a number of nodes from 1", "Leave it out for the owner alone.")
-    batches = batches_of(arguments, keys, column)
+    batches = _watched(batches_of(arguments, keys, column), keys)
     placement = source.load_routed()
     if json:
         _print_json(batches, placement, replicas)
@@ -52,6 +52,17 @@ def route(
         sys.stdout.flush()
         sys.stdout.buffer.writelines(_lines(batches, placement, replicas))
         sys.stdout.buffer.flush()
+    source.warn_of_keys(arguments)
+
+
+def _watched(batches: Iterable[list[bytes]], file: str | None) -> Iterator[list[bytes]]:
+    """Yield the batches; tell on standard error if they hold no key."""
+    any_came = False
+    for batch in batches:
+        any_came = any_came or bool(batch)
+        yield batch
+    if not any_came:
+        print(f"note: --keys is {shown(file)}, which holds no key.\nCheck the file, or its writer.", file=sys.stderr)
 
 
 def _lines(batches: Iterable[list[bytes]], placement: Placement, replicas: int | None) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.files.ranges_csv import write_ranges
 from apportion.console.files.snapshots import read, save
-from apportion.console.options.arguments import Force, Json, Url
+from apportion.console.options.arguments import Force, Json, Url, whole
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
 from apportion.console.options.placement import PlacementOptions
@@ -31,7 +31,7 @@ def export_table(
     *,
     source: PlacementOptions = PlacementOptions(),  # noqa: B008 - a frozen value
     output: Output = Path("table.json"),
-    replicas: int | None = None,
+    replicas: Annotated[int | None, Parameter(converter=whole)] = None,
     csv: bool = False,
     force: Force = False,
     json: Json = False,

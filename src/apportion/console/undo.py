@@ -63,6 +63,5 @@ def _read(path: Path, kind: type[Saved], *, hint: str) -> tuple[bytes, Saved]:
     try:
         return read_with_bytes(path, kind)
     except InvalidInput as error:
-        error.within(str(path))
         error.hint = hint or error.hint
         raise

@@ -49,7 +49,7 @@ class InvalidInput(ApportionError, ValueError):
 
     def __init__(self, field: str, value: object, expected: str, hint: str) -> None:
         super().__init__(f"{field} is {shown(value)}, expected {expected}.", hint)
-        self.field = field
+        self.field, self.expected = field, expected
 
 
 class UnknownOption(InvalidInput):

@@ -25,6 +25,7 @@ from apportion.balance.evaluation import (
 from apportion.console.evaluate import ceph, swift, upmap
 from apportion.console.evaluate.scenario_file import ScenarioFile, read_scenario
 from apportion.console.evaluate.trial import BalancerTrial, Refusal
+from apportion.console.options.arguments import whole
 from apportion.console.pages.parts import command_line
 from apportion.errors import CannotPlace, InvalidInput, UnknownOption
 
@@ -47,9 +48,12 @@ class EvaluateOptions:
     ] = None
     scenarios: Annotated[str | None, Parameter(help="Scenarios to play, separated by commas (default: all).")] = None
     topologies: Annotated[
-        int | None, Parameter(help="Number of clusters of the preset, the smallest first (default: all 8).")
+        int | None,
+        Parameter(converter=whole, help="Clusters of the preset, the smallest first (default: all 8)."),
     ] = None
-    seeds: Annotated[int, Parameter(help="Number of repeats, each with other clusters or other failing nodes.")] = 1
+    seeds: Annotated[
+        int, Parameter(converter=whole, help="Number of repeats, each with other clusters or other failing nodes.")
+    ] = 1
 
     def trial(self) -> BalancerTrial:
         """Return the trial that the options define."""
@@ -57,7 +61,7 @@ class EvaluateOptions:
             given = "neither" if self.preset is None else "both"
             raise InvalidInput("--preset, --scenario", given, "one of the two", "Write --preset helix-paper.")
         if not 1 <= self.seeds <= MAX_SEEDS:
-            raise InvalidInput("--seeds", self.seeds, f"1 .. {MAX_SEEDS}", "One takes the least time.")
+            raise InvalidInput("--seeds", self.seeds, f"1 .. {MAX_SEEDS}", "Write --seeds 1, the fastest.")
         file = None if self.scenario is None else read_scenario(self.scenario)
         if self.topologies is not None and (file is not None or not 1 <= self.topologies <= len(SHAPES)):
             raise InvalidInput("--topologies", self.topologies, f"1 .. {len(SHAPES)}, of a preset", "Leave it out.")

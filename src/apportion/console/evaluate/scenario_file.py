@@ -30,7 +30,7 @@ class ScenarioFile:
 
 def read_scenario(path: Path) -> ScenarioFile:
     """Return the choices of a scenario file."""
-    document = read_toml(path, what=WHAT, see="docs/balance/evaluate.md")
+    document = read_toml(path, what=WHAT, hint="Write [[node]] for each node, and [[resource]] for each resource.")
     try:
         return _asked(document)
     except ApportionError as error:

@@ -27,7 +27,11 @@ def read(path: Path, kind: type[Saved]) -> Saved:
 def read_with_bytes(path: Path, kind: type[Saved]) -> tuple[bytes, Saved]:
     """Return a saved table or assignment, and the bytes of the file."""
     data = read_bounded(path, codec.MAX_BYTES, what=f"{kind.__name__.lower()} file")
-    return data, codec.decode(data, kind)
+    try:
+        return data, codec.decode(data, kind)
+    except InvalidInput as error:
+        error.within(str(path))
+        raise
 
 
 def is_snapshot(path: Path) -> bool:

@@ -19,7 +19,7 @@ BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 def read_topology(path: Path) -> Topology:
     """Return the topology of a TOML file."""
-    document = read_toml(path, what="topology file", see="docs/topology-file.md")
+    document = read_toml(path, what="topology file", hint="Write [[node]] and id = 'a' for each node.")
     try:
         check_keys("key of the topology file", document, ("cluster", "epoch", "node"))
         return topology_of(document, what="topology file")
@@ -44,8 +44,8 @@ def tables_of(document: dict[str, object], name: str, *, what: str) -> list[dict
     return listed
 
 
-def read_toml(path: Path, *, what: str, see: str) -> dict[str, object]:
-    """Return the content of a TOML file; raise `InvalidInput` that names the file as `what` and the page to `see`."""
+def read_toml(path: Path, *, what: str, hint: str) -> dict[str, object]:
+    """Return the content of a TOML file; raise `InvalidInput` that names the file as `what` and gives the `hint`."""
     data = read_bounded(path, MAX_BYTES, what=what)
     if data.startswith(BYTE_ORDER_MARKS):
         raise InvalidInput(what, str(path), "UTF-8 without a byte order mark", "Save it as plain UTF-8.")
@@ -57,7 +57,7 @@ def read_toml(path: Path, *, what: str, see: str) -> dict[str, object]:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else _reason(error)
-        raise InvalidInput(what, str(path), f"TOML ({reason})", f"See {see}.") from error
+        raise InvalidInput(what, str(path), f"TOML ({reason})", hint) from error
 
 
 def _reason(error: ValueError) -> str:

@@ -10,7 +10,7 @@ from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.group import report
 from apportion.console.group.plan import print_applied, print_applied_json, print_change, print_change_json, read_plan
 from apportion.console.group.run import Joining, run
-from apportion.console.options.arguments import Force, GroupName, Json, MemberId, PartitionNumber, Url
+from apportion.console.options.arguments import Force, GroupName, Json, MemberId, PartitionNumber, Url, Whole
 from apportion.console.options.edits import Edits
 from apportion.console.plan import PENDING
 from apportion.console.print.output import print_json
@@ -120,7 +120,7 @@ def repair_group(url: Url, name: GroupName, /, *, json: Json = False) -> int:
     return 0 if repaired.is_whole else 1
 
 
-def resize_group(url: Url, name: GroupName, partitions: int, /, *, json: Json = False) -> None:
+def resize_group(url: Url, name: GroupName, partitions: Whole, /, *, json: Json = False) -> None:
     """Give an empty group another number of partitions. Epochs go on, and never back.
 
     Parameters

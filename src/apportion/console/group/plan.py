@@ -18,6 +18,7 @@ def read_plan(path: Path) -> MemberPlan:
     try:
         return decode_plan(data)
     except BadSnapshot as error:
+        error.within(str(path))
         if error.field == "snapshot kind":
             taker = "; this one is for: apportion apply" if data.startswith(b'{"apportion":"plan"') else ""
             error.hint = f"Pass a file saved by apportion group plan -o{taker}"

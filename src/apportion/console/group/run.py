@@ -24,6 +24,7 @@ from cyclopts import Parameter
 
 from apportion.console.group.run_lines import Reports
 from apportion.console.group.runner_commands import Command, RunnerCommands
+from apportion.console.options.arguments import whole
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.facade import AsyncGroup, AsyncOpening
 from apportion.groups.opening import DRAIN, SETTLE, TTL
@@ -45,7 +46,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Joining:
     """How this process takes part."""
 
-    partitions: Annotated[int, Parameter(help="Number of partitions; all members pass the same number.")]
+    partitions: Annotated[
+        int, Parameter(converter=whole, help="Number of partitions; all members pass the same number.")
+    ]
     member_id: Annotated[str | None, Parameter(help="Id of this member (default: host name and a random part).")] = None
     static: Annotated[bool, Parameter(help="Keep the partitions over a restart.")] = False
     replace: Annotated[bool, Parameter(help="Ask a living member of this id to leave.")] = False
@@ -56,9 +59,11 @@ class Joining:
     ] = None
     mode: Annotated[Mode, Parameter(help="Whether only moving partitions pause, or all.")] = "cooperative"
     balancer: Annotated[str, Parameter(help="Balancer that chooses the owners.")] = "optimal"
-    throttle: Annotated[int | None, Parameter(help="Largest number of planned moves at once.")] = None
+    throttle: Annotated[int | None, Parameter(converter=whole, help="Largest number of planned moves at once.")] = None
     settle: Annotated[timedelta, Parameter(help="Time without a newcomer before partitions move.")] = SETTLE
-    quarantine_after: Annotated[int | None, Parameter(help="Deaths after which a partition waits for release.")] = None
+    quarantine_after: Annotated[
+        int | None, Parameter(converter=whole, help="Deaths after which a partition waits for release.")
+    ] = None
     weight: Annotated[float | None, Parameter(help="Weight: twice the weight, twice the partitions.")] = None
     zone: Annotated[str | None, Parameter(help="Zone of this member: eu/rack1.")] = None
 

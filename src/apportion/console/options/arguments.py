@@ -1,12 +1,20 @@
 """Arguments: the parameters that many commands share, with their help."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
+
+def whole(_: object, tokens: Sequence[Token]) -> int:
+    """Return a whole number. The parser itself rounds `1.5`, without a word."""
+    return int(tokens[0].value)
+
+
+Whole = Annotated[int, Parameter(converter=whole)]
 Json = Annotated[bool, Parameter(help="Print one JSON object instead.")]
 Force = Annotated[bool, Parameter(help="Replace the file, whatever it holds.", negative="")]
 Url = Annotated[str, Parameter(help="URL of the store, such as sqlite:///work.db")]
 GroupName = Annotated[str, Parameter(help="Name of the group.")]
 MemberId = Annotated[str, Parameter(help="Id of the member.")]
-PartitionNumber = Annotated[int, Parameter(help="Number of the partition.")]
+PartitionNumber = Annotated[int, Parameter(converter=whole, help="Number of the partition.")]

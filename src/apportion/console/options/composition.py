@@ -50,7 +50,7 @@ def compose(
             hint = f"Leave it out, or use --placement {taker}."
             raise InvalidInput(option, value, f"nothing: {name} does not have it", hint)
     if spec.takes == "explicit":
-        hint = f"{name.capitalize()} is built from a list of owners: build it in Python, or pick another."
+        hint = f"{name.capitalize()} is built from a list of owners. Pick another --placement."
         raise InvalidInput("--placement", name, "one that is made of nodes alone", hint)
     options = _hashing(spec, hasher)
     if spec.takes == "assignment":

@@ -64,7 +64,7 @@ def _read(path: Path, mark: bytes) -> dict[str, object]:
             return {}
     except OSError as error:
         raise unusable("configuration", path, error) from error
-    return read_toml(path, what="configuration", see="Configuration on the page of commands")
+    return read_toml(path, what="configuration", hint="See Configuration on the page of commands.")
 
 
 def _check(path: Path, document: dict[str, object], commands: Mapping[str, Iterable[str]]) -> None:

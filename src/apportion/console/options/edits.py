@@ -52,7 +52,7 @@ class Edits:
             for node_id in ids_in(self.add)
         ]
         if zones:
-            hint = "Zones of present nodes stay."
+            hint = "Leave the option out: zones of present nodes stay."
             raise InvalidInput("--zone", next(iter(zones)), "the id of a node that --add adds", hint)
         changed = (
             Topology(topology.without(*ids_in(self.remove)), cluster=topology.cluster)
@@ -78,7 +78,12 @@ class Edits:
 
 
 def ids_in(entries: list[str] | None) -> list[str]:
-    """Split each entry at its commas, as `--nodes` does."""
+    """Split each entry at its commas; refuse an empty id, which a blank after a comma leaves behind."""
+    for entry in entries or ():
+        ids = [node_id.strip(" ") for node_id in entry.split(",")]
+        if entry != ",".join(ids) or "" in ids:
+            hint = f"Leave no blank beside a comma: {','.join(filter(None, ids)) or 'a,b'}"
+            raise InvalidInput("list of node ids", entry, "ids between commas, without blanks around them", hint)
     return [node_id for entry in entries or () for node_id in entry.split(",")]
 
 

@@ -1,5 +1,7 @@
 """Node options: the nodes from `--nodes` or `--topology`."""
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +9,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.console.files.topology_file import read_topology
-from apportion.errors import InvalidInput
+from apportion.console.options.edits import ids_in
+from apportion.errors import InvalidInput, shown
 from apportion.model.topology import Topology
 
 
@@ -24,4 +27,10 @@ class NodesSource:
         if (self.nodes is None) == (self.topology is None):
             value = None if self.nodes is None else "given twice"
             raise InvalidInput("--nodes or --topology", value, "exactly one of the two", "Try --nodes a,b,c.")
-        return Topology(self.nodes.split(",")) if self.nodes is not None else read_topology(self.topology or Path())
+        return Topology(ids_in([self.nodes])) if self.nodes is not None else read_topology(self.topology or Path())
+
+    def warn_of_keys(self, keys: Sequence[str]) -> None:
+        """Tell on standard error if a key may be a node: a list of nodes takes commas, not blanks."""
+        if self.nodes is not None and "," not in self.nodes and keys:
+            print(f"note: --nodes names one node, {shown(self.nodes)}; {shown(keys[0])} is a key.", file=sys.stderr)
+            print("Separate nodes with commas: --nodes a,b.", file=sys.stderr)

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from apportion.balance.optimal import optimal
 from apportion.console.files.partitions_file import read_partitions
+from apportion.console.options.arguments import whole
 from apportion.console.options.outage import Outage
 from apportion.errors import InvalidInput, NotEnoughNodes
 from apportion.model import codec
@@ -26,8 +27,12 @@ class PartitionOptions:
     ] = None
     column: Annotated[str | None, Parameter(help="Take the ids from this column of a CSV file.")] = None
     size_column: Annotated[str | None, Parameter(help="Take sizes in bytes from this column.")] = None
-    replicas: Annotated[int | None, Parameter(help="Nodes that hold each partition (default: 1).")] = None
-    spread_level: Annotated[int | None, Parameter(help="Level of the zones to spread over; 0 is the outermost.")] = None
+    replicas: Annotated[int | None, Parameter(converter=whole, help="Nodes that hold each partition (default: 1).")] = (
+        None
+    )
+    spread_level: Annotated[
+        int | None, Parameter(converter=whole, help="Level of the zones to spread over; 0 is the outermost.")
+    ] = None
     spread: Annotated[Spread | None, Parameter(help="Refuse too few zones (strict), or share them.")] = None
 
     @property
@@ -66,6 +71,9 @@ class PartitionOptions:
     def _partitions(self, before: Assignment | None) -> tuple[int | list[str], list[int] | None]:
         """Return the number of partitions or their ids, and their sizes if they are known."""
         if self.partitions is not None and not self.partitions.isdecimal():
+            if self.partitions.strip("+-").replace(".", "", 1).isdecimal():
+                hint = "Write --partitions 1000, or --partitions FILE with an id a line."
+                raise InvalidInput("--partitions", self.partitions, "a whole number of at least 1, or a file", hint)
             listed = read_partitions(self.partitions, column=self.column, size_column=self.size_column)
             return listed.ids, listed.sizes
         for option, column in (("--column", self.column), ("--size-column", self.size_column)):

@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.console.files.snapshots import read
+from apportion.console.options.arguments import whole
 from apportion.console.options.composition import compose, compose_from, recomposed
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
@@ -23,8 +24,12 @@ class PlacementOptions(NodesSource, Hashing):
 
     table: Annotated[Path | None, Parameter(help="Table saved by `table export`, `table import` or `apply`.")] = None
     placement: Annotated[str | None, Parameter(help="Placement by name (default: slots).")] = None
-    vnodes: Annotated[int | None, Parameter(help="Tokens of a ring's node of weight 1 (default: 150).")] = None
-    slots: Annotated[int | None, Parameter(help="Hash slots (default: 4096, more for more than 128 nodes).")] = None
+    vnodes: Annotated[
+        int | None, Parameter(converter=whole, help="Tokens of a ring's node of weight 1 (default: 150).")
+    ] = None
+    slots: Annotated[
+        int | None, Parameter(converter=whole, help="Hash slots (default: 4096, more for more than 128 nodes).")
+    ] = None
 
     def load_placement(self) -> Placement:
         """Return the placement that the options describe."""

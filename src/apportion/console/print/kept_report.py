@@ -91,7 +91,7 @@ def _value(path: Path, kind: type[Saved]) -> Saved | str:
     try:
         return read_with_bytes(path, kind)[1]
     except InvalidInput as error:
-        return error.problem
+        return error.problem.removeprefix(f"{path}: ")
 
 
 def _line(value: Saved | str, before: Saved | str | None, *, since: datetime, state: str, path: Path) -> KeptLine:

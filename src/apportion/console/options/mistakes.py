@@ -1,0 +1,156 @@
+"""Mistakes: errors of the parser, and hints that are written for Python, in the words of the command line.
+
+Promises: a message names the option or argument, the value, the expectation and the next step. It shows no value that
+may hold a password.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from cyclopts import CycloptsError, Token
+from cyclopts.exceptions import (
+    CoercionError,
+    MissingArgumentError,
+    RepeatArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+
+from apportion.errors import InvalidInput, UnknownOption
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+_HIDDEN = "(not shown: a URL, or a text with an '@')"
+_EXPECTED = {
+    int: "a whole number, such as 12",
+    float: "a number, such as 1.5",
+    bool: "true or false",
+    timedelta: "a time with its unit, such as 10s, 2m or 1h",
+}
+_SAID = {
+    " is None, expected": " is missing, expected",
+    "an int ": "a whole number ",
+    ", or strip()": "",
+    "spread='best-effort'": "--spread best-effort",
+    "replace=True": "--replace",
+    "Pass key= to siphash-2-4, and to it alone.": "Pass --hasher-key-file FILE to siphash-2-4, and to it alone.",
+    "Pass a count, or a list of ids.": "Write --partitions 1000, or --partitions FILE with an id per line.",
+    "Ask group.owned, or wait for group.changes().": "Look at: apportion group show URL NAME",
+    "Connect again with stores.connect(url).": "Run the command again.",
+}
+"""The words of Python, and those of the command line."""
+
+
+def said(text: str) -> str:
+    """Return a problem or a hint in the words of the command line."""
+    for python, words in _SAID.items():
+        text = text.replace(python, words)
+    return text
+
+
+def of_parser(error: CycloptsError, app: "App") -> InvalidInput:
+    """Return an error of the parser as one of ours. It names the origin of an option that the command line lacks."""
+    ours, token = _in_our_words(error, app), getattr(error, "token", None)
+    if isinstance(token, Token) and token.source != "cli":
+        ours.hint += f"\nRead: {token.keyword} from {'the environment' if token.source == 'env' else token.source}."
+    return ours
+
+
+def _in_our_words(error: CycloptsError, app: "App") -> InvalidInput:
+    chain = tuple(error.command_chain or ())
+    here = app
+    for name in chain:
+        here = here[name]
+    command = " ".join(("apportion", *chain))
+    see = f"See {command} --help."
+    match error:
+        case UnknownCommandError():
+            return _unknown_command((error.unused_tokens or [""])[0], command, _commands(here))
+        case UnknownOptionError():
+            option = (error.token.keyword or error.token.value).partition("=")[0]
+            return _unknown_option(option, command, _options(here), app)
+        case UnusedCliTokensError():
+            return _unused(error.unused_tokens or [""], command, here)
+        case CoercionError():
+            return _not_converted(error, see)
+    return _of_one_option(error, command, see)
+
+
+def _unknown_command(word: str, command: str, known: list[str]) -> InvalidInput:
+    error = UnknownOption(f"command of {command}", _safe(word), known)
+    if word.startswith("-"):
+        error.hint = f"Write the command before its options. See {command} --help."
+    return error
+
+
+def _unknown_option(option: str, command: str, own: list[str], app: "App") -> InvalidInput:
+    known = [name for name in own if option.startswith("--no-") or not name.startswith("--no-")]
+    error = UnknownOption(f"option of {command}", _safe(option), known)
+    others = [name for name, other in _all_commands(app) if option in _options(other)]
+    if others:
+        error.hint = f"{option} is an option of {', '.join(others)}."
+    elif error.nearest is None:
+        error.hint = f"See {command} --help."
+    return error
+
+
+def _unused(tokens: list[str], command: str, here: "App") -> InvalidInput:
+    named = ", ".join(each.name for each in here.assemble_argument_collection() if each.index is not None)
+    hint = "Write ids of a list with commas and without blanks: a,b. " if "--nodes" in _options(here) else ""
+    value = _HIDDEN if _HIDDEN in map(_safe, tokens) else tokens[0]
+    expected = f"no argument after {named}" if named else "options alone"
+    return InvalidInput(f"argument of {command}", value, expected, f"{hint}See {command} --help.")
+
+
+def _of_one_option(error: CycloptsError, command: str, see: str) -> InvalidInput:
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        told = (error.argument.parameter.help or "").rstrip(".")
+        hint = f"{told}. {see}" if told else see
+        return InvalidInput(error.keyword or error.argument.name, None, f"a value for {command}", hint)
+    if isinstance(error, RepeatArgumentError):
+        is_list = error.token.keyword == "--nodes"
+        hint = "Join the ids with commas: --nodes a,b." if is_list else "Leave one of them out."
+        return InvalidInput(error.token.keyword or "option", _safe(error.token.value), "one value", hint)
+    return InvalidInput("command line", _safe(str(error)), f"options and arguments of {command}", see)
+
+
+def _not_converted(error: CoercionError, see: str) -> InvalidInput:
+    token, argument = error.token, error.argument
+    value = "" if token is None else token.value
+    name = token.keyword if token is not None and token.keyword else argument.name if argument is not None else "value"
+    kinds = {each for each in (_unwrapped(argument.hint) if argument else [error.target_type]) if each is not None}
+    choices = [str(choice) for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    if choices:
+        return UnknownOption(name, _safe(value), choices)
+    expected = next((words for kind, words in _EXPECTED.items() if kind in kinds), "another value")
+    is_bare = timedelta in kinds and value.replace(".", "", 1).isdecimal()
+    return InvalidInput(name, _safe(value), expected, f"Write {value}s for seconds." if is_bare else see)
+
+
+def _unwrapped(hint: Any) -> list[Any]:  # noqa: ANN401 - an annotation may be anything
+    """Return the kinds that an annotation allows: those of a union, or the one."""
+    return [hint] if isinstance(hint, type) or get_origin(hint) is Literal else list(get_args(hint))
+
+
+def _commands(app: "App") -> list[str]:
+    return [name for name in app if not name.startswith("-")]
+
+
+def _all_commands(app: "App") -> Iterator[tuple[str, "App"]]:
+    """Yield each command that has no commands below it, and its name."""
+    for name in _commands(app):
+        below = list(_all_commands(app[name]))
+        yield from ((f"{name} {each}", command) for each, command in below) if below else [(name, app[name])]
+
+
+def _options(app: "App") -> list[str]:
+    arguments = app.assemble_argument_collection() if app.default_command else ()
+    return sorted({name for argument in arguments for name in argument.names if name.startswith("--")})
+
+
+def _safe(value: str) -> str:
+    """Return the value, unless a part of it may be a password: this may hold blanks, so its beginning is unknown."""
+    return _HIDDEN if "@" in value or "://" in value else value

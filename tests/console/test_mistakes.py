@@ -1,0 +1,266 @@
+"""Mistakes on the command line: each names the value or field, an expectation and a next step; no file is lost."""
+
+import json
+import re
+import shlex
+
+import pytest
+
+from tests.console.running import refused, run, written
+
+# Each line is a mistake; the words after the bar stand in its message.
+MISTAKES = """
+rote k | 'rote' Did you mean 'route'?
+Route k | 'Route' Did you mean 'route'?
+routes k | 'routes' Did you mean 'route'?
+balance | 'balance' expected one of
+--versoin | '--versoin' Write the command before its options
+--nodes a,b route k | '--nodes' Write the command before its options
+table exprt | command of apportion table is 'exprt' Did you mean 'export'?
+group shw | command of apportion group is 'shw' Did you mean 'show'?
+guard chek | 'chek' Did you mean 'check'?
+store upgarde | 'upgarde' Did you mean 'upgrade'?
+route --nodez a k | '--nodez' Did you mean '--nodes'?
+route --jsn --nodes a,b k | '--jsn' Did you mean '--json'?
+route --nodes a,b -x k | '-x' See apportion route --help.
+route -n a,b k | '-n' See apportion route --help.
+route --nodes a,b --html x.html k | --html is an option of compare, evaluate.
+route --nodes a,b --partitions 5 k | --partitions is an option of assign, group run.
+route --nodes a,b --lease-ttl 5s k | --lease-ttl is an option of group run.
+compare --nodes a,b --add 1 | --add is an option of plan, group plan.
+evaluate --nodes a,b | --nodes is an option of assign, compare
+undo --to 9 | --to is an option of plan, group plan.
+hotkeys --nodes a,b | --nodes is an option of
+demo --workers 3 | '--workers' See apportion demo --help.
+doctor --stor | '--stor' Did you mean '--store'?
+group resize sqlite:///x.db g --partitions 0 | --partitions is an option of assign, group run.
+route --nodes | --nodes is missing See apportion route --help.
+route --nodes a,b --keys | --keys is missing
+route --nodes a,b | keys is missing --keys FILE
+route k | --nodes or --topology is missing
+explain --nodes a,b | KEY is missing apportion explain --help
+explain k | --nodes or --topology is missing
+plan --add c | --nodes or --topology is missing
+plan --nodes a,b --add | --add is missing
+apply | PLAN is missing
+table diff t.json | NEW is missing
+table import | FILE is missing
+table repair | URL is missing sqlite:///work.db
+table repair sqlite:///x.db | NAME is missing
+group show | URL is missing
+group show sqlite:///x.db | NAME is missing
+group forget sqlite:///x.db g | MEMBER is missing
+group run sqlite:///x.db g | --partitions is missing
+guard check | URL is missing
+store upgrade | URL is missing
+store grants sqlite:///x.db | --user is missing
+doctor --store | --store is missing
+evaluate --html | --html is missing
+hotkeys | keys is missing
+assign --nodes a,b | --partitions is missing Write --partitions 1000
+explain --nodes a,b k1 k2 | 'k2' no argument after KEY
+plan --nodes a,b --add c d | 'd' commas
+apply p.json t.json | 't.json' no argument after PLAN
+table export --nodes a,b --csv t.json | 't.json' options alone
+table log t.json | 't.json'
+undo t.json | 't.json'
+tour extra | 'extra'
+hotkeys k | 'k'
+route --nodes a --nodes b k | --nodes is 'b' Join the ids with commas
+route --nodes a,b --slots many k | --slots is 'many' a whole number
+route --nodes a,b --slots 1.5 k | --slots is '1.5' a whole number
+route --nodes a,b --slots 0 k | slots is 0
+route --nodes a,b --slots -1 k | slots is -1
+route --nodes a,b --vnodes 1e3 k | --vnodes is '1e3' a whole number
+route --nodes a,b --json=maybe k | --json is 'maybe' true or false
+table export --nodes a,b --replicas 1.5 | --replicas is '1.5' a whole number
+hotkeys --keys keys --top x | --top is 'x' a whole number
+hotkeys --keys keys --top 2.5 | --top is '2.5' a whole number
+hotkeys --keys keys --top 0 | --top is 0 Write --top 10
+assign --nodes a,b --partitions 10 --spread loose | --spread is 'loose' best-effort, strict
+assign --nodes a,b --partitions 10 --replicas two | --replicas is 'two' a whole number
+assign --nodes a,b --partitions 10 --replicas 0 | replicas is 0
+assign --nodes a,b --partitions 0 | partitions is 0 Write --partitions 1000
+assign --nodes a,b --partitions -5 | --partitions is '-5' Write --partitions 1000
+assign --nodes a,b --partitions 1.5 | --partitions is '1.5' Write --partitions 1000
+group run sqlite:///x.db g --partitions 3 --lease-ttl 10 -- true | --lease-ttl is '10' Write 10s
+group run sqlite:///x.db g --partitions 3 --lease-ttl soon -- true | --lease-ttl is 'soon' such as 10s
+group run sqlite:///x.db g --partitions 3 --settle 0.5 -- true | --settle is '0.5' Write 0.5s
+group run sqlite:///x.db g --partitions many -- true | --partitions is 'many'
+group run sqlite:///x.db g --partitions 3 --weight heavy -- true | --weight is 'heavy' a number
+group run sqlite:///x.db g --partitions 3 --mode careful -- true | --mode is 'careful'
+group resize sqlite:///x.db g many | PARTITIONS is 'many'
+group release sqlite:///x.db g x | PARTITION is 'x'
+route --nodes a,,b k | 'a,,b' a,b
+route --nodes a, k | 'a,' commas
+route --nodes a, b k | 'a,' commas
+route --nodes ,a k | ',a'
+route --nodes "a, b" k | 'a, b' a,b
+route --nodes "" k | node ids is ''
+route --nodes a,a k | 'a'
+plan --nodes a,b --add c,,d | 'c,,d' c,d
+plan --nodes a,b --remove "a, b" | 'a, b' a,b
+assign --nodes a,b --partitions 9 --down a, | 'a,'
+route --nodes a,b --placement rign k | 'rign' Did you mean 'ring'?
+route --nodes a,b --placement directory k | --placement is 'directory' Pick another --placement
+route --nodes a,b --placement ring --slots 8 k | --slots is 8
+route --nodes a,b --vnodes 8 k | --vnodes is 8 --placement ring
+route --nodes a,b --hasher md4 k | 'md4' Did you mean 'md5'?
+route --nodes a,b --hasher siphash-2-4 k | --hasher-key-file
+route --nodes a,b --hasher-key-file nofile k | 'nofile'
+route --nodes a,b --column id k | --column is 'id' --keys FILE.csv
+route --nodes a,b --keys nofile | --keys is 'nofile'
+route --nodes a,b --keys keys k | keys is 'given twice'
+route --nodes a,b --table t.json k | --nodes is 'a,b' --table
+route --table p.json k | p.json: snapshot kind is 'plan' 'table'
+route --table junk.json k | junk.json: snapshot
+route --table cut.json k | cut.json: checksum
+route --table empty k | 'empty' not empty
+route --table nofile k | 'nofile' no such file
+route --table asg.json k | asg.json: 'assignment'
+route --topology junk.json k | 'junk.json' [[node]]
+route --topology nofile k | 'nofile' no such file
+route --topology t.json k | 't.json'
+plan --nodes a,b --add b | 'b'
+plan --nodes a,b --remove c | 'c' one of a, b
+plan --nodes a,b --remove a,b | Add a node
+plan --nodes a,b --weight a | --weight is 'a' ID=VALUE
+plan --nodes a,b --weight a=x | --weight is 'x' a number
+plan --nodes a,b --weight c=2 | 'c' one of a, b
+plan --nodes a,b --zone a=eu | --zone is 'a' Leave the option out
+plan --nodes a,b --drain a --remove a | --drain is 'a'
+plan --nodes a,b --to top.toml --add c | --to is 'top.toml'
+plan --nodes a,b --add c -o t.json | 't.json' a table
+plan --nodes a,b --add c -o nodir/p.json | 'nodir/p.json'
+plan --table p.json --add c | p.json: 'plan'
+plan --assignment t.json --remove a | t.json: 'table'
+plan --nodes a,b --add c --keys nofile | 'nofile'
+apply nofile | 'nofile' no such file
+apply t.json | t.json: snapshot kind is 'table' 'plan'
+apply p.json --table asg.json | asg.json
+apply p.json --table nofile | 'nofile'
+assign --nodes a,b --partitions x | 'x' no such file
+assign --nodes a,b --partitions 10 --replicas 3 | 3 replicas 2 eligible (a, b)
+assign --nodes a,b --partitions 10 --live c | 'c' one of a, b
+assign --nodes a,b --partitions 10 --down a,b | Name a node that is up
+assign --nodes a,b --partitions 10 --live a --down b | --live is 'a'
+assign --nodes a,b --partitions 10 --previous t.json | t.json: 'table' 'assignment'
+assign --nodes a,b --partitions 10 --size-column s | --size-column is 's'
+assign --nodes a,b --partitions 10 -o p.json | 'p.json' a plan
+compare --nodes a | Name more nodes
+compare --nodes a,b --keys empty | --keys is 'empty'
+compare --nodes a,b --html t.json | 't.json' a table
+evaluate --scenario nofile | 'nofile'
+evaluate --preset helix-paper --seeds 0 | --seeds is 0 Write --seeds 1
+hotkeys --keys empty | --keys is 'empty'
+hotkeys --keys nofile | --keys is 'nofile'
+table export --nodes a,b --replicas 3 | 3 replicas 2 eligible
+table export --nodes a,b -o p.json | 'p.json' a plan
+table diff t.json nofile | 'nofile'
+table diff t.json p.json | p.json: 'plan'
+table import nofile --nodes a,b | 'nofile'
+table import junk.json --nodes a,b | 'hello' start,end,owners
+table log --table p.json | p.json
+table log --table nofile | 'nofile'
+undo --table nofile | 'nofile'
+undo --table p.json | p.json
+undo --table t.json --assignment asg.json | --table is 't.json' one of the two
+group show nofile g | 'nofile' Write for example
+group show mysql://h/db g | 'mysql' one of
+group show sqlite:///no.db g | no.db
+group show redis://127.0.0.1:1/0 g | redis://127.0.0.1:1/0 Try again
+group drain memory:// g m | 'g'
+guard check memory:// | resource is ''
+store upgrade nofile | 'nofile' Write for example
+doctor --store nofile | 'nofile' Write for example
+""".strip().splitlines()
+PYTHON = re.compile(r"\bNone\b|\w\(|\b[a-z_]+=(True|False|'|\")|\ban int\b|\bdocs/|\.py\b|<class|strip\(\)|Tokens")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mistakes")
+    for made in ("table export --nodes a,b -o t.json", "assign --nodes a,b,c --partitions 12 -o asg.json"):
+        assert 0 == run(*made.split(), folder=folder).returncode
+    assert 2 == run(*("plan", "--nodes", "a,b", "--add", "c", "-o", "p.json"), folder=folder).returncode
+    written(folder, "cut.json", (folder / "t.json").read_bytes()[:-40])
+    for name, text in (("junk.json", "hello\n"), ("empty", ""), ("keys", "k\n"), ("top.toml", "[[node]]\nid = 'a'\n")):
+        written(folder, name, text)
+    return folder
+
+
+def _files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_names_the_value_an_expectation_and_the_next_step_and_changes_no_file(line, folder):
+    command, _, words = line.partition(" | ")
+    before = _files(folder)
+    process = run(*shlex.split(command), folder=folder)
+    message = refused(process)
+    assert b"" == process.stdout
+    assert before == _files(folder)
+    problem, *hint = message.removeprefix("error: ").splitlines()
+    assert re.search(r"expected |needs |wanted |unavailable", problem), "an expectation"
+    assert any(len(step.split()) >= 2 for step in hint), "a next step"
+    assert not PYTHON.search(message), "words of the command line, and no path of the repository"
+    for part in re.findall(r"'[^']*'\S*|\S+", words):
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "expected", "hint"),
+    [
+        ("route --nodes a,b --json --slots many k", "InvalidInput", "a whole number", "See apportion route --help."),
+        ("route --json --nodez a,b k", "UnknownOption", "one of --column", "Did you mean '--nodes'?"),
+        ("assign --nodes a --partitions 9 --replicas 2 --json", "NotEnoughNodes", None, "Add nodes"),
+        ("route --table cut.json --json k", "BadSnapshot", "", "take a fresh copy"),
+    ],
+)
+def test_a_mistake_beside_json_is_one_object_on_standard_error(command, code, expected, hint, folder):
+    process = run(*command.split(), folder=folder)
+    told = json.loads(process.stderr)
+    assert (1, b"") == (process.returncode, process.stdout)
+    assert ["format_version", "error", "message", "expected", "hint"] == list(told)
+    assert code == told["error"]
+    assert told["expected"] is None if expected is None else told["expected"].startswith(expected)
+    assert hint in told["hint"]
+
+
+def test_json_after_two_hyphens_is_a_key_and_the_error_stays_text(folder):
+    assert refused(run("route", "--nodes", "a,,b", "--", "--json", folder=folder)).startswith("error: list of node ids")
+
+
+@pytest.mark.parametrize("command", ["route --nodes a b", "route --nodes a b c", "explain --nodes a b"])
+def test_a_key_that_may_be_a_swallowed_node_is_noted(command, folder):
+    process = run(*command.split(), folder=folder)
+    assert 0 == process.returncode
+    assert b"note: --nodes names one node, 'a'; 'b' is a key.\nSeparate nodes with commas" in process.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["route --nodes a,b k", "route --nodes a --keys keys", "route --nodes a,b --keys keys"]
+)
+def test_keys_beside_several_nodes_or_from_a_file_are_not_noted(command, folder):
+    process = run(*command.split(), folder=folder)
+    assert (0, b"") == (process.returncode, process.stderr)
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_file_without_keys_is_noted(more, folder):
+    process = run("route", "--nodes", "a,b", "--keys", "empty", *more, folder=folder)
+    assert 0 == process.returncode
+    assert b"note: --keys is 'empty', which holds no key." in process.stderr
+
+
+def test_no_part_of_a_password_is_shown(folder):
+    for line in (
+        "tour postgres://u:s3cr pa@h/d",
+        "route --nodes a,b --slots u:s3cr@h k",
+        "s3cr@h",
+        "route --s3cr@h=1 k",
+    ):
+        message = refused(run(*line.split(), folder=folder))
+        assert "s3cr" not in message
+        assert "not shown" in message
