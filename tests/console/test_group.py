@@ -22,7 +22,7 @@ from tests.console.running import COMMAND, refused, run
 
 KEYS = GroupKeys(group="mailers")
 READING = {"show": (), "explain": ("0",), "plan": (), "drain": ("a",), "undrain": ("a",), "forget": ("a",),
-           "release": ("0",), "repair": (), "resize": ("4",), "watch": ()}  # fmt: skip
+           "release": ("0",), "repair": (), "resize": ("4",), "top": (), "watch": ()}  # fmt: skip
 
 
 def printed(*arguments, folder, code=0):

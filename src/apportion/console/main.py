@@ -54,6 +54,7 @@ GROUP_COMMANDS = {
     "resize": "Give an empty group another number of partitions.",
     "run": "Join a group, and run a command for each owned partition.",
     "show": "Show members, target, and all that is out of order.",
+    "top": "Show a group live, until Ctrl-C.",
     "undrain": "Withdraw a drain, so that the member gets partitions again.",
     "watch": "Print each change as it happens, with its reason.",
 }

@@ -10,6 +10,7 @@ from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.group import report
 from apportion.console.group.plan import print_applied, print_applied_json, print_change, print_change_json, read_plan
 from apportion.console.group.run import Joining, run
+from apportion.console.group.top import show_live
 from apportion.console.options.arguments import Force, GroupName, Json, MemberId, PartitionNumber, Url, Whole
 from apportion.console.options.edits import Edits
 from apportion.console.plan import PENDING
@@ -44,6 +45,11 @@ def show_group(
         report.print_group_json(found)
     else:
         report.print_group(found, every=every)
+
+
+def top_group(url: Url, name: GroupName, /) -> None:
+    """Show members, target, and all that is out of order, again every second. Ctrl-C ends it."""
+    show_live(url, name)
 
 
 def watch_group(url: Url, name: GroupName, /, *, json: bool = False) -> None:
