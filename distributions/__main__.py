@@ -71,11 +71,12 @@ def _built(commit: source.Commit, place: Path) -> dict[str, bytes]:
 
 def _hook(name: str, tree: Path, out: Path, commit: source.Commit) -> None:
     """Call one hook of the build backend (PEP 517), with nothing of this machine in what the compiler writes."""
-    home, target = Path.home(), os.environ.get("CARGO_TARGET_DIR", f"{source.ROOT / '.venv' / 'cargo'}")
+    target = os.environ.get("CARGO_TARGET_DIR", f"{source.ROOT / '.venv' / 'cargo'}")
+    shown = {tree: ".", Path.home(): "~", Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo"): "~/.cargo"}
     environment = os.environ | {
         "SOURCE_DATE_EPOCH": f"{commit.seconds}",
         "CARGO_TARGET_DIR": f"{target}-dist",
-        "CARGO_ENCODED_RUSTFLAGS": f"--remap-path-prefix={tree}=.\x1f--remap-path-prefix={home}=~",
+        "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(f"--remap-path-prefix={path}={name}" for path, name in shown.items()),
         "PYTHONHASHSEED": "0",
     }
     call = subprocess.run(

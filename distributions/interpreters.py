@@ -64,8 +64,8 @@ def found(folder: Path) -> list[Interpreter]:
 
 def _on_this_machine() -> list[str]:
     named = [shutil.which(f"python3.{minor}") for minor in range(OLDEST[1], NEWEST[1] + 3)]
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    kept = sorted(f"{path}" for path in pyenv.glob("3.*/bin/python"))
+    pyenv = shutil.which("pyenv")
+    kept = sorted(map(str, Path(pyenv).resolve().parents[1].glob("versions/3.*/bin/python"))) if pyenv else []
     return [path for path in [*named, *kept] if path is not None]
 
 
