@@ -36,6 +36,7 @@ print(_native.__file__)
 raise SystemExit(code)
 """
 EVERY_LENGTH = "test_positions.py::test_every_length_from_0_to_300_and_some_long_ones"
+EVERY_LABEL = "test_rankings.py::test_labels_of_every_length_have_the_hashes_of_the_reference"
 EVERY_BYTE = "test_layouts.py::test_it_is_for_every_byte_alone"
 LAYOUT = "test_layouts.py::test_a_layouts_hash_is_that_of_the_reference"
 CROWDED = "test_router.py::test_a_ring_whose_tokens_crowd_is_built_like_any"
@@ -53,14 +54,14 @@ CRUSH = (
 IN_DATA = [
     ("crc16", struct.pack("<8H", *(0x1021 * number for number in range(8))), (f"{EVERY_LENGTH}[crc16]",)),
     ("crc32", struct.pack("<4I", 0, 0x77073096, 0xEE0E612C, 0x990951BA), (f"{EVERY_BYTE}[crc32]",)),
-    ("xxh3", bytes.fromhex("b8fe6c3923a44bbe"), (f"{EVERY_LENGTH}[xxh3-64]",)),
-    ("ring", b"ring/1", (CROWDED,)),
+    ("xxh3", bytes.fromhex("b8fe6c3923a44bbe"), (f"{EVERY_LENGTH}[xxh3-64]", f"{EVERY_LABEL}[xxh3-64]")),
     ("multiprobe", b"multiprobe/1", (MULTIPROBE,)),
     ("choose-k", b"choose-k", (CHOOSE_K,)),
     ("ranges", b"ordered_position", (RANGES,)),
 ]
 # Instructions of other machines hold no whole word.
 IN_INSTRUCTIONS = [
+    ("ring", b"\xc7\x00ring", (CROWDED,)),  # a label is begun by an instruction that stores its first four bytes
     ("murmur3", struct.pack("<Q", 0x87C37B91114253D5), (f"{EVERY_LENGTH}[murmur3]", f"{LAYOUT}[cassandra-murmur3]")),
     ("kafka", struct.pack("<I", 0x9747B28C), (f"{LAYOUT}[kafka-murmur2]",)),
     ("md5", struct.pack("<I", 0xD76AA478), (f"{EVERY_LENGTH}[md5]",)),
