@@ -3,9 +3,11 @@
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
+from apportion.console.explain_error import KINDS, NEXT
 from tests.console.running import refused, run, written
 
 # Each line is a mistake; the words after the bar stand in its message.
@@ -173,7 +175,10 @@ group drain memory:// g m | 'g'
 guard check memory:// | resource is ''
 store upgrade nofile | 'nofile' Write for example
 doctor --store nofile | 'nofile' Write for example
+explain-error NotEnough | 'NotEnough' one of
+explain-error | CODE is missing
 """.strip().splitlines()
+ERRORS_PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
 PYTHON = re.compile(r"\bNone\b|\w\(|\b[a-z_]+=(True|False|'|\")|\ban int\b|\bdocs/|\.py\b|<class|strip\(\)|Tokens")
 
 
@@ -264,3 +269,19 @@ def test_no_part_of_a_password_is_shown(folder):
         message = refused(run(*line.split(), folder=folder))
         assert "s3cr" not in message
         assert "not shown" in message
+
+
+@pytest.mark.parametrize("code", sorted(KINDS))
+def test_every_error_explains_its_meaning_and_the_next_step_offline(code, folder):
+    process = run("explain-error", code, folder=folder)
+    name, meaning, _, retry, step = process.stdout.decode().splitlines()
+    assert (0, code) == (process.returncode, name)
+    assert meaning.endswith(".")
+    assert KINDS[code].retryable == retry.endswith("may help")
+    assert len(step.split()) > 3
+    assert f"`{code}`" in ERRORS_PAGE or f"## {code}\n" in ERRORS_PAGE
+
+
+def test_every_leaf_of_the_errors_has_a_next_step_of_its_own():
+    parents = {base for kind in KINDS.values() for base in kind.__mro__[1:]}
+    assert sorted(name for name, kind in KINDS.items() if kind not in parents) == sorted(NEXT)

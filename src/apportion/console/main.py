@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": "Check that this installation gives the answers of every other one, or that a store is well.",
     "evaluate": "Compare balancers on clusters that fail, grow and change.",
     "explain": "Show why a node handles a key.",
+    "explain-error": "Show the meaning of an error and the next step.",
     "hotkeys": "List the keys that come most often, with proven bounds.",
     "plan": "Preview the moves that a change of nodes causes.",
     "route": "Print which node handles each key.",
@@ -138,7 +139,7 @@ def application(taken: list[str] | None = None) -> "App":
     )
     for name, words in COMMANDS.items():
         module = f"{name}.command" if (Path(__file__).parent / name).is_dir() else name
-        app.command(f"apportion.console.{module}:{name}", name=name, help=words)
+        app.command(f"apportion.console.{module}:{name}".replace("-", "_"), name=name, help=words)
     app.command(_help_of(app), name="help", help="Show the help of a command, as its --help does.")
     table = App(name="table", help="Save, read and compare tables of ranges and owners.")
     for name, words in TABLE_COMMANDS.items():
@@ -187,6 +188,8 @@ def _failed(error: ApportionError, *, is_json: bool) -> int:
         print(json.dumps({"format_version": 1, **told}, ensure_ascii=False), file=sys.stderr)
         return 1
     print(f"{coloured('error:', Colour.RED, sys.stderr)} {message}\n{hint}", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(f"More: apportion explain-error {code}", file=sys.stderr)
     return 1
 
 

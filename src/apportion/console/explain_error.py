@@ -1,0 +1,61 @@
+"""`apportion explain-error`: the meaning of an error and the next step, without a network."""
+
+import inspect
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion import errors
+from apportion.console.options.arguments import Json
+from apportion.console.print.output import print_json
+from apportion.errors import ApportionError, UnknownOption
+
+NEXT = {
+    "BadRange": "Mend the ranges: each begins where the one before ends.",
+    "BadSnapshot": "Take a fresh copy of the file, and check that it is of the kind that the command reads.",
+    "BadWeight": "Write 0 to drain a node, or a finite number above 0.",
+    "Compacted": "Scan the prefix again, and watch from the revision of that scan.",
+    "DuplicateMember": "Give each process an id of its own, or stop the other process.",
+    "DuplicateNode": "Rename one of the two nodes, or drop it.",
+    "Fenced": "Stop this work: the holder of the newer token does it.",
+    "InvariantBroken": "Report it: this is a defect of apportion. Nothing was written.",
+    "LeaseLost": "Stop the work that depended on the lease. Ask for a new lease, and write the keys again.",
+    "MissingExtra": "Install the extra that the message names.",
+    "NoNodes": "Add a node, or give a node a weight above 0.",
+    "NotEnoughNodes": "Add nodes or zones, or ask for fewer replicas.",
+    "NotOwner": "Leave the partition to its owner.",
+    "NotPromised": "Use a store that gives the guarantee, or do without it.",
+    "PlanRefused": "Plan again from the current table, and apply the new plan.",
+    "StaleEpoch": "Read the current state, plan again, and apply the new plan.",
+    "StaleRoute": "Refresh the followed table, and route again.",
+    "StoreClosed": "Connect again; after a fork, connect in the child.",
+    "StoreDenied": "Correct the URL, or let the owner of the store run: apportion store grants URL --user NAME",
+    "StoreUnavailable": "Try again, or run: apportion doctor --store URL",
+    "StoreWentBack": "Scan, and join again. After a restore, run: apportion store restored URL",
+    "UnknownNode": "Add the node first, or use an id of the topology.",
+    "UnknownOption": "Write one of the known names; the message offers the nearest.",
+}
+"""The next step for each leaf of the tree of errors."""
+KINDS = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ApportionError)
+}
+
+
+def explain_error(code: Annotated[str, Parameter(name="CODE")], /, *, json: Json = False) -> None:
+    """Show the meaning of an error and the next step.
+
+    Parameters
+    ----------
+    code
+        Code of the error, such as StaleEpoch; with --json, each error holds its code.
+    """
+    kind = KINDS.get(code)
+    if kind is None:
+        raise UnknownOption("code of an error", code, KINDS)
+    meaning = (inspect.getdoc(kind) or "").partition("\n\n")[0]
+    step = NEXT.get(code, "Mend the value or the state that the message names.")
+    if json:
+        print_json("explain-error", code=code, meaning=meaning, retryable=kind.retryable, next=step)
+        return
+    print(f"{code}\n{meaning}\n")
+    print(f"retry   {'may help' if kind.retryable else 'does not help'}\nnext    {step}")
