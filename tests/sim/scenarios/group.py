@@ -8,6 +8,7 @@ a partition kills its owners.
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from logging import CRITICAL
 from typing import Any
 
@@ -28,8 +29,11 @@ from apportion.stores import Item
 from tests.sim.scenarios.group_worker import POISON, GroupWorker, Habits
 
 GROUP, OTHER = "g", "h"
-TTL_SECONDS, GRACE_SECONDS = 2.0, 3.0
+TTL_SECONDS, GRACE_SECONDS, SAFETY_SECONDS = 2.0, 3.0, 12.0
 _SECOND, _VISITS = 0, 2  # seeds modulo four with a second process under the first id, and with visits
+# Seeds modulo 32 in which all owners of one partition are paused in turn: the back-off grows only over many deaths.
+# There no member leaves or is given up, for a process forgets its former sessions when it opens the group again.
+_FLAPS, _FLAP_SECONDS, _FLAP_PAUSE_SECONDS = 23, 24.0, 0.3
 
 
 class GroupPlay:
@@ -44,13 +48,18 @@ class GroupPlay:
             partitions=draw.randint(3, 6), mode="eager" if draw.random() < 0.25 else "cooperative"
         )
         throttle = draw.choice([None, None, 1, 2])
-        self.liveness_seconds = 20.0
+        self.liveness_seconds, self.safety_seconds = 20.0, SAFETY_SECONDS
         self._options = {each: self._drawn(each, throttle) for each in self.ids}
         self._workers: dict[str, GroupWorker] = {}
         self._churn_seconds = draw.choice([0.5, 1.5, 3.0])
         self._poisons = draw.random() < 0.15
         self.liveness_seconds += LONGEST_WAIT_SECONDS if self._poisons else 0.0
-        self.nemesis = Nemesis(world, Mix.drawn(world.seed), start=self.start)
+        mix, self._flaps = Mix.drawn(world.seed), world.seed % 32 == _FLAPS
+        if self._flaps:
+            odds = replace(mix.odds, cancelled=0.0)
+            mix = replace(mix, odds=odds, blows=("owner paused past its lease",), pause_seconds=_FLAP_PAUSE_SECONDS)
+            self.safety_seconds = _FLAP_SECONDS
+        self.nemesis = Nemesis(world, mix, start=self.start)
         self._churn: asyncio.Task[None] | None = None
 
     @property
@@ -59,10 +68,11 @@ class GroupPlay:
         return [*self.ids, f"{self.ids[0]}+"] if self.world.seed % 4 == _SECOND else self.ids
 
     def begin(self) -> None:
-        """Start all processes, and the task that makes members leave and drain."""
+        """Start all processes, and the task that makes members leave and drain, unless owners flap."""
         for process in self.processes:
             self.start(process)
-        self._churn = asyncio.create_task(self._come_and_go())
+        if not self._flaps:
+            self._churn = asyncio.create_task(self._come_and_go())
 
     def rest(self) -> None:
         """Let no member come or go any more."""

@@ -24,12 +24,11 @@ from apportion.sim.world.sink import Sink
 from apportion.sim.world.world import MakeBacking, World
 from tests.sim.scenarios import damage as damage_play
 from tests.sim.scenarios.damage import DamagePlay
-from tests.sim.scenarios.group import GroupPlay, watched
+from tests.sim.scenarios.group import SAFETY_SECONDS, GroupPlay, watched
 from tests.sim.scenarios.sqlite_backing import SqliteBacking
 from tests.sim.scenarios.store_member import StoreMember, wanted
 from tests.sim.scenarios.survival import NobodyFails
 
-SAFETY_SECONDS = 12.0
 HELD = (*ALL, NobodyFails, *INVARIANTS)
 STORES: dict[str, MakeBacking] = {"memory": MemoryBacking, "sqlite": SqliteBacking}
 _LOOK_SECONDS = 0.25
@@ -52,10 +51,11 @@ class Report:
 
 
 class Play(Protocol):
-    """One seed of a scenario in a world, and how long after the last fault everything must have come to rest."""
+    """One seed of a scenario in a world: how long faults strike, and how soon after the last one all is at rest."""
 
     world: World
     nemesis: Nemesis
+    safety_seconds: float
     liveness_seconds: float
 
     def begin(self) -> None:
@@ -79,6 +79,7 @@ class Play(Protocol):
 class StorePlay:
     """One seed of the store's scenario."""
 
+    safety_seconds = SAFETY_SECONDS
     liveness_seconds = 20.0  # a late write of an ended session can keep its place for one more time to live
 
     def __init__(self, world: World) -> None:
@@ -192,7 +193,7 @@ async def _phases(play: Play) -> None:
     """Play both phases; `InvariantBroken` when the second phase does not come to rest."""
     world, nemesis = play.world, play.nemesis
     play.begin()
-    await nemesis.rage(SAFETY_SECONDS)
+    await nemesis.rage(play.safety_seconds)
     play.rest()
     nemesis.rest()
     calm = world.now

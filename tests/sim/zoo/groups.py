@@ -60,7 +60,6 @@ _ON_HAND_OVER = (
         "groups/view/intake.py",
         "            _keep(self.lived, {} if there is None else dict.fromkeys(there.record.former))\n",
         "",
-        seeds=400,
     ),
     Bug(
         "a session that lives is listed as ended",
@@ -211,7 +210,6 @@ _ON_SESSION = (
         "groups/session.py",
         "                return\n            self._confirm(sent)",
         "                return\n            self._confirm(self._clock.elapsed())",
-        seeds=400,
     ),
     Bug(
         "who leaves a shared lease leaves its records there",

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from apportion.errors import ApportionError
 from apportion.groups.view.keys import GROUPS, LIVE, GroupKeys
+from apportion.sim.invariants.ownership import ownership
 from apportion.sim.world.losses import Way
 from apportion.sim.world.network import FAIR, STORE, Weather
+from apportion.sim.world.process import ProcessState
 from apportion.sim.world.troubles import Odds
 from apportion.stores import Put, Unchanged
 
@@ -248,6 +250,18 @@ async def _damage(nemesis: Nemesis) -> None:
             await store.commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])
 
 
+async def _flap(nemesis: Nemesis) -> None:
+    """Pause the owner of the first partition past its lease; the next owner is paused after it."""
+    world, seconds = nemesis.world, nemesis.draw.uniform(2.2, 2.6)
+    items = sorted(
+        (key, item) for key, item in world.checker.history.items.items() if GroupKeys.parsed(key)[1] == "own"
+    )
+    owner = ownership(items[0][1].value).owner if items else None
+    is_awake = owner in nemesis.running and world.processes.known(owner).state is ProcessState.RUNNING
+    if owner is not None and is_awake and world.trace.inject("owner paused past its lease", owner):
+        world.pause(owner, seconds)
+
+
 BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "pause": _pause,
     "kill": _kill,
@@ -266,5 +280,6 @@ BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "store denied": _deny,
     "connection silent": _silence,
     "damaged record": _damage,
+    "owner paused past its lease": _flap,
 }
-_ASKED_FOR = frozenset({"damaged record"})
+_ASKED_FOR = frozenset({"damaged record", "owner paused past its lease"})
