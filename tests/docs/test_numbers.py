@@ -56,7 +56,7 @@ def kept(module):
         ("groups/guarantees", f"on PostgreSQL also {postgres._ROUND_TRIPS_PER_TTL} round trips"),
         ("groups/guarantees", f"has at most {spaced(records.MAX_PARTITIONS)} partitions"),
         ("groups/index", f"at most {group.MOST_THREADS} at once"),
-        ("groups/index", f"at the latest {arrivals.LONGEST_SECONDS:g} s after the first | {opening.SETTLE.seconds} s |"),
+        ("groups/index", f"latest {arrivals.LONGEST_SECONDS:g} s after the first | {opening.SETTLE.seconds} s |"),
         ("groups/index", f"for at most this long | no, {opening.GRACE.seconds} s |"),
         ("groups/index", f"that was killed keeps its partitions | {opening.TTL.seconds} s |"),
         ("groups/index", f"before it is cancelled | {opening.DRAIN.seconds} s |"),
