@@ -33,6 +33,11 @@ def long_sentences(text: str) -> list[str]:
     return [each for each, words in counted.items() if words > MOST_WORDS_IN_A_SENTENCE]
 
 
+def pages_in(folder: str) -> list[str]:
+    """Return the pages of a folder, as paths from the root."""
+    return [str(page.relative_to(ROOT)) for page in sorted((ROOT / folder).glob("*.md"))]
+
+
 def unlisted(pages: list[Path], folder: Path, text: str) -> dict[str, int]:
     """Return the pages that a page of `folder` does not link exactly once, with the number of its links."""
     links = Counter((folder / match["target"]).resolve() for match in _TARGET.finditer(text))
@@ -45,7 +50,10 @@ def test_the_readme_is_short_before_its_reference():
     assert len(first.split()) <= MOST_WORDS_BEFORE_REFERENCE
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/concepts.md"])
+SHORT = ["README.md", "docs/index.md", "docs/concepts.md", *pages_in("docs/algorithms")]
+
+
+@pytest.mark.parametrize("page", SHORT)
 def test_no_sentence_of_a_first_page_is_long(page):
     assert [] == long_sentences((ROOT / page).read_text())
 
