@@ -63,7 +63,7 @@ def kept(module):
         ("groups/index", f"waits up to {io_thread._SILENT_SECONDS + io_thread._ENDINGS_SECONDS:g} s for that"),
         ("groups/tables", f"tries again every {publish_owners.AGAIN_SECONDS:g} s"),
         ("groups/tables", f"the table of its owners every {publish_owners.CHECK_SECONDS:g} s"),
-        ("groups/tables", f"it asks every {follower.CONFIRM_SECONDS:g} s"),
+        ("groups/tables", f"follower asks every {follower.CONFIRM_SECONDS:g} s"),
         ("groups/tables", f"at most {layout.MAX_DELTAS} of them"),
         ("stores/index", "in a commit | " + " | ".join(spaced(each.max_operations) for each in STORES) + " |"),
         ("stores/index", " | ".join(f"{value} MB; {commit} MB" for value, commit in LIMITS)),
