@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from apportion.groups.controller.controller import Controller, Write
+from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view.view import View
@@ -45,12 +46,13 @@ def rows() -> list[Row]:
 
 def _planned() -> tuple[float, Write]:
     keys, group = GroupKeys(group="bench"), GroupRecord(partitions=PARTITIONS)
-    view = View(keys, PARTITIONS)
+    view = View(keys, group)
     ids = [f"worker-{number:04}" for number in range(MEMBERS)]
     items = {keys.member(each): encoded(MemberRecord(nonce=each)) for each in ids}
     items[keys.controller] = b"worker-0000 1"
     _load(view, items)
-    controller = Controller(view, group, ids[0])
+    options = Options(group="bench", record=group, member_id=ids[0], member=MemberRecord(nonce=""))
+    controller = Controller(view, options)
     first = controller.look(0.0)
     if first is None or first.target is None:
         raise RuntimeError("the controller planned nothing")

@@ -5,6 +5,7 @@ taken at once. Moves go from one live owner to another: the first claims are non
 """
 
 from apportion.groups.controller.controller import Controller
+from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view.view import View
@@ -47,8 +48,10 @@ class _Start:
     def __init__(self) -> None:
         self.moves = self.targets = 0
         self._keys = GroupKeys(group="bench")
-        self._view = View(self._keys, PARTITIONS)
-        self._controller = Controller(self._view, GroupRecord(partitions=PARTITIONS), "worker-0000")
+        group, member = GroupRecord(partitions=PARTITIONS), MemberRecord(nonce="")
+        self._view = View(self._keys, group)
+        options = Options(group="bench", record=group, member_id="worker-0000", member=member)
+        self._controller = Controller(self._view, options)
         self._revision = 0
         self._sessions: dict[str | None, int] = {}
 

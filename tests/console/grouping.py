@@ -100,7 +100,7 @@ def found(*, partitions=4, there=(), statics=(), drains=(), own=(), target=None,
     if leader is not None:
         items.append(_item(keys.controller, f"{leader} 1".encode(), 40))
     record = GroupRecord(partitions=partitions, **more)
-    view = View(keys, partitions, quarantine_after=record.quarantine_after)
+    view = View(keys, record)
     view.load(Scan(items=tuple(items), revision=100, incarnation=1), 0.0)
     return Found(name="mailers", record=record, record_revision=1, view=view)
 

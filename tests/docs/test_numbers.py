@@ -8,7 +8,7 @@ import pytest
 
 import apportion
 from apportion.groups import deaths, group, opening, session
-from apportion.groups.controller import arrivals, controller, publish_owners
+from apportion.groups.controller import arrivals, publish_owners
 from apportion.groups.view import records
 from apportion.runtime import io_thread
 from apportion.stores import lookout, requests, speed
@@ -50,7 +50,7 @@ def kept(module):
         ("groups/guarantees", f"each within {WORDS[deaths.HEALTHY_SECONDS]} of taking it"),
         ("groups/guarantees", f"1 s, 2 s, 4 s, up to {WORDS[deaths.LONGEST_WAIT_SECONDS]}."),
         ("groups/guarantees", f"keep coming within {arrivals.STILL_SECONDS:g} s of each other"),
-        ("groups/guarantees", f"come for `settle` ({controller.SETTLE_SECONDS:g} s)"),
+        ("groups/guarantees", f"come for `settle` ({opening.SETTLE.total_seconds():g} s)"),
         ("groups/guarantees", f"at the latest {arrivals.LONGEST_SECONDS:g} s after the first"),
         ("groups/guarantees", f"| {STORES[2].min_ttl_seconds:g} s; {STORES[3].min_ttl_seconds:g} s on etcd"),
         ("groups/guarantees", f"on PostgreSQL also {postgres._ROUND_TRIPS_PER_TTL} round trips"),

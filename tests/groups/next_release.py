@@ -48,8 +48,8 @@ def encoded_target(target):
 class Controller(controller.Controller):
     """Plans by another balancer under the name of the same."""
 
-    def __init__(self, view, group, member_id, **options):
-        super().__init__(view, replace(group, balancer=BALANCER), member_id, **options)
+    def __init__(self, view, options):
+        super().__init__(view, replace(options, record=replace(options.record, balancer=BALANCER)))
 
 
 class NextMembership(membership.Membership):

@@ -10,6 +10,7 @@ from apportion.errors import InvalidInput
 from apportion.groups.controller import controller
 from apportion.groups.controller.arrivals import STILL_SECONDS
 from apportion.groups.controller.controller import TURN_SECONDS, Controller, assigned
+from apportion.groups.opening import Options
 from apportion.groups.settled import is_at_rest, knows_all
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
@@ -34,10 +35,14 @@ class Stage:
     def __init__(self, *members, group=None, me="a", throttle=None, settle=0.0, **options):
         self.group = group or GroupRecord(partitions=6)
         self.items, self.revision = {}, 0
-        self.view = View(KEYS, self.group.partitions)
+        self.view = View(KEYS, self.group)
         for member in members:
             self.put(KEYS.member(member), encoded(MemberRecord(nonce=member, **options)), lease=1)
-        self.controller = Controller(self.view, self.group, me, throttle=throttle, settle_seconds=settle)
+        own = MemberRecord(nonce="")
+        given = Options(
+            group="g", record=self.group, member_id=me, member=own, throttle=throttle, settle_seconds=settle
+        )
+        self.controller = Controller(self.view, given)
 
     def put(self, key, value, lease=None):
         self.revision += 1
@@ -259,7 +264,7 @@ def test_any_members_get_even_loads_and_the_fewest_moves(histories, partitions):
 
 def test_a_target_is_read_back_as_it_was_written():
     target = Target(generation=2, digest="d", owners=("b", None, "a", "b", "a", "b"), is_paused=True)
-    stage = Stage("a")
+    stage = Stage("a", group=GroupRecord(partitions=6, mode="eager"))
     stage.put(KEYS.target, encoded_target(target))
     assert target == stage.view.target
 

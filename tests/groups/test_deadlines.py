@@ -4,10 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.groups.life.deadlines import Deadlines
+from apportion.groups.opening import Options
+from apportion.groups.view.records import GroupRecord, MemberRecord
 
 
 def patience(**given):
-    return Deadlines(**{"drain_seconds": 5.0, "ttl_seconds": 2.0, "progress_seconds": float("inf")} | given)
+    record, member = GroupRecord(partitions=3), MemberRecord(nonce="")
+    times = {"drain_seconds": 5.0, "ttl_seconds": 2.0} | given
+    return Deadlines(Options(group="g", record=record, member_id="a", member=member, **times))
 
 
 def test_work_is_cancelled_after_the_drain_and_the_session_given_up_a_time_to_live_later():

@@ -10,8 +10,9 @@ from apportion.groups.life.deadlines import Deadlines
 from apportion.groups.life.effects import Effects
 from apportion.groups.log import log
 from apportion.groups.member import Drain, Stop
+from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
-from apportion.groups.view.records import Target
+from apportion.groups.view.records import GroupRecord, MemberRecord, Target
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.runtime.events import EventStream
@@ -31,10 +32,11 @@ TARGET = Target(generation=3, digest="d", owners=("b", None))
     ids=["given to another", "given to nobody", "no target is known", "taken", "stopped"],
 )
 def test_the_log_says_why_a_partition_is_lost(action, target, session, cause, caplog):
-    view = View(GroupKeys(group="g"), 2)
+    record = GroupRecord(partitions=2)
+    view = View(GroupKeys(group="g"), record)
     view.target = target
     holdings = Holdings(SystemClock(), quiet=lambda _: None, told=lambda: None)
-    deadlines = Deadlines(drain_seconds=20.0, ttl_seconds=10.0, progress_seconds=float("inf"))
+    deadlines = Deadlines(Options(group="g", record=record, member_id="a", member=MemberRecord(nonce="")))
     events = EventStream(log, group="g", member_id="a", clock=SystemClock())
     effects = Effects(view, holdings, deadlines, events)
     with caplog.at_level(logging.INFO, logger="apportion.group"):

@@ -8,6 +8,7 @@ from apportion.errors import Compacted, StoreDenied, StoreUnavailable
 from apportion.groups.view import feed as feeds
 from apportion.groups.view.feed import GroupFeed
 from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord
 from apportion.groups.view.view import View
 from apportion.stores.api import Scan, StoreChange
 
@@ -31,7 +32,7 @@ def followed(*answers, life=1):
                 yield each
 
     async def main():
-        view = View(GroupKeys(group="g"), 2)
+        view = View(GroupKeys(group="g"), GroupRecord(partitions=2))
         view.load(Scan(items=(), revision=3, incarnation=1), 0.0)
         feed = GroupFeed(Store(), view, heard=told.append, troubled=told.append)
         await asyncio.wait_for(feed.follow(3), 10)

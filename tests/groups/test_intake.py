@@ -20,7 +20,7 @@ class Shelf:
     """A store of one group, and a view of it that hears of each write."""
 
     def __init__(self, partitions=3):
-        self.view, self.items, self.revision = View(KEYS, partitions), {}, 10
+        self.view, self.items, self.revision = View(KEYS, GroupRecord(partitions=partitions)), {}, 10
         self.put(KEYS.member("a"), encoded(MemberRecord(nonce="a")), lease=1)
 
     def put(self, key, value, lease=None):
@@ -146,9 +146,16 @@ def test_in_another_life_of_the_store_nothing_of_the_life_before_is_wanted():
     assert (None, frozenset(), {}) == (shelf.view.target, shelf.view.wanted("a"), dict(shelf.view.members))
 
 
-@pytest.mark.parametrize(("mode", "is_damaged"), [("cooperative", True), ("eager", False), (None, False)])
-def test_a_paused_target_is_damage_in_a_group_that_never_pauses(mode, is_damaged):
-    view, paused = View(KEYS, 3, mode=mode), encoded_target(replace(GOOD_TARGET, is_paused=True))
+PAUSED = [
+    (GroupRecord(partitions=3), True),
+    (GroupRecord(partitions=3, mode="eager"), False),
+    (None, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "is_damaged"), PAUSED, ids=["cooperative", "eager", "unknown"])
+def test_a_paused_target_is_damage_in_a_group_that_never_pauses(settings, is_damaged):
+    view, paused = View(KEYS, settings), encoded_target(replace(GOOD_TARGET, is_paused=True))
     view.load(Scan(items=(Item(key=KEYS.target, value=paused, revision=9),), revision=9, incarnation=1), 0.0)
     assert is_damaged == (KEYS.target in view.damaged)
 

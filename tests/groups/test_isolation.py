@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apportion.groups.controller.isolation import isolated
 from apportion.groups.view.keys import GroupKeys
-from apportion.groups.view.records import MemberRecord, OwnershipRecord, Target, encoded, encoded_target
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View
 from apportion.stores import Item, Scan
 
@@ -29,7 +29,7 @@ def viewed(owners, deaths, *, before=None, gone=90):
     if before is not None:
         target = Target(generation=1, digest="d", owners=before)
         items.append(Item(key=KEYS.target, value=encoded_target(target), revision=99))
-    view = View(KEYS, len(owners))
+    view = View(KEYS, GroupRecord(partitions=len(owners)))
     view.load(Scan(items=tuple(items), revision=500, incarnation=1), 0.0)
     return view
 

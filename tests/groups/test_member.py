@@ -23,6 +23,7 @@ from apportion.groups.member import (
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     LEAVES,
+    GroupRecord,
     MemberRecord,
     OwnershipRecord,
     Target,
@@ -40,7 +41,7 @@ class Stage:
     """A view that tests write into, and the share of member a."""
 
     def __init__(self, partitions=4, *, width=10, quarantine_after=None):
-        self.view = View(KEYS, partitions, quarantine_after=quarantine_after)
+        self.view = View(KEYS, GroupRecord(partitions=partitions, quarantine_after=quarantine_after))
         self.member = MemberMachine(self.view, "a", width=width)
         self.items, self.revision = {}, 0
         self.put(KEYS.member("a"), MemberRecord(nonce="a"))

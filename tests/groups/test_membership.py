@@ -21,7 +21,7 @@ OPTIONS = Options(group="g", record=RECORD, member_id="a", member=MemberRecord(n
 
 async def joined(options=OPTIONS):
     """Let a member join a new group; return the store, the view of the group, and the membership."""
-    store, view = handle(memory()), View(KEYS, 2)
+    store, view = handle(memory()), View(KEYS, GroupRecord(partitions=2))
     agreed = await store.commit(when=[Absent(key=KEYS.record)], puts=[Put(key=KEYS.record, value=encoded(RECORD))])
     lease = await store.grant(ttl_seconds=10)
     membership = Membership(store, view, options, agreed=agreed.revision, lease=lease.id)

@@ -8,7 +8,7 @@ from apportion.groups import reasons
 from apportion.groups.reasons import joins_after, leaves_after, not_owned
 from apportion.groups.view.intake import LiveMember
 from apportion.groups.view.keys import GroupKeys
-from apportion.groups.view.records import MemberRecord, OwnershipRecord, encoded
+from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded
 from apportion.groups.view.view import View
 from apportion.stores import Item, Scan
 
@@ -17,7 +17,7 @@ KEYS = GroupKeys(group="g")
 
 def driver(*owners, works_on=None, is_current=True, quarantine_after=None, **items):
     """Return what is asked of a driver of member a: `owners` are those of partitions 0, 1, ..."""
-    view = View(KEYS, 9, quarantine_after=quarantine_after)
+    view = View(KEYS, GroupRecord(partitions=9, quarantine_after=quarantine_after))
     found = [
         Item(
             key=KEYS.own(each),

@@ -258,7 +258,7 @@ class Silent:
 async def test_who_may_still_be_written_down_has_not_cleared_its_records(outcomes, shown, is_cleared):
     store = Silent(*outcomes, revision=shown)
     options = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
-    membership = Membership(store, View(GroupKeys(group="g"), 2), options, agreed=1, lease=7)
+    membership = Membership(store, View(GroupKeys(group="g"), GroupRecord(partitions=2)), options, agreed=1, lease=7)
     for _ in list(outcomes):
         await membership.try_to_join(is_patient=True)
     assert is_cleared is await membership.is_cleared()
@@ -269,7 +269,7 @@ async def test_who_may_still_be_written_down_has_not_cleared_its_records(outcome
 async def test_a_damaged_record_on_the_lease_of_another_process_is_waited_for(lease, is_patient, asked):
     store, keys = Silent(Committed(revision=9), revision=9), GroupKeys(group="g")
     options = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
-    view = View(keys, 2)
+    view = View(keys, GroupRecord(partitions=2))
     item = Item(key=keys.member("a"), value=b"?", revision=8, lease=lease)
     view.load(Scan(items=(item,), revision=8, incarnation=1), 0.0)
     await Membership(store, view, options, agreed=1, lease=7).try_to_join(is_patient=is_patient)
@@ -293,7 +293,7 @@ class Refusing(Silent):
 @runs
 async def test_of_what_a_leaver_frees_together_all_is_freed_but_what_is_refused(stale, width):
     keys = GroupKeys(group="g")
-    store, view = Refusing(keys.own(stale)), View(keys, 5)
+    store, view = Refusing(keys.own(stale)), View(keys, GroupRecord(partitions=5))
     options = Options(group="g", record=GroupRecord(partitions=5), member_id="a", member=MemberRecord(nonce=""))
     membership = Membership(store, view, options, agreed=1, lease=7)
     view.members["a"] = LiveMember(session=1, record=MemberRecord(nonce=membership._nonce), lease=7, since=0.0)
@@ -314,7 +314,7 @@ async def test_who_leaves_takes_the_request_to_leave_away_in_the_same_commit(is_
             return Committed(revision=4)
 
     keys = GroupKeys(group="g")
-    store, view = Noting(revision=3), View(keys, 2)
+    store, view = Noting(revision=3), View(keys, GroupRecord(partitions=2))
     options = Options(group="g", record=GroupRecord(partitions=2), member_id="a", member=MemberRecord(nonce=""))
     membership = Membership(store, view, options, agreed=1, lease=7)
     view.members["a"] = LiveMember(session=1, record=MemberRecord(nonce=membership._nonce), lease=7, since=0.0)

@@ -13,6 +13,7 @@ from apportion import sync
 from apportion.errors import StoreUnavailable
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from tests.groups.group_worker import Log
@@ -28,7 +29,7 @@ class Crew:
 
     def __init__(self, url, target, errors, *, partitions, **options):
         self.partitions = partitions
-        self.view = View(GroupKeys(group="work"), partitions)
+        self.view = View(GroupKeys(group="work"), GroupRecord(partitions=partitions))
         self.lines, self.processes = [], {}
         self._said = {"url": url, "log": target, "partitions": partitions, "settle": 0.2} | options
         self._errors = errors

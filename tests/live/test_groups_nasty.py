@@ -336,7 +336,7 @@ def test_when_half_of_all_leave_at_once_moves_are_throttled_and_never_overlap(op
 
 def moves_under_way(store, scan, *, until):
     """Return how many partitions were to be given away by a living owner, at each change until a group is at rest."""
-    view, counts = View(GroupKeys(group="work"), 12), []
+    view, counts = View(GroupKeys(group="work"), GroupRecord(partitions=12)), []
     view.load(scan, 0.0)
     for change in store.watch(view.keys.live, after=scan.revision):
         view.apply(change, 0.0)

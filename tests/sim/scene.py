@@ -39,7 +39,7 @@ class Scene:
             "ttl_seconds": TTL_SECONDS,
             "settle_seconds": 0.0,
         } | options
-        self._view, self._partitions = View(KEYS, partitions), partitions
+        self._view, self._partitions = View(KEYS, GroupRecord(partitions=partitions)), partitions
 
     def __enter__(self):
         self.world.__enter__()

@@ -89,7 +89,7 @@ def test_a_member_comes_back_in_another_life_of_the_store(world):
 
 def test_a_view_forgets_what_another_life_of_the_store_held():
     """Found by reading: a write with a task that ended with the session was awaited for ever after."""
-    view = View(KEYS, 2)
+    view = View(KEYS, GroupRecord(partitions=2))
     view.load(scan((KEYS.own(0), owns("a", 1, 9)), first=9), 0.0)
     view.load(scan((KEYS.own(0), owns("b", 2, 9)), first=9, incarnation=2), 1.0)
     assert "b" == view.owned(0).ownership.owner
@@ -97,7 +97,7 @@ def test_a_view_forgets_what_another_life_of_the_store_held():
 
 def test_a_key_of_a_kind_that_a_later_release_writes_is_passed_over():
     """Found by a member of another release: whatever was no member was taken for the controller, or was no text."""
-    view = View(KEYS, 2)
+    view = View(KEYS, GroupRecord(partitions=2))
     view.load(scan((KEYS.controller, b"a 1"), (f"{KEYS.live}hint/b", b"\xff\x00")), 0.0)
     assert ("a 1", 1) == (view.leading.holder, view.leading.term)
 
@@ -210,18 +210,19 @@ def test_a_controller_does_not_wait_for_an_answer_of_an_old_session(world):
 
 def test_a_paused_target_is_ended_though_its_owners_are_those_of_before():
     """Seed 107: with a throttle a step that led to the owners of before was no news, and the group stayed paused."""
-    group, view = GroupRecord(partitions=1, mode="eager"), View(KEYS, 1)
+    group = GroupRecord(partitions=1, mode="eager")
+    view, given = View(KEYS, group), replace(options("a"), record=group, throttle=1)
     record = encoded(MemberRecord(nonce="x"))
     paused = encoded_target(Target(generation=3, digest="", owners=("a",), is_paused=True))
     view.load(scan((KEYS.member("a"), record), (KEYS.controller, b"a 1"), (KEYS.target, paused)), 0.0)
-    write = Controller(view, group, "a", throttle=1).look(1.0)
+    write = Controller(view, given).look(1.0)
     assert (("a",), False) == (write.target.owners, write.target.is_paused)
     assert write.target.digest
 
 
 def test_what_others_gave_us_before_we_knew_of_our_session_is_given_on():
     """Seed 125: it was not wanted any more, was never looked at, and stayed ours on paper."""
-    view = View(KEYS, 2)
+    view = View(KEYS, GroupRecord(partitions=2))
     record = encoded(MemberRecord(nonce="x"))
     target = encoded_target(Target(generation=1, digest="d", owners=("b", "b")))
     pairs = [(KEYS.member("a"), record), (KEYS.member("b"), record), (KEYS.target, target)]
@@ -258,7 +259,7 @@ def test_a_driver_runs_in_the_world_that_users_get(world):
 )
 def test_a_store_that_went_back_and_on_is_known_by_its_ownership_records(found, revision, is_back):
     """Found by a real restore: other groups wrote until the store was past the revision that had been seen."""
-    view = View(KEYS, 2)
+    view = View(KEYS, GroupRecord(partitions=2))
     view.load(scan((KEYS.own(0), owns("a", 1, 3)), first=8), 0.0)
     again = replace(scan(*([] if found is None else [(KEYS.own(0), owns(*found))]), first=revision), revision=20)
     assert is_back == (lacking_in(again, view) is not None)

@@ -9,7 +9,7 @@ that may pass: it logs the difference once, waits, and asks again. Only a proces
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from apportion.errors import BadSnapshot, InvalidInput, shown
 from apportion.groups.view.fields import HINT
@@ -124,7 +124,7 @@ def _read(value: bytes) -> GroupRecord | None:
 
 
 def _check_same(group: str, record: GroupRecord, there: GroupRecord) -> None:
-    for what in ("format", "partitions", "mode", "balancer", "quarantine_after"):
+    for what in ("format", *(each.name for each in fields(record) if each.name != "format")):
         said, is_so = getattr(record, what), getattr(there, what)
         if said != is_so:
             hint = f"All members of a group pass the same value; {_CHANGE.get(what, _NO_CHANGE)}"

@@ -64,7 +64,8 @@ def next_try(view: View, partition: int) -> float:
     if owned.ownership.owner is None or view.is_live(owned.ownership):
         return float("-inf")
     deaths = len(ended(view, partition))
-    if view.quarantine_after is not None and deaths >= view.quarantine_after:
+    quarantine_after = view.settings.quarantine_after
+    if quarantine_after is not None and deaths >= quarantine_after:
         return float("inf")
     return view.gone_at(owned) + wait_seconds(deaths)
 

@@ -4,9 +4,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from inspect import cleandoc
 
+from apportion.balance import catalog
 from apportion.errors import InvalidInput, UnknownOption
-from apportion.groups.controller.controller import SETTLE_SECONDS, checked_balancer
 from apportion.groups.view.records import (
     KEPT_DEATHS,
     MAX_LABELS,
@@ -25,12 +26,12 @@ from apportion.stores.catalog import check_url
 TTL = timedelta(seconds=10)
 DRAIN = timedelta(seconds=20)
 GRACE = timedelta(seconds=60)
-SETTLE = timedelta(seconds=SETTLE_SECONDS)
+SETTLE = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options with which a member takes part; see `open_group` for the meanings."""
+    """The options with which a member takes part; `Opening` explains them. Each part of a member reads its own."""
 
     group: str
     record: GroupRecord
@@ -42,18 +43,50 @@ class Options:
     drain_seconds: float = 20.0
     progress_seconds: float = float("inf")
     throttle: int | None = None
-    settle_seconds: float = SETTLE_SECONDS
+    settle_seconds: float = 2.0
     observer: Observer | None = None
 
 
 class Opening:
-    """A group to join: the store's URL, and the options of this process. The constructor checks all options.
+    """A group to join: the URL of its store, and the options of this process. The constructor checks all options.
 
-    `open_group` explains the parameters. An option that is None is taken from the environment (see `environment`), or
-    is off. For the wait after repeated deaths see `deaths`, for the observer `runtime.events`.
+    - `url`: the URL of the store, as in `open_store`.
+    - `name`: the name of the group, at most 200 bytes, without a slash.
+    - `partitions`: the number of partitions, 1 to 262 144, numbered from 0. All members pass the same number. Choose
+      several times as many as the members that you will ever have.
+    - `member_id`: the id of this member. Default: `APPORTION_MEMBER_ID`, else the host name and a random part.
+    - `static`: whether the member keeps its partitions over a restart, under an id that stays the same. Default: False.
+    - `lease_ttl`: the time for which a killed process keeps its partitions. Default: 10 seconds.
+    - `drain_timeout`: the time for which work on a lost partition may go on; then it is cancelled. Default: 20 seconds.
+    - `rejoin_grace`: the time for which the group waits for a static member that is away. Default: 60 seconds.
+    - `progress_deadline`: the time for which one `hold` may stay open, or one handler of `serve` may run. After that
+      the process counts as stuck, and gives up all its partitions. Default: None, no deadline.
+    - `balancer`: the name of the balancer that chooses the owners, one of `balance.names`. All members pass the same
+      name. Default: "optimal", even and with the fewest moves.
+    - `mode`: "cooperative", in which only moving partitions pause, or "eager", in which all pause. All members pass the
+      same mode. Default: "cooperative".
+    - `weight`: the share of this member relative to the others; 0 is none. Default: `APPORTION_WEIGHT`, else 1.
+    - `zone`: the fault domain, outermost first, such as `("eu", "rack1")`. Default: `APPORTION_ZONE`, else none.
+    - `labels`: texts by name, at most 1 000, shown to operators. Default: `APPORTION_LABELS`, else none.
+    - `replace`: whether to ask a live member of the same id to leave. Default: False; such a member is then an error.
+    - `throttle`: the largest number of planned moves under way at once. Default: None, no bound.
+    - `settle`: the time without a newcomer after which partitions move. They move at the latest 30 seconds after the
+      first newcomer. Default: 2 seconds.
+    - `quarantine_after`: the number of owners that may die in a row, 1 to 9. The partition then waits for
+      `apportion group release`. All members pass the same number. Default: None, so that the partition waits longer
+      before each next owner, up to a minute.
+    - `observer`: a function that is called with each event of this member, on the I/O thread; it must not block. If it
+      raises, the member logs one line and goes on. Default: None.
+
+    Every time is a `timedelta` above 0 and of at most a week; `settle` may be 0.
 
     Raises `InvalidInput`, `UnknownOption`.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Explain the parameters in the docstring of each kind of opening too, for `help`."""
+        if cls.__doc__ and Opening.__doc__:  # python -OO leaves them out
+            cls.__doc__ = f"{cleandoc(cls.__doc__)}\n\n{cleandoc(Opening.__doc__)}"
 
     def __init__(
         self,
@@ -111,7 +144,7 @@ def _record(partitions: int, mode: Mode, balancer: str, quarantine_after: int | 
     return GroupRecord(
         partitions=checked_partitions(partitions),
         mode=mode,
-        balancer=checked_balancer(balancer),
+        balancer=catalog.get(balancer).name,
         quarantine_after=_quarantine(quarantine_after),
     )
 

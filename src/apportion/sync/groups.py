@@ -83,36 +83,6 @@ class SyncGroup(Group):
 class SyncOpening(Opening, OnlySync):
     """`apportion.sync.open_group(...)`: joins at the beginning of a `with` block, and leaves at its end.
 
-    - `url`: the URL of the store, as in `open_store`.
-    - `name`: the name of the group, at most 200 bytes, without a slash.
-    - `partitions`: the number of partitions, 1 to 262 144, numbered from 0. All members pass the same number. Choose
-      several times as many as the members that you will ever have.
-    - `member_id`: the id of this member. Default: `APPORTION_MEMBER_ID`, else the host name and a random part.
-    - `static`: whether the member keeps its partitions over a restart, under an id that stays the same. Default: False.
-    - `lease_ttl`: the time for which a killed process keeps its partitions. Default: 10 seconds.
-    - `drain_timeout`: the time for which work on a lost partition may go on; then it is cancelled. Default: 20 seconds.
-    - `rejoin_grace`: the time for which the group waits for a static member that is away. Default: 60 seconds.
-    - `progress_deadline`: the time for which one `hold` may stay open, or one handler of `serve` may run. After that
-      the process counts as stuck, and gives up all its partitions. Default: None, no deadline.
-    - `balancer`: the name of the balancer that chooses the owners, one of `balance.names`. All members pass the same
-      name. Default: "optimal", even and with the fewest moves.
-    - `mode`: "cooperative", in which only moving partitions pause, or "eager", in which all pause. All members pass the
-      same mode. Default: "cooperative".
-    - `weight`: the share of this member relative to the others; 0 is none. Default: `APPORTION_WEIGHT`, else 1.
-    - `zone`: the fault domain, outermost first, such as `("eu", "rack1")`. Default: `APPORTION_ZONE`, else none.
-    - `labels`: texts by name, at most 1 000, shown to operators. Default: `APPORTION_LABELS`, else none.
-    - `replace`: whether to ask a live member of the same id to leave. Default: False; such a member is then an error.
-    - `throttle`: the largest number of planned moves under way at once. Default: None, no bound.
-    - `settle`: the time without a newcomer after which partitions move. They move at the latest 30 seconds after the
-      first newcomer. Default: 2 seconds.
-    - `quarantine_after`: the number of owners that may die in a row, 1 to 9. The partition then waits for
-      `apportion group release`. All members pass the same number. Default: None, so that the partition waits longer
-      before each next owner, up to a minute.
-    - `observer`: a function that is called with each event of this member, on the I/O thread; it must not block. If it
-      raises, the member logs one line and goes on. Default: None.
-
-    Every time is a `timedelta` above 0 and of at most a week; `settle` may be 0.
-
         with apportion.sync.open_group("sqlite:///work.db", "mailers", partitions=256) as group:
             for change in group.changes():
                 print(change.gained, change.lost)  # begin and end the work on these partitions
@@ -123,7 +93,7 @@ class SyncOpening(Opening, OnlySync):
     guarantee that groups need.
 
     A caller that is interrupted while the block begins or ends gets the error at once. A member that has joined then
-    leaves by itself.
+    leaves by itself. The docstring of `Opening` explains the parameters, and `help` shows it here too.
     """
 
     _call = "apportion.sync.open_group(url, name, partitions=…)"

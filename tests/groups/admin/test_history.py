@@ -101,7 +101,7 @@ def test_what_began_before_the_history_is_not_guessed():
 
 
 def test_members_controllers_and_targets_are_told():
-    story = story_of(there=[A], target="aaaa")
+    story = story_of(there=[A], target="aaaa", mode="eager")
     joined = Event(key="live/mailers/member/b", value=encoded(_record(1)), lease=5)
     assert ["b joined (session 101)"] == told(story, joined)
     asked = Event(key="live/mailers/drain/b", value=b"leaves", lease=1)

@@ -69,7 +69,7 @@ def test_what_helps_is_named():
         ({"there": [LIGHT], "leader": "b", "target": [None] * 4}, "no member with a weight above 0"),
         ({"there": [A], "drains": "a", "leader": "a", "target": "aaaa"}, "no member with a weight above 0"),
         ({"there": [A], "leader": "a"}, "no target yet"),
-        ({"there": [A], "leader": "a", "target": PAUSED}, "the target is paused"),
+        ({"there": [A], "leader": "a", "target": PAUSED, "mode": "eager"}, "the target is paused"),
         ({"there": [A, ("c", 70, 1)], "leader": "a", "target": "aaaa"}, "before the newest member came"),
         ({"there": [A], "leader": "a", "target": Target(generation=2, digest="", owners=("a",) * 4)}, "throttle"),
     ],

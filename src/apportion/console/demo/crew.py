@@ -12,6 +12,7 @@ from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger
 from apportion.errors import StoreUnavailable
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import GroupRecord
 from apportion.groups.view.view import View
 from apportion.runtime.clock import SystemClock
 from apportion.sync import admin
@@ -32,7 +33,7 @@ class Crew:
         self.file = folder / "work.db"
         self.ledger = WorkLedger(self.file)
         self.ledger.make()
-        self.view = View(GroupKeys(group=GROUP), PARTITIONS)
+        self.view = View(GroupKeys(group=GROUP), GroupRecord(partitions=PARTITIONS))
         self._batch, self._look = batch, look
         self._workers: dict[str, subprocess.Popen[str]] = {}
         self._clock = SystemClock()

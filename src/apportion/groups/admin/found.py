@@ -139,7 +139,7 @@ async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _
         return await read(store, name, replay_seconds=replay_seconds)  # the group was made in between
     scan = await store.scan(keys.live)
     record, damage = _record(item, keys, scan)
-    view, is_whole = await _replayed(store, partial(View.of, name, record), scan, replay_seconds)
+    view, is_whole = await _replayed(store, partial(View, keys, record), scan, replay_seconds)
     view.load(scan, SystemClock().elapsed())
     if damage is not None:
         view.damaged[keys.record] = damage

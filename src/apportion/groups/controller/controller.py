@@ -16,6 +16,7 @@ from apportion.balance.api import GroupView, Owners
 from apportion.errors import ApportionError
 from apportion.groups.controller.arrivals import Arrivals
 from apportion.groups.controller.isolation import isolated
+from apportion.groups.opening import Options
 from apportion.groups.view.records import GroupRecord, MemberRecord, Target, encoded_target, led_by
 from apportion.groups.view.view import View
 from apportion.model.assignment import Assignment
@@ -28,7 +29,6 @@ logger = logging.getLogger("apportion.group")
 TURN_SECONDS = 0.1
 GHOST_SECONDS = 2.0
 AGAIN_SECONDS = 0.25
-SETTLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +48,10 @@ class Controller:
     members, the target stays as it is, and the log gives the reason.
     """
 
-    def __init__(
-        self,
-        view: View,
-        group: GroupRecord,
-        member_id: str,
-        *,
-        throttle: int | None = None,
-        settle_seconds: float = SETTLE_SECONDS,
-    ) -> None:
-        checked_balancer(group.balancer)
-        self._view, self._group, self._id = view, group, member_id
-        self._throttle = throttle
-        self._arrivals = Arrivals(settle_seconds)
+    def __init__(self, view: View, options: Options) -> None:
+        self._view, self._group, self._id = view, options.record, options.member_id
+        self._throttle = options.throttle
+        self._arrivals = Arrivals(options.settle_seconds)
         self._gone: dict[str, float] = {}
         self._vacant_since: float | None = None
         self._is_waiting = False
@@ -270,11 +261,6 @@ def assigned(name: str, group: GroupRecord, nodes: tuple[Node, ...], before: Tar
     previous = None if before is None else _assignment(before.owners, topology)
     view = GroupView(name=name, partitions=group.partitions, topology=topology, previous=previous)
     return catalog.get(group.balancer).owners(view)
-
-
-def checked_balancer(name: str) -> str:
-    """Return the name of a balancer; `UnknownOption` names the nearest."""
-    return catalog.get(name).name
 
 
 def _assignment(owners: tuple[str | None, ...], topology: Topology) -> Assignment:

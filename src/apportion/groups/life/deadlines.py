@@ -8,14 +8,14 @@ store lets others take over, and only guards protect against work that still goe
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from apportion.groups.opening import Options
 
-@dataclass(slots=True, kw_only=True)
+
+@dataclass(slots=True)
 class Deadlines:
     """The partitions with work that others wait for, and its limits. Times are elapsed seconds."""
 
-    drain_seconds: float
-    ttl_seconds: float
-    progress_seconds: float
+    options: Options
     _cancel_at: dict[int, float] = field(default_factory=dict)
     _force_at: dict[int, float] = field(default_factory=dict)
     _is_over: bool = False
@@ -23,7 +23,7 @@ class Deadlines:
     def lost(self, partitions: Iterable[int], now: float) -> None:
         """Begin to wait for the work on some partitions."""
         new = [each for each in partitions if each not in self._cancel_at and each not in self._force_at]
-        self._cancel_at.update((partition, now + self.drain_seconds) for partition in new)
+        self._cancel_at.update((partition, now + self.options.drain_seconds) for partition in new)
 
     def ended(self, partitions: Iterable[int]) -> None:
         """Note that the work on some partitions has ended."""
@@ -42,7 +42,7 @@ class Deadlines:
         late = tuple(sorted(partition for partition, at in self._cancel_at.items() if at <= now))
         for partition in late:
             del self._cancel_at[partition]
-            self._force_at[partition] = now + self.ttl_seconds
+            self._force_at[partition] = now + self.options.ttl_seconds
         return late
 
     def verdict(self, oldest: tuple[float, int] | None, now: float) -> str | None:
@@ -53,7 +53,7 @@ class Deadlines:
         self._is_over = bool(forced)
         if forced:
             return f"forced: work on {forced[0]} outlives its drain"
-        if oldest is not None and now >= oldest[0] + self.progress_seconds:
+        if oldest is not None and now >= oldest[0] + self.options.progress_seconds:
             self._is_over = True
             return f"stuck: work on {oldest[1]} makes no progress"
         return None
@@ -62,5 +62,5 @@ class Deadlines:
         """Return when to look again."""
         if self._is_over:
             return float("inf")
-        progress = float("inf") if oldest is None else oldest[0] + self.progress_seconds
+        progress = float("inf") if oldest is None else oldest[0] + self.options.progress_seconds
         return min(progress, *self._cancel_at.values(), *self._force_at.values(), float("inf"))

@@ -13,6 +13,7 @@ from apportion.groups.member import MemberMachine
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics
 from apportion.groups.view.feed import GroupFeed
+from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import KEPT_SESSIONS
 from apportion.groups.view.view import View
 from apportion.runtime.clock import Clock
@@ -28,24 +29,14 @@ class MemberParts:
 
     def __init__(self, store: CoordinationStore, clock: Clock, options: Options) -> None:
         self.store, self.clock, self.options = store, clock, options
-        self.view = View.of(options.group, options.record)
+        self.view = View(GroupKeys(group=options.group), options.record)
         # A move compares three keys at most, and all moves of a commit compare our own record.
         self.width = max(1, (store.capabilities().max_operations - 1) // 3)
         self.member = MemberMachine(self.view, options.member_id, width=self.width)
-        self.controller = Controller(
-            self.view,
-            options.record,
-            options.member_id,
-            throttle=options.throttle,
-            settle_seconds=options.settle_seconds,
-        )
+        self.controller = Controller(self.view, options)
         self.inbox, self.statistics = Inbox(), Statistics()
         self.holdings = Holdings(clock, quiet=self.inbox.quiet, told=self.inbox.turn_soon)
-        self.deadlines = Deadlines(
-            drain_seconds=options.drain_seconds,
-            ttl_seconds=options.ttl_seconds,
-            progress_seconds=options.progress_seconds,
-        )
+        self.deadlines = Deadlines(options)
         observers = (log, self.statistics.observe, *filter(None, (options.observer,)))
         self.events = EventStream(*observers, group=options.group, member_id=options.member_id, clock=clock)
         self.effects = Effects(self.view, self.holdings, self.deadlines, self.events)

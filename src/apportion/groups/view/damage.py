@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from apportion.errors import BadSnapshot
 from apportion.groups.view.fields import HINT
 from apportion.groups.view.records import (
+    GroupRecord,
     MemberRecord,
-    Mode,
     OwnershipRecord,
     Target,
     checked_controller,
@@ -63,17 +63,19 @@ def controller_of(item: Item) -> str:
     return checked_controller(item.value)
 
 
-def target_of(item: Item | None, partitions: int | None, mode: Mode | None) -> Target:
-    """Return a target: with `partitions` owners if that is known, and paused only in eager mode if `mode` is known."""
+def target_of(item: Item | None, settings: GroupRecord | None) -> Target:
+    """Return a target: if the settings are known, one owner per partition, and paused only in eager mode."""
     if item is None:
         raise BadSnapshot("target", None, "one that is never deleted", HINT)
     target = decoded_target(item.value)
     if target.generation > item.revision:
         expected = f"at most {item.revision}, the revision that wrote it"
         raise BadSnapshot("generation of a target", target.generation, expected, HINT)
-    if partitions not in (None, len(target.owners)):
-        raise BadSnapshot("owners of a target", len(target.owners), f"{partitions}, one per partition", HINT)
-    if target.is_paused and mode == "cooperative":
+    if settings is None:
+        return target
+    if len(target.owners) != settings.partitions:
+        raise BadSnapshot("owners of a target", len(target.owners), f"{settings.partitions}, one per partition", HINT)
+    if target.is_paused and settings.mode == "cooperative":
         raise BadSnapshot("paused of a target", target.is_paused, "false, in a group of cooperative mode", HINT)
     return target
 

@@ -25,8 +25,8 @@ from apportion.groups.view.damage import (
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     MAX_PARTITIONS,
+    GroupRecord,
     MemberRecord,
-    Mode,
     OwnershipRecord,
     Target,
     is_id,
@@ -91,24 +91,16 @@ _UNSEEN = SeenOwnership(ownership=NOBODY_OWNS, revision=0, since=0.0)
 class Intake:
     """All records under `live/<group>/`, read; keys that this release does not know are skipped.
 
-    `partitions` is the number of the group; without it a view takes each partition, and a target of any length.
-    Without a `mode` it takes any target, paused or not. `moves` grows with every ownership record that is taken.
-    `gone` has the end times of sessions. `lived` has ended sessions that are no deaths: the member left, or its
-    process lives on. `damaged` has records by key.
+    `settings` are those of the group. Without them a view takes each partition, and any target. `moves` grows with
+    every ownership record that is taken. `gone` has the end times of sessions. `lived` has ended sessions that are no
+    deaths: the member left, or its process lives on. `damaged` has records by key.
     """
 
-    def __init__(
-        self,
-        keys: GroupKeys,
-        partitions: int | None = None,
-        *,
-        mode: Mode | None = None,
-        quarantine_after: int | None = None,
-    ) -> None:
+    def __init__(self, keys: GroupKeys, settings: GroupRecord | None = None) -> None:
         self.keys = keys
-        self.partitions = MAX_PARTITIONS if partitions is None else partitions
-        self.quarantine_after = quarantine_after
-        self._count, self._mode = partitions, mode
+        self.settings = GroupRecord(partitions=MAX_PARTITIONS) if settings is None else settings
+        self.partitions = self.settings.partitions
+        self._agreed = settings
         self.revision = 0
         self.incarnation = 0
         self.members: dict[str, LiveMember] = {}
@@ -273,7 +265,7 @@ class Intake:
         if revision <= self.target_revision or (item is None and not self.target_revision):
             return
         try:
-            self.target = target_of(item, self._count, self._mode)
+            self.target = target_of(item, self._agreed)
             self.damaged.pop(self.keys.target, None)
         except BadSnapshot as error:
             self._note(self.keys.target, revision, error, touched)

@@ -4,19 +4,11 @@ Refuses: to judge records. `intake` judges them, and a record that cannot be rig
 """
 
 from apportion.groups.view.intake import Intake, SeenOwnership
-from apportion.groups.view.keys import GroupKeys
-from apportion.groups.view.records import GroupRecord, OwnershipRecord
+from apportion.groups.view.records import OwnershipRecord
 
 
 class View(Intake):
     """All records under `live/<group>/`, and the questions about them."""
-
-    @classmethod
-    def of(cls, group: str, record: GroupRecord) -> "View":
-        """Return the view of a group with the settings of its record."""
-        return cls(
-            GroupKeys(group=group), record.partitions, mode=record.mode, quarantine_after=record.quarantine_after
-        )
 
     @property
     def is_led(self) -> bool:
