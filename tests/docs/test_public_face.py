@@ -50,7 +50,7 @@ def test_the_readme_is_short_before_its_reference():
     assert len(first.split()) <= MOST_WORDS_BEFORE_REFERENCE
 
 
-SHORT = ["README.md", "docs/index.md", "docs/concepts.md", *pages_in("docs/algorithms")]
+SHORT = ["README.md", "docs/index.md", "docs/concepts.md", *pages_in("docs/algorithms"), *pages_in("docs/balance")]
 
 
 @pytest.mark.parametrize("page", SHORT)

@@ -40,7 +40,7 @@ def apply(
     table
         Table to change (default: table.json).
     assignment
-        Assignment to change, where the plan was made from one.
+        Assignment to change, if the plan was made from an assignment.
     output
         Write the result here, and leave the table or assignment unchanged.
     """

@@ -4,7 +4,7 @@ from typing import Literal
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
-    """Print the script with which a shell completes commands and options.
+    """Print the script that completes commands and options in a shell.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json:
     Parameters
     ----------
     key
-        The key; the bytes of the text are the key.
+        The key, as the bytes of this text.
     """
     data = os.fsencode(key)
     # Text and its UTF-8 bytes are the same key. A key that is text is passed as text, so that it is printed as text.

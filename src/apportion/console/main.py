@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 COMMANDS = {
-    "apply": "Apply a saved plan to the saved table or assignment it was made from.",
+    "apply": "Apply a saved plan to the table or assignment that it was made from.",
     "assign": "Assign partitions to nodes with the fewest moves.",
     "compare": "Measure all placements on your nodes and keys, side by side.",
-    "completion": "Print the script with which a shell completes commands and options.",
+    "completion": "Print the script that completes commands and options in a shell.",
     "demo": "Let processes share real work, kill some, and prove that nothing was lost.",
-    "doctor": "Check that this installation gives the answers of every other one, or that a store is well.",
+    "doctor": "Check that this installation gives the same answers as all others, or check a store.",
     "evaluate": "Compare balancers on clusters that fail, grow and change.",
     "explain": "Show why a node handles a key.",
     "explain-error": "Show the meaning of an error and the next step.",
-    "hotkeys": "List the keys that come most often, with proven bounds.",
-    "plan": "Preview the moves that a change of nodes causes.",
-    "route": "Print which node handles each key.",
+    "hotkeys": "List the most frequent keys, with proven bounds.",
+    "plan": "Preview the moves of a change of nodes.",
+    "route": "Print the node of each key.",
     "tour": "Route real keys and plan a change, in plain words.",
     "undo": "Go back to the table or assignment before the last change.",
 }
 TABLE_COMMANDS = {
     "diff": "Show the exact difference between two saved tables.",
     "export": "Save every answer of a placement as ranges and owners.",
-    "import": "Read ranges made elsewhere from CSV.",
-    "log": "List the kept tables of a file: since when, which change, how much moved.",
-    "repair": "Publish the newest version of a published table once more, so that all follow it again.",
+    "import": "Read ranges from CSV, or the present state of another system.",
+    "log": "List the last tables of a file, with their time, change and moves.",
+    "repair": "Publish the newest version of a table again, so that all followers can read it.",
 }
 GROUP_COMMANDS = {
-    "apply": "Apply a saved plan: drain and forget members of the group it was made from.",
-    "drain": "Ask a member for all its partitions, and wait until it has none.",
+    "apply": "Apply a saved plan: drain and forget members of its group.",
+    "drain": "Take all partitions from a member, and wait until it has none.",
     "explain": "Show the owner of a partition, the step it waits for, and its history (also: why).",
     "forget": "Forget a static member that will not come back. This cannot be undone.",
     "ls": "List the groups of a store.",
@@ -61,15 +61,15 @@ GROUP_COMMANDS = {
 }
 ALIASES = {"explain": ("why",)}
 GUARD_COMMANDS = {
-    "check": "Tell whether a fencing token is the newest: a guard for shell scripts.",
+    "check": "Check that a fencing token is the newest: a guard for shell scripts.",
 }
 STORE_COMMANDS = {
     "grants": "Print the statements that give a user the rights of a member.",
     "restored": "Tell members that the store was restored from a copy, so that they join again.",
-    "upgrade": "Make the schema of a store, or bring it to the newest version.",
+    "upgrade": "Create the schema of a store, or bring it to the newest version.",
 }
 _ROOMS = {"table": TABLE_COMMANDS, "group": GROUP_COMMANDS, "guard": GUARD_COMMANDS, "store": STORE_COMMANDS}
-_WHERE = "Without a URL, APPORTION_STORE or --url-file FILE gives it."
+_WHERE = "Without a URL, the commands take it from --url-file FILE or APPORTION_STORE."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,7 +131,7 @@ def application(taken: list[str] | None = None) -> "App":
 
     app = App(
         name="apportion",
-        help="Decide which node handles what, and preview the moves of each change.",
+        help="Route keys to nodes, share partitions, and preview the moves of each change.",
         version=__version__,
         config=sources({**dict.fromkeys(COMMANDS, ()), **_ROOMS}, [] if taken is None else taken),
         result_action="return_value",
@@ -140,7 +140,7 @@ def application(taken: list[str] | None = None) -> "App":
     for name, words in COMMANDS.items():
         module = f"{name}.command" if (Path(__file__).parent / name).is_dir() else name
         app.command(f"apportion.console.{module}:{name}".replace("-", "_"), name=name, help=words)
-    app.command(_help_of(app), name="help", help="Show the help of a command, as its --help does.")
+    app.command(_help_of(app), name="help", help="Show the help of a command, like its --help.")
     table = App(name="table", help="Save, read and compare tables of ranges and owners.")
     for name, words in TABLE_COMMANDS.items():
         table.command(f"apportion.console.table:{name}_table", name=name, help=words)
@@ -150,7 +150,7 @@ def application(taken: list[str] | None = None) -> "App":
         names = (name, *ALIASES.get(name, ()))
         group.command(f"apportion.console.group.command:{name}_group", name=names, help=words)
     app.command(group)
-    guard = App(name="guard", help=f"Guard the targets of scripts against members that were replaced. {_WHERE}")
+    guard = App(name="guard", help=f"Guard data that scripts write against members that were replaced. {_WHERE}")
     for name, words in GUARD_COMMANDS.items():
         guard.command(f"apportion.console.guard:{name}_guard", name=name, help=words)
     app.command(guard)
@@ -165,7 +165,7 @@ def _help_of(app: "App") -> Callable[..., object]:
     """Return the command that prints the help of another command."""
 
     def help_of(*command: str) -> object:
-        """Show the help of a command, as its --help does.
+        """Show the help of a command, like its --help.
 
         Parameters
         ----------

@@ -43,9 +43,9 @@ def plan(
     Parameters
     ----------
     assignment
-        Assignment of partitions to plan from, saved by `assign`, instead of nodes.
+        Plan from this assignment of partitions, saved by `assign`, instead of nodes.
     spread
-        Of an assignment: refuse too few zones (strict), or share them (default: the saved rule).
+        For an assignment: refuse too few zones (strict), or share them (default: the saved rule).
     keys
         Count over the keys of this file; placements without a table need it.
     output

@@ -36,7 +36,7 @@ def route(
     Parameters
     ----------
     arguments
-        Keys to route; the bytes of the text are the key.
+        Keys to route, as the bytes of these texts.
     keys
         File with one key per line, or - for standard input.
     replicas

@@ -45,7 +45,7 @@ def export_table(
     replicas
         Owners of each range: the preference list of this length (default: 1).
     csv
-        Write start, end (hexadecimal, half-open) and owners as CSV instead of a table that apportion reads.
+        Write CSV instead of a table: start, end (hexadecimal, half-open) and owners.
     """
     reads = source.table, source.topology, source.hasher_key_file
     file = OutputFile(path=output, kind=FileKind.RANGES if csv else FileKind.TABLE, force=force, reads=reads)

@@ -41,13 +41,13 @@ class Reading:
         "csv"
     )
     replication: Annotated[
-        str | None, Parameter(help="Of nodetool-ring: replicas, as 3 or dc1=3,dc2=2 (default: the owner alone).")
+        str | None, Parameter(help="For nodetool-ring: replicas, such as 3 or dc1=3,dc2=2 (default: only the owner).")
     ] = None
     accept_suspected: Annotated[
-        bool, Parameter(help="Of redis-cluster: take owners in the state fail? as up.", negative="")
+        bool, Parameter(help="For redis-cluster: count owners in the state fail? as up.", negative="")
     ] = False
     accept_migrating: Annotated[
-        bool, Parameter(help="Of redis-cluster: keep moving slots at their present owner.", negative="")
+        bool, Parameter(help="For redis-cluster: leave moving slots with their present owner.", negative="")
     ] = False
 
 

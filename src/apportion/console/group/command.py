@@ -66,12 +66,12 @@ def watch_group(url: Url, name: GroupName, /, *, json: bool = False) -> None:
 
 
 def drain_group(url: Url, name: GroupName, member: MemberId, /, *, wait: bool = True, json: Json = False) -> None:
-    """Ask a member for all its partitions, and wait until it has none. It stays, and gets none until `group undrain`.
+    """Take all partitions from a member, and wait until it has none. It stays, and gets none until `group undrain`.
 
     Parameters
     ----------
     wait
-        Wait until it owns nothing; without the wait, the request stands nevertheless.
+        Wait until it owns nothing. The request also holds without the wait.
     """
     left = _left(url, admin.drain(url, name, member), member, wait=wait, json=json)
     if json:
@@ -174,7 +174,7 @@ def apply_group(url: Url, name: GroupName, plan: Path, /, *, wait: bool = True, 
     plan
         Plan saved by `apportion group plan -o`.
     wait
-        Wait until drained members own nothing; without the wait, the requests stand nevertheless.
+        Wait until drained members own nothing. The requests also hold without the wait.
     """
     saved = read_plan(plan)
     if saved.basis.group != name:

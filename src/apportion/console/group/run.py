@@ -51,13 +51,15 @@ class Joining:
     ]
     member_id: Annotated[str | None, Parameter(help="Id of this member (default: host name and a random part).")] = None
     static: Annotated[bool, Parameter(help="Keep the partitions over a restart.")] = False
-    replace: Annotated[bool, Parameter(help="Ask a living member of this id to leave.")] = False
+    replace: Annotated[bool, Parameter(help="Ask a living member with this id to leave.")] = False
     lease_ttl: Annotated[timedelta, Parameter(help="Time for which a killed member keeps its partitions.")] = TTL
-    drain_timeout: Annotated[timedelta, Parameter(help="Time that a command has to end.")] = DRAIN
+    drain_timeout: Annotated[timedelta, Parameter(help="Time in which a command must end.")] = DRAIN
     rejoin_grace: Annotated[
         timedelta | None, Parameter(help="Time to wait for a static member that is away (default: 60s).")
     ] = None
-    mode: Annotated[Mode, Parameter(help="Whether only moving partitions pause, or all.")] = "cooperative"
+    mode: Annotated[
+        Mode, Parameter(help="The partitions that pause in a move: only the moving ones, or all (eager).")
+    ] = "cooperative"
     balancer: Annotated[str, Parameter(help="Balancer that chooses the owners.")] = "optimal"
     throttle: Annotated[int | None, Parameter(converter=whole, help="Largest number of planned moves at once.")] = None
     settle: Annotated[timedelta, Parameter(help="Time without a newcomer before partitions move.")] = SETTLE

@@ -16,7 +16,7 @@ from apportion.model.topology import Node, Topology
 class Edits:
     """The changes to a topology."""
 
-    add: Annotated[list[str] | None, Parameter(help="Add a node of this id; may be repeated.", negative="")] = None
+    add: Annotated[list[str] | None, Parameter(help="Add a node with this id; may be repeated.", negative="")] = None
     remove: Annotated[list[str] | None, Parameter(help="Remove a node.", negative="")] = None
     drain: Annotated[
         list[str] | None, Parameter(help="Set a node's weight to 0; copies can still come from it.", negative="")

@@ -18,7 +18,7 @@ class Outage:
     live: Annotated[
         list[str] | None, Parameter(help="Nodes that are up, separated by commas (default: all).", negative="")
     ] = None
-    down: Annotated[list[str] | None, Parameter(help="Nodes that are not up; they keep a home.", negative="")] = None
+    down: Annotated[list[str] | None, Parameter(help="Nodes that are down; they keep their home.", negative="")] = None
 
     @property
     def is_given(self) -> bool:

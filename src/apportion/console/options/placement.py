@@ -25,10 +25,10 @@ class PlacementOptions(NodesSource, Hashing):
     table: Annotated[Path | None, Parameter(help="Table saved by `table export`, `table import` or `apply`.")] = None
     placement: Annotated[str | None, Parameter(help="Placement by name (default: slots).")] = None
     vnodes: Annotated[
-        int | None, Parameter(converter=whole, help="Tokens of a ring's node of weight 1 (default: 150).")
+        int | None, Parameter(converter=whole, help="Tokens per node of weight 1, in a ring (default: 150).")
     ] = None
     slots: Annotated[
-        int | None, Parameter(converter=whole, help="Hash slots (default: 4096, more for more than 128 nodes).")
+        int | None, Parameter(converter=whole, help="Number of hash slots (default: 4096, or more for over 128 nodes).")
     ] = None
 
     def load_placement(self) -> Placement:
