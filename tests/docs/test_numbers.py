@@ -16,7 +16,7 @@ from apportion.stores.etcd import administration as etcd_administration
 from apportion.stores.etcd import store as etcd
 from apportion.stores.etcd import wire
 from apportion.stores.memory import store as memory
-from apportion.stores.postgres import door, leases, link, links
+from apportion.stores.postgres import door, leases, link, links, migrations
 from apportion.stores.postgres import store as postgres
 from apportion.stores.redis import link as redis_link
 from apportion.stores.redis import scripts
@@ -30,6 +30,7 @@ from tests.docs.blocks import ROOT
 WORDS = {0.1: "a tenth", 0.25: "a quarter", 2: "two", 60.0: "a minute", 500_000: "half a megabyte"}
 STORES = [each.CAPABILITIES for each in (memory, sqlite, postgres, etcd, redis)]
 LIMITS = [(f"{each.max_value_bytes / 1e6:g}", f"{each.max_commit_bytes / 1e6:g}") for each in STORES]
+POSTGRES_KEPT = re.search(r"at_revision - (\d+)\b.*held > (\d+)\b", migrations._COMMIT, re.DOTALL).groups()
 LEAST = f"{leases._LEAST_SECONDS:g} s for a renewal and {leases._LEAST_COMMIT_SECONDS:g} s for a commit"
 
 
@@ -69,6 +70,7 @@ def kept(module):
         ("stores/index", " | ".join(f"{value} MB; {commit} MB" for value, commit in LIMITS)),
         ("stores/index", " | ".join(f"{each.min_ttl_seconds:g} s{'⁴' * (each is STORES[3])}" for each in STORES)),
         ("stores/index", f"| {spaced(memory._KEPT_REVISIONS)} revisions | {kept(ledger)} |"),
+        ("stores/index", f"| {spaced(int(POSTGRES_KEPT[0]))} revisions, {int(POSTGRES_KEPT[1]) >> 20} MiB | until"),
         ("stores/index", f"until a compaction | {kept(scripts)} |"),
         ("stores/index", f"A key is at most {spaced(requests.MAX_KEY_BYTES)} bytes"),
         ("stores/sqlite", f"larger than {WORDS[checkpoint._LARGE_BYTES]} and than "),
