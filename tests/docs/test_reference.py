@@ -1,11 +1,13 @@
 """The reference pages speak of everything that there is: placements, errors, commands, options, hash functions."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
+from cyclopts import App
 
 from apportion import errors, hashers
-from apportion.console.main import COMMANDS, GROUP_COMMANDS, STORE_COMMANDS, TABLE_COMMANDS, application
+from apportion.console.main import ALIASES, application
 from apportion.placement import get, names
 from tests.docs.blocks import ROOT
 from tests.docs.catalog_table import PAGE, page_with_table
@@ -14,12 +16,19 @@ DOCS = ROOT / "docs"
 PLACEMENTS = [name for name in names() if get(name).build.__module__.startswith("apportion.")]
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ApportionError)]
 LEAVES = sorted(kind.__name__ for kind in ERRORS if not kind.__subclasses__())
-ALL_COMMANDS = [
-    *((name,) for name in COMMANDS),
-    *(("table", name) for name in TABLE_COMMANDS),
-    *(("store", name) for name in STORE_COMMANDS),
-    *(("group", name) for name in GROUP_COMMANDS),
-]
+OTHER_NAMES = {other for names in ALIASES.values() for other in names}
+
+
+def commands_in(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command of the command line, under each of its names."""
+    for name in app:
+        if not name.startswith("-"):
+            inner = list(commands_in(app[name], (*path, name)))
+            yield from inner or [(*path, name)]
+
+
+ALL_NAMES = list(commands_in(application()))
+ALL_COMMANDS = [each for each in ALL_NAMES if each[-1] not in OTHER_NAMES]
 
 
 def sections_of(text: str) -> dict[str, str]:
@@ -40,11 +49,12 @@ def options_of(command: tuple[str, ...]) -> set[str]:
 
 
 def documented_options(page: str, command: str) -> set[str]:
-    """Return the options that the command's section describes, or a section of shared options that it links to."""
+    """Return the options that the command's section describes, or a shared section in its sentence of options."""
     sections = sections_of(page)
     shared = {heading.lower().replace(" ", "-"): text for heading, text in sections.items()}
     own = sections[command]
-    texts = [own, *(shared[anchor] for anchor in re.findall(r"\(#([a-z-]+)\)", own))]
+    sentences = " ".join(re.findall(r"ptions: [^.]*", own))
+    texts = [own, *(shared[anchor] for anchor in re.findall(r"\(#([a-z-]+)\)", sentences))]
     return {option for text in texts for option in re.findall(r"^- .*?`(--[a-z-]+)", text, re.MULTILINE)}
 
 
@@ -69,6 +79,29 @@ def test_every_leaf_of_the_errors_has_a_section_that_raises_it(name):
     assert f"{name}: " in sections_of((DOCS / "errors.md").read_text())[name]
 
 
+def lacking_errors(page: str) -> set[str]:
+    """Return the errors that have no row in the table of a page, and no section."""
+    told = {*re.findall(r"^\| `(\w+)`", page, re.MULTILINE), *sections_of(page)}
+    return {kind.__name__ for kind in ERRORS} - {"ApportionError"} - told
+
+
+def test_every_error_has_a_row_or_a_section():
+    page = (DOCS / "errors.md").read_text()
+    assert set() == lacking_errors(page)
+    assert {"Outdated"} == lacking_errors(page.replace("| `Outdated`", "| `Stale`"))
+
+
+@pytest.mark.parametrize("command", ALL_NAMES, ids=" ".join)
+def test_every_command_is_run_on_its_page_under_each_name(command):
+    assert re.search(rf"\$ apportion {' '.join(command)}\b", (DOCS / "commands.md").read_text())
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
+def test_every_command_is_listed_at_the_top_of_its_page(command):
+    listed, _, _ = (DOCS / "commands.md").read_text().partition("\n## ")
+    assert f"[`{' '.join(command)}`](#{'-'.join(command)})" in listed
+
+
 @pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
 def test_every_option_of_a_command_is_documented_and_no_other(command):
     page, name = (DOCS / "commands.md").read_text(), " ".join(command)
@@ -77,7 +110,7 @@ def test_every_option_of_a_command_is_documented_and_no_other(command):
 
 
 def test_a_planted_option_without_documentation_is_found():
-    page = "## Keys\n- `--keys FILE`: a file\n\n## `route`\n[keys](#keys)\n- `--json`: JSON\n"
+    page = "## Keys\n- `--keys FILE`: a file\n\n## `route`\nOptions: [keys](#keys).\n- `--json`: JSON\n"
     assert {"--keys", "--json"} == documented_options(page, "route")
     assert options_of(("route",)) != documented_options(page, "route")
 
