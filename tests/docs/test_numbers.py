@@ -47,6 +47,8 @@ def kept(module):
     [
         ("commands", f"request   ms (median of {speed.TRIES})"),
         ("groups/guarantees", f"earlier, by {WORDS[session.MARGIN_RATIO]} of that time"),
+        ("groups/guarantees", f"The deadline is {1 - session.MARGIN_RATIO:g} of the `lease_ttl` after"),
+        ("groups/operate", f"deadline, {1 - session.MARGIN_RATIO:g} of the `lease_ttl` after"),
         ("groups/guarantees", f"{WORDS[1 / session.RENEWALS_PER_TTL]} of the `lease_ttl` later at most"),
         ("groups/guarantees", f"each within {WORDS[deaths.HEALTHY_SECONDS]} of taking it"),
         ("groups/guarantees", f"1 s, 2 s, 4 s, up to {WORDS[deaths.LONGEST_WAIT_SECONDS]}."),
