@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion import Modulo, Node, Topology, hashers, placement
+from apportion.balance.comparison import KeyTrial
 from apportion.console.compare.baselines import baselines, key_ranges, random_node, single_node, static_modulo
-from apportion.console.compare.trial import KeyTrial, measured_baseline
+from apportion.console.compare.trial import measured_baseline
 from apportion.errors import NoNodes
 from apportion.placement import catalog
 from tests.console.running import run, written

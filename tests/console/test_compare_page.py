@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from apportion import Topology, hashers
+from apportion.balance.comparison import KeyComparison, KeyTrial, PlacementRow
 from apportion.console.compare import command as compare
 from apportion.console.compare.page import page_of
-from apportion.console.compare.trial import KeyTrial, Row
 from apportion.console.pages.charts import LABEL_CELLS, Bar, bars, columns, shortened
 from apportion.console.pages.parts import document
 from apportion.placement import catalog
@@ -34,14 +34,16 @@ def trial_of(topology, keys=1000):
 def row_of(name, topology, seed=0, **figures):
     """Return a row with made-up figures and loads."""
     random = Random(seed)
-    return Row(placement=name, **(FIGURES | figures), loads={node.id: random.randrange(100) for node in topology})
+    return PlacementRow(
+        placement=name, **(FIGURES | figures), loads={node.id: random.randrange(100) for node in topology}
+    )
 
 
 def page(topology, placements=("ring", "slots"), *, baselines=("random",), source="made-up keys", command="apportion"):
     """Return a page as an element, and its bytes."""
     rows = [row_of(name, topology, seed) for seed, name in enumerate(placements)]
-    below = [Row(placement=name, **FIGURES, why_not="it is not enough") for name in baselines]
-    data = page_of(trial_of(topology), rows, below, source=source, command=command)
+    below = [PlacementRow(placement=name, **FIGURES, why_not="it is not enough") for name in baselines]
+    data = page_of(KeyComparison(trial_of(topology), rows), below, source=source, command=command)
     return parsed(data), data
 
 
@@ -116,9 +118,9 @@ class OddHasher:
 def test_names_of_placements_and_hash_functions_are_text_too(hostile):
     topology = Topology(["a", "b"])
     trial = KeyTrial.of(topology, [b"k"], OddHasher(hostile))
-    rows = [row_of(hostile, topology), Row(placement=hostile, refused=hostile)]
-    below = [Row(placement=hostile, **FIGURES, why_not=hostile)]
-    root = parsed(page_of(trial, rows, below, source="keys", command="c"))
+    rows = [row_of(hostile, topology), PlacementRow(placement=hostile, refused=hostile)]
+    below = [PlacementRow(placement=hostile, **FIGURES, why_not=hostile)]
+    root = parsed(page_of(KeyComparison(trial, rows), below, source="keys", command="c"))
     assert [] == list(root.find("img"))
     assert {"class", "role", "aria-label", "width", "height"} == {
         name for svg in root.find("svg", role="img") for name in svg.attributes
@@ -209,15 +211,25 @@ def test_two_runs_differ_in_nothing_but_time_and_memory():
 
 def test_what_was_not_measured_is_said_with_its_reason_once():
     topology = Topology(["a", "b"])
-    rows = [row_of("ring", topology), *(Row(placement=name, refused="no <list>.") for name in ("lists", "ranges"))]
-    root = parsed(page_of(trial_of(topology), rows, [], source="keys", command="c"))
+    rows = [
+        row_of("ring", topology),
+        *(PlacementRow(placement=name, refused="no <list>.") for name in ("lists", "ranges")),
+    ]
+    root = parsed(page_of(KeyComparison(trial_of(topology), rows), [], source="keys", command="c"))
     assert ["lists, ranges: no <list>."] == [item.text for item in root.find("li") if "no <list>" in item.text]
     assert [] == [chart for chart in root.find("svg") if "lists" in chart.text]
 
 
 def test_a_page_of_no_placement_at_all_can_be_read():
     topology = Topology(["a", "b"])
-    root = parsed(page_of(trial_of(topology), [Row(placement="x", refused="no.")], [], source="keys", command="c"))
+    root = parsed(
+        page_of(
+            KeyComparison(trial_of(topology), [PlacementRow(placement="x", refused="no.")]),
+            [],
+            source="keys",
+            command="c",
+        )
+    )
     assert "0 placements compared on 2 nodes" in root.text
 
 

@@ -10,8 +10,8 @@ from statistics import fmean
 import pytest
 
 from apportion.balance import catalog
-from apportion.balance.evaluation import NAMES
-from apportion.console.evaluate import ceph, trial, upmap
+from apportion.balance.evaluation import NAMES, BalancerTrial
+from apportion.console.evaluate import ceph, upmap
 from apportion.console.evaluate import options as asked
 from apportion.console.pages.parts import document
 from tests.console.running import COMMAND, refused, run, written
@@ -35,7 +35,8 @@ def test_the_example_has_a_result_for_every_balancer_and_scenario(measured):
     assert (1, "evaluate", None) == (measured["format_version"], measured["command"], measured["page"])
     found = [(each["scenario"], each["balancer"]) for each in measured["summary"]]
     scenarios = ("static", "disable-10%", "outage-and-return", "a rack is replaced")
-    assert [(name, balancer) for name in scenarios for balancer in ("helix.crush", "helix.crushed", "optimal")] == found
+    ranked = ("optimal", "helix.crushed", "helix.crush")
+    assert [(name, balancer) for name in scenarios for balancer in ranked] == found
     assert 2 * len(found) == len(measured["results"])
     assert {"orders": {"partitions": 64, "replicas": 3}, "sessions": {"partitions": 40, "replicas": 2}} == measured[
         "clusters"
@@ -80,12 +81,13 @@ def test_columns_say_the_same_as_json(tmp_path):
     found = json.loads(run(*options, "--json", folder=tmp_path).stdout)
     lines = {(line["scenario"], line["balancer"]): line for line in found["summary"]}
     rows = [line.split() for line in printed.splitlines()]
-    (even, _) = [row for row in rows if row[:1] == ["optimal"]]
+    even = next(row for row in rows if row[:1] == ["optimal"])
     static = lines["static", "optimal"]
     assert [f"{static['partitions_deviation']:.2f}", f"{static['partitions_gain']:.1%}"] == even[1:3]
-    (moved,) = [row for row in rows if row[:2] == ["add-20%", "helix.crush"]]
-    assert f"{lines['add-20%', 'helix.crush']['moved_ratio']:.2%}" == moved[2]
-    assert "your cluster: 6 nodes in 3 zones, 12 partitions of 1 resource, 24 replicas" == printed.splitlines()[0]
+    (moved,) = [row for row in rows if row[:2] == ["add-20%", "optimal"]]
+    assert f"{lines['add-20%', 'optimal']['moved_ratio']:.2%}" == moved[2]
+    assert found["answer"] == printed.splitlines()[0]
+    assert "your cluster: 6 nodes in 3 zones, 12 partitions of 1 resource, 24 replicas" == printed.splitlines()[2]
 
 
 def test_the_preset_is_shortened(tmp_path):
@@ -101,7 +103,7 @@ def test_all_that_place_replicas_take_part_and_who_is_not_here_is_named(tmp_path
     file = written(tmp_path, "s.toml", NODES + RESOURCE)
     found = json.loads(run("evaluate", "--scenario", file, "--scenarios", "static", "--json", folder=tmp_path).stdout)
     placing = [name for name in catalog.names() if catalog.get(name).takes != "subscriptions"]
-    assert placing == [line["balancer"] for line in found["summary"]]
+    assert placing == sorted(line["balancer"] for line in found["summary"])
     assert dict.fromkeys(("swift", "ceph.crush", "ceph.upmap"), "it is not installed") == found["absent"]
     printed = run("evaluate", "--scenario", file, "--scenarios", "static", folder=tmp_path).stdout.decode()
     assert "swift: not here: it is not installed" in printed
@@ -181,7 +183,7 @@ OWN = '[[scenario]]\nname = "x"\n'
     ],
 )
 def test_a_scenario_file_with_a_mistake_is_refused_before_anything_is_measured(text, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial.BalancerTrial, "run", lambda _: 1 / 0)
+    monkeypatch.setattr(BalancerTrial, "run", lambda *_: 1 / 0)
     file = written(tmp_path, "s.toml", text)
     message = refused(run("evaluate", "--scenario", file, folder=tmp_path))
     assert words in message
@@ -208,17 +210,17 @@ def test_a_scenario_file_with_a_mistake_is_refused_before_anything_is_measured(t
     ],
 )
 def test_options_with_a_mistake_are_refused_before_anything_is_measured(options, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial.BalancerTrial, "run", lambda _: 1 / 0)
+    monkeypatch.setattr(BalancerTrial, "run", lambda *_: 1 / 0)
     written(tmp_path, "s.toml", SMALL)
     assert words in refused(run("evaluate", *options, folder=tmp_path))
 
 
 def test_an_interruption_leaves_no_page_and_says_so(tmp_path, monkeypatch):
-    def stopped(_):
+    def stopped(*_):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(trial.BalancerTrial, "run", stopped)
+    monkeypatch.setattr(BalancerTrial, "run", stopped)
     old = document("old", ()).decode()
     page = written(tmp_path, "page.html", old)
     file = written(tmp_path, "s.toml", SMALL)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from apportion.console.compare.measures import evenness, fair_bound, movement
+from apportion.balance.comparison import evenness, fair_bound, movement
 from apportion.console.doctor.command import KNOWN_HASHES
 from apportion.model import Node, Topology
 from apportion.placement import get, hashers, names

@@ -8,8 +8,9 @@ import pytest
 
 from apportion.console.main import main
 from apportion.console.print.output import print_columns, print_text
+from apportion.placement import catalog
 from tests.console.grouping import URL, members
-from tests.console.running import run
+from tests.console.running import run, written
 
 COLOUR = re.compile(r"\x1b\[\d*m")
 
@@ -74,6 +75,25 @@ def test_nothing_wraps_inside_a_word(columns, shown, tmp_path):
                 assert words_of(plain) - words_of(text) <= {"zone"}, (
                     "no word is cut; a block has no line of an empty cell"
                 )
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_reports_wrap_nothing_inside_a_word(columns, shown, tmp_path, monkeypatch):
+    monkeypatch.setattr(catalog, "names", lambda: ("jump", "lists", "ring", "slots"))
+    nodes = "".join(f'[[node]]\nid = "cache-{number}.example.com"\nzone = ["eu-{number % 2}"]\n' for number in range(4))
+    written(tmp_path, "t.toml", nodes)
+    written(tmp_path, "s.toml", nodes + '[[resource]]\nname = "orders"\npartitions = 12\nreplicas = 2\n')
+    written(tmp_path, "keys", "".join(f"k{number}\n" for number in range(300)))
+    for words in (
+        ("compare", "--topology", "t.toml", "--keys", "keys", "--baselines"),
+        ("evaluate", "--scenario", "s.toml", "--balancers", "helix.auto,optimal,kafka.sticky"),
+    ):
+        _progress, answer, report = shown(*words, columns=columns).partition("For ")
+        text = answer + report
+        assert [] == too_long(text, columns), text
+        plain = run(*words, folder=tmp_path).stdout.decode()
+        lost = {word for word in words_of(plain) - words_of(text) if not re.fullmatch(r"[\d.]+", word)}
+        assert lost <= {"!", "placement", "balancer", "scenario"}, lost
 
 
 def test_a_file_or_a_pipe_gets_whole_lines_without_colour(tmp_path, monkeypatch):

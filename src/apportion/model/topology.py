@@ -122,7 +122,9 @@ class Topology:
     def nodes_in_zones(self) -> str:
         """The numbers of nodes and zones as text; a node without a zone counts as one, unless no node has a zone."""
         zones = len({node.fault_domain() for node in self.nodes})
-        return f"{len(self)} nodes" + (f" in {zones} zones" if any(node.zone for node in self.nodes) else ", no zones")
+        nodes = f"{len(self)} node{'' if len(self) == 1 else 's'}"
+        in_zones = f" in {zones} zone{'' if zones == 1 else 's'}"
+        return nodes + (in_zones if any(node.zone for node in self.nodes) else ", no zones")
 
     def index(self, node_id: str) -> int:
         """Return the place of a node in `nodes`; raise `UnknownNode` for an id that is not there. O(1)."""

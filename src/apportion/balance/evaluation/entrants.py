@@ -10,7 +10,7 @@ Refuses: to judge; `measures` does. Programs of others are entrants too; the con
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from apportion.balance import catalog
@@ -79,9 +79,14 @@ def _by_topology(spec: BalancerSpec, cluster: Cluster, state: State, before: Pla
     previous = {} if before is None else dict(before.resources)
     if spec.assign is optimal:
         return optimal_resources(asked, state.topology, previous=previous, live=state.live, spread="best-effort")
-    return {
+    placed = {
         name: spec(each.partitions, each.replicas, state.topology, previous=previous.get(name), live=state.live)
         for name, each in asked.items()
+    }
+    # A balancer of another package need not name the rule, and is judged by the rule all the same.
+    return {
+        name: each if each.rule else replace(each, rule=Rule(replicas=asked[name].replicas, spread="best-effort"))
+        for name, each in placed.items()
     }
 
 

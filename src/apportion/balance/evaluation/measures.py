@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from statistics import fmean
 
+from apportion.balance.evaluation.best import least_deviation
 from apportion.balance.evaluation.entrants import Placed
 from apportion.balance.evaluation.scenarios import State
 from apportion.balance.scores import LoadScore, evenness, stillness
@@ -23,7 +24,8 @@ Lists = Mapping[str, tuple[str, ...]]
 class Measures:
     """The evenness of all resources together, the mean deviation of a resource, and the largest gap of a resource.
 
-    `lacking` is the number of partitions with fewer replicas, or fewer zones, than the nodes that are up allow.
+    `lacking` is the number of partitions with fewer replicas, or fewer zones, than the nodes that are up allow. The
+    `least` deviations are those of the best placement of all resources that lacks nothing.
     """
 
     partitions: LoadScore
@@ -33,12 +35,15 @@ class Measures:
     partitions_gap_each: float
     leaders_gap_each: float
     lacking: int
+    least_partitions_deviation: float
+    least_leaders_deviation: float
 
 
 def measured(placed: Placed, state: State) -> Measures:
     """Return the evenness of the resources of a cluster. O(replicas + resources · nodes²) at worst."""
     whole = evenness(_together(placed, state))
     each = [evenness(assignment) for assignment in placed.resources.values()]
+    asked = [(len(assignment.rows), _replicas(assignment)) for assignment in placed.resources.values()]
     return Measures(
         partitions=whole.replicas,
         leaders=whole.leaders,
@@ -47,6 +52,9 @@ def measured(placed: Placed, state: State) -> Measures:
         partitions_gap_each=max(score.replicas.gap for score in each),
         leaders_gap_each=max(score.leaders.gap for score in each),
         lacking=sum(_lacking(assignment, state) for assignment in placed.resources.values()),
+        least_partitions_deviation=least_deviation(state, asked),
+        # Whatever the zones, any replica of a partition can lead.
+        least_leaders_deviation=least_deviation(state, [(count, 1) for count, _ in asked]),
     )
 
 
@@ -149,13 +157,16 @@ def _together(placed: Placed, state: State) -> Assignment:
     return Assignment(topology=state.topology, rows=tuple(rows), names=tuple(names), down=tuple(sorted(state.down)))
 
 
+def _replicas(assignment: Assignment) -> int:
+    """Return the number of replicas asked for; without a rule, the length of the longest list."""
+    return max(map(len, assignment.rows)) if assignment.rule is None else assignment.rule.replicas
+
+
 def _lacking(assignment: Assignment, state: State) -> int:
-    """Return the number of partitions with fewer replicas or zones than possible."""
-    if assignment.rule is None:
-        return 0
-    replicas = assignment.rule.replicas
-    nodes = assignment.topology.nodes
-    up = [nodes[assignment.topology.index(node_id)] for node_id in state.weights]
-    most, zones = min(replicas, len(up)), min(replicas, len({node.fault_domain() for node in up}))
+    """Return the number of partitions with fewer live replicas or zones than possible."""
+    replicas, nodes = _replicas(assignment), assignment.topology.nodes
+    up = {assignment.topology.index(node_id) for node_id in state.weights}
     domains = [node.fault_domain() for node in nodes]
-    return sum(len(row) < most or len({domains[index] for index in row}) < zones for row in assignment.rows)
+    most, zones = min(replicas, len(up)), min(replicas, len({domains[index] for index in up}))
+    live = (up.intersection(row) for row in assignment.rows)
+    return sum(len(row) < most or len({domains[index] for index in row}) < zones for row in live)

@@ -12,21 +12,27 @@ from random import Random
 from rich.console import Console
 from rich.progress import Progress
 
+from apportion.balance.comparison import KeyComparison, KeyTrial, PlacementRow, lacking_cell
 from apportion.console.compare.baselines import baselines as all_baselines
 from apportion.console.compare.page import page_of
-from apportion.console.compare.trial import KeyTrial, Row, measured, measured_baseline, refusals
+from apportion.console.compare.report import BEST, HEADINGS, exact_shares, figures, notes
+from apportion.console.compare.trial import measured, measured_baseline
 from apportion.console.files.key_stream import Column, KeysFile, keys_of
 from apportion.console.files.output_file import page_file
 from apportion.console.options.arguments import Force, Json
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
 from apportion.console.pages.parts import command_line
-from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.errors import InvalidInput
 from apportion.placement import catalog
 
 MADE_KEYS = 50_000
 SEED = 1
+
+_NOT_OF_BASELINES = (
+    "loads", "refused", "own_hash", "ns_per_key", "size_bytes", "lacking_ratio", "is_last_only",
+)  # fmt: skip
 
 
 def compare(
@@ -60,19 +66,21 @@ def compare(
     trial = KeyTrial.of(topology, listed, hasher)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         rows = [measured(name, trial) for name in progress.track(catalog.names(), description="Comparing")]
+    comparison = KeyComparison(trial, rows)
     # The choices must be the same next time; they need not be secret.
     drawn = all_baselines(Random(SEED)) if baselines or html else ()  # noqa: S311
     below = [measured_baseline(baseline, trial) for baseline in drawn]
     if html is not None and page is not None:
         source = "made-up keys" if keys is None else "keys of standard input" if keys == "-" else f"keys of {keys}"
         command = _command(nodes, hashing, keys, column, html)
-        page.write(page_of(trial, rows, below, source=source, command=command))
+        page.write(page_of(comparison, below, source=source, command=command))
     shown = below if baselines else []
     if json:
-        _print_json(trial, rows, shown, html)
+        _print_json(comparison, shown, html)
         return
-    print(f"{topology!r}, {len(listed)} {'made-up ' if keys is None else ''}keys")
-    _print(trial, rows)
+    print_text(f"{comparison.answer}\n")
+    print_text(f"{topology!r}, {len(listed)} {'made-up ' if keys is None else ''}keys")
+    _print(comparison)
     _print_baselines(shown)
     if html is not None:
         print(f"saved {html}")
@@ -92,51 +100,44 @@ def _command(nodes: NodesSource, hashing: Hashing, keys: str | None, column: str
     return command_line("compare", options)
 
 
-def _print_json(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], html: Path | None) -> None:
+def _print_json(comparison: KeyComparison, baselines: Sequence[PlacementRow], html: Path | None) -> None:
+    trial = comparison.trial
     print_json(
         "compare",
+        answer=comparison.answer,
         keys=len(trial.keys),
         add_bound=trial.add_bound,
         remove_bound=trial.remove_bound,
         chance_variation=trial.chance_variation,
-        placements=[_members(row, without=("loads", "why_not")) for row in rows],
-        baselines=[
-            _members(row, without=("loads", "refused", "own_hash", "ns_per_key", "size_bytes")) for row in baselines
-        ],
+        placements=[_members(row, without=("loads", "why_not")) for row in comparison.rows],
+        baselines=[_members(row, without=_NOT_OF_BASELINES) for row in baselines],
         page=None if html is None else str(html),
     )
 
 
-def _members(row: Row, *, without: Sequence[str]) -> dict[str, object]:
+def _members(row: PlacementRow, *, without: Sequence[str]) -> dict[str, object]:
     return {name: value for name, value in asdict(row).items() if name not in without}
 
 
-def _print(trial: KeyTrial, rows: Sequence[Row]) -> None:
-    headings = ("placement", "max/mean", "variation", "moved on add", "on remove", "stray", "ns/key", "bytes")
-    bounds = ("exact shares", "1.000", "0.0%", f"{trial.add_bound:.2%}", f"{trial.remove_bound:.2%}", "0.00%", "", "")
-    cells = [(*_cells(row), f"{row.ns_per_key:.0f}", f"{row.size_bytes}") for row in rows if not row.refused]
-    print_columns(headings, [*cells, bounds])
-    own = [row.placement for row in rows if row.own_hash and not row.refused]
-    if own:
-        print(f"With a hash function of their own, not {trial.hasher.label}: {', '.join(own)}.")
-    for reason, names in refusals(rows).items():
-        print(f"{', '.join(names)}: {reason}")
+def _print(comparison: KeyComparison) -> None:
+    trial, rows = comparison.trial, comparison.measured
+    headings = (*HEADINGS, *comparison.lacking_heading, "ns/key", "bytes")
+    best = (*exact_shares(trial), *("0.0%" for _ in comparison.lacking_heading), "", "")
+    cells = [(*_cells(row), *lacking_cell(row), f"{row.ns_per_key:.0f}", f"{row.size_bytes}") for row in rows]
+    print_columns(("placement", *headings), [*cells, (BEST, *best)])
+    for words in notes(comparison):
+        print_text(words)
+    for reason, names in comparison.refusals.items():
+        print_text(f"{', '.join(names)}: {reason}")
 
 
-def _print_baselines(rows: Sequence[Row]) -> None:
+def _print_baselines(rows: Sequence[PlacementRow]) -> None:
     if rows:
         print()
-        print_columns(("baseline", "max/mean", "variation", "moved on add", "on remove", "stray"), map(_cells, rows))
+        print_columns(("baseline", *HEADINGS), map(_cells, rows))
     for row in rows:
-        print(f"{row.placement}: {row.why_not}.")
+        print_text(f"{row.placement}: {row.why_not}.")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    return (
-        row.placement,
-        f"{row.max_over_mean:.3f}",
-        f"{row.variation:.1%}",
-        f"{row.moved_on_add:.2%}",
-        f"{row.moved_on_remove:.2%}",
-        f"{row.stray:.2%}",
-    )
+def _cells(row: PlacementRow) -> tuple[str, ...]:
+    return (f"! {row.placement}" if row.lacking_ratio else row.placement, *figures(row))

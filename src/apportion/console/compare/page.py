@@ -8,7 +8,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from apportion.console.compare.trial import KeyTrial, Row, refusals
+from apportion.balance.comparison import REPLICAS, KeyComparison, KeyTrial, PlacementRow, lacking_cell
+from apportion.console.compare.report import BEST, HEADINGS, exact_shares, figures, notes
 from apportion.console.pages.charts import Bar, bars, columns, titled_bars
 from apportion.console.pages.parts import (
     document,
@@ -29,22 +30,22 @@ MOST_BARS = 300
 _LESS = "\N{MINUS SIGN}"
 _EDGES = tuple(tenths / 10 for tenths in range(5, 16))
 _COLUMN_NAMES = ("below 0.5", *(f"{edge:.1f} to {edge + 0.1:.1f}" for edge in _EDGES[:-1]), "1.5 or more")
-_HEADINGS = ("max/mean", "variation", "moved on add", "on remove", "stray")
 _READING = (
     ("max/mean", "The keys of the fullest node over its fair share: at 1.20 it is 20% fuller than meant."),
     ("variation", "How far nodes lie from their fair shares, as standard deviation over mean."),
     ("moved on add, on remove", "Keys that change nodes when a node joins or leaves. Compare with the last line."),
     ("stray", "Keys that move between two nodes that stay as they are: the larger share of both changes."),
+    ("lacking", f"Of the first keys, those without {REPLICAS} owners in distinct zones."),
     ("ns/key, bytes", "Time per lookup of many, in one thread, on one machine; memory that the placement keeps."),
 )
 
 
-def page_of(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], *, source: str, command: str) -> bytes:
+def page_of(comparison: KeyComparison, baselines: Sequence[PlacementRow], *, source: str, command: str) -> bytes:
     """Return the page, in UTF-8. `source` names the origin of the keys, `command` makes the page again."""
-    measured = [row for row in rows if not row.refused]
+    trial, measured = comparison.trial, comparison.measured
     sections = (
-        _head(trial, len(measured), source, command),
-        _figures(trial, rows),
+        _head(comparison, source, command),
+        _figures(comparison),
         _movement(trial, measured),
         _evenness(trial, measured),
         _shares(trial, measured),
@@ -54,7 +55,8 @@ def page_of(trial: KeyTrial, rows: Sequence[Row], baselines: Sequence[Row], *, s
     return document(f"Placements compared on {len(trial.topology)} nodes", sections)
 
 
-def _head(trial: KeyTrial, placements: int, source: str, command: str) -> str:
+def _head(comparison: KeyComparison, source: str, command: str) -> str:
+    trial = comparison.trial
     joining, leaving = trial.joining, trial.leaving
     cluster = f" of {name_of(trial.topology.cluster)}" if trial.topology.cluster else ""
     facts = (
@@ -65,34 +67,40 @@ def _head(trial: KeyTrial, placements: int, source: str, command: str) -> str:
         ("A node leaves", f"{name_of(leaving.id)}, weight {leaving.weight:g}: {trial.remove_bound:.2%} must move"),
         ("Chance", f"{trial.chance_variation:.1%} is the variation of exact shares over as many keys"),
     )
-    return header(f"{placements} placements compared on {len(trial.topology)} nodes", facts, command)
+    heading = f"{len(comparison.measured)} placements compared on {len(trial.topology)} nodes"
+    return header(heading, comparison.answer, facts, command)
 
 
-def _figures(trial: KeyTrial, rows: Sequence[Row]) -> str:
-    bounds = f"{trial.add_bound:.2%}", f"{trial.remove_bound:.2%}"
-    exact = ("exact shares", "", "1.000", "0.0%", *bounds, "0.00%", "", "")
+def _figures(comparison: KeyComparison) -> str:
+    trial, lacking = comparison.trial, comparison.lacking_heading
+    best = (BEST, "", *exact_shares(trial), *("0.0%" for _ in lacking), "", "")
     cells = [
         (
-            row.placement, "its own" if row.own_hash else trial.hasher.label, *_cells(row),
+            _label(row), "its own" if row.own_hash else trial.hasher.label, *figures(row), *lacking_cell(row),
             grouped(round(row.ns_per_key)), grouped(row.size_bytes),
         )
-        for row in rows if not row.refused
+        for row in comparison.measured
     ]  # fmt: skip
+    words = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
     refused = "".join(
-        f"<li><b>{escape(', '.join(names))}</b>: {escape(reason)}</li>" for reason, names in refusals(rows).items()
+        f"<li><b>{escape(', '.join(names))}</b>: {escape(reason)}</li>" for reason, names in comparison.refusals.items()
     )
     left_out = f"<h3>Not measured</h3><ul>{refused}</ul>" if refused else ""
-    table = table_of(
-        "Every figure, with time and memory", ("placement", "hash", *_HEADINGS, "ns/key", "bytes"), [*cells, exact]
-    )
-    return section("Figures", table + left_out)
+    headings = ("placement", "hash", *HEADINGS, *lacking, "ns/key", "bytes")
+    table = table_of("Every figure, with time and memory, the best first", headings, [*cells, best], best=BEST)
+    return section("Figures", table + words + left_out)
 
 
-def _movement(trial: KeyTrial, rows: Sequence[Row]) -> str:
+def _label(row: PlacementRow) -> str:
+    return f"! {row.placement}" if row.lacking_ratio else row.placement
+
+
+def _movement(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     legend = legend_of(
         ("plain", "moved with a cause"),
         ("striped", "stray: moved without a cause"),
         ("mark", "the least that must move"),
+        *_hollow_of(rows),
     )
     joins, leaves = name_of(trial.joining.id), name_of(trial.leaving.id)
     words = (
@@ -102,7 +110,7 @@ def _movement(trial: KeyTrial, rows: Sequence[Row]) -> str:
     return section("Keys that move when a node joins or leaves", words + legend + _movement_figure(trial, rows))
 
 
-def _movement_figure(trial: KeyTrial, rows: Sequence[Row]) -> str:
+def _movement_figure(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     listed = [bar for row in rows for bar in _moved(trial, row)]
     most = max([bar.plain + bar.striped for bar in listed] + [trial.add_bound, trial.remove_bound])
     name = "Keys moved: " + "; ".join(
@@ -119,9 +127,9 @@ def _movement_figure(trial: KeyTrial, rows: Sequence[Row]) -> str:
     return figure(bars(listed, most=most, name=name), table_of("Keys that move", headings, [*cells, bound]))
 
 
-def _moved(trial: KeyTrial, row: Row) -> Iterable[Bar]:
+def _moved(trial: KeyTrial, row: PlacementRow) -> Iterable[Bar]:
     changes = (
-        ("+", row.placement, row.moved_on_add, row.stray_on_add, trial.add_bound),
+        ("+", _label(row), row.moved_on_add, row.stray_on_add, trial.add_bound),
         (_LESS, "", row.moved_on_remove, row.stray_on_remove, trial.remove_bound),
     )
     for letter, label, moved, stray, bound in changes:
@@ -131,34 +139,39 @@ def _moved(trial: KeyTrial, row: Row) -> Iterable[Bar]:
             value=f"{percent(moved)} · {_times(moved, bound)}",
             plain=moved - stray,
             striped=stray,
+            is_hollow=bool(row.lacking_ratio),
             mark=bound,
         )
 
 
-def _evenness(trial: KeyTrial, rows: Sequence[Row]) -> str:
-    above = [
-        Bar(label=row.placement, value=f"+{row.max_over_mean - 1:.1%}", plain=row.max_over_mean - 1) for row in rows
-    ]
-    varied = [
-        Bar(label=row.placement, value=f"{row.variation:.1%}", plain=row.variation, mark=trial.chance_variation)
-        for row in rows
-    ]
+def _evenness(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
+    above = [_even(row, row.max_over_mean - 1, "+") for row in rows]
+    varied = [_even(row, row.variation, mark=trial.chance_variation) for row in rows]
     charts = (("Fullest node above its fair share", above), ("Variation of all nodes", varied))
     pictures = "".join(titled_bars(title, listed) for title, listed in charts)
     cells = [(row.placement, f"{row.max_over_mean:.3f}", f"{row.variation:.2%}") for row in rows]
     chance = ("chance alone", "", f"{trial.chance_variation:.2%}")
     table = table_of("Evenness", ("placement", "max/mean", "variation"), [*cells, chance])
-    legend = legend_of(("mark", "variation that chance alone gives exact shares, over as many keys"))
+    legend = legend_of(("mark", "the best possible: exact shares, varied by chance alone"), *_hollow_of(rows))
     return section("Evenness", legend + figure(f'<div class="pair">{pictures}</div>', table))
 
 
-def _shares(trial: KeyTrial, rows: Sequence[Row]) -> str:
+def _even(row: PlacementRow, value: float, sign: str = "", mark: float | None = None) -> Bar:
+    return Bar(label=_label(row), value=f"{sign}{value:.1%}", plain=value, mark=mark, is_hollow=bool(row.lacking_ratio))
+
+
+def _hollow_of(rows: Sequence[PlacementRow]) -> Iterable[tuple[str, str]]:
+    if any(row.lacking_ratio for row in rows):
+        yield "hollow", "! lacking: the zone rule is broken"
+
+
+def _shares(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     if (len(rows) + 1) * len(trial.fair_shares) <= MOST_BARS:
         return section("Share of each node", _shares_by_node(trial, rows))
     return section("How full nodes are", _shares_by_fullness(trial, rows))
 
 
-def _shares_by_node(trial: KeyTrial, rows: Sequence[Row]) -> str:
+def _shares_by_node(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     fair, total = trial.fair_shares, len(trial.keys)
     shares = {row.placement: {node_id: row.loads.get(node_id, 0) / total for node_id in fair} for row in rows}
     most = max(share for each in (fair, *shares.values()) for share in each.values())
@@ -173,7 +186,7 @@ def _shares_by_node(trial: KeyTrial, rows: Sequence[Row]) -> str:
     return legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
 
 
-def _shares_by_fullness(trial: KeyTrial, rows: Sequence[Row]) -> str:
+def _shares_by_fullness(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     full = {row.placement: _fullness(trial, row) for row in rows}
     counts = {placement: _counts(ratios.values()) for placement, ratios in full.items()}
     most = max((max(each) for each in counts.values()), default=0)
@@ -193,7 +206,7 @@ def _shares_by_fullness(trial: KeyTrial, rows: Sequence[Row]) -> str:
     return words + legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
 
 
-def _fullness(trial: KeyTrial, row: Row) -> dict[str, float]:
+def _fullness(trial: KeyTrial, row: PlacementRow) -> dict[str, float]:
     total = len(trial.keys)
     return {node_id: row.loads.get(node_id, 0) / (fair * total) for node_id, fair in trial.fair_shares.items()}
 
@@ -205,18 +218,13 @@ def _counts(ratios: Iterable[float]) -> list[int]:
     return counts
 
 
-def _baselines(trial: KeyTrial, rows: Sequence[Row]) -> str:
+def _baselines(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     if not rows:
         return ""
     words = "<p>The literature starts from these placements. They are measured only; nothing routes by them.</p>"
     reasons = "".join(f"<li><b>{escape(row.placement)}</b>: {escape(row.why_not)}.</li>" for row in rows)
-    table = table_of("Baselines", ("baseline", *_HEADINGS), [(row.placement, *_cells(row)) for row in rows])
+    table = table_of("Baselines", ("baseline", *HEADINGS), [(row.placement, *figures(row)) for row in rows])
     return section("Baselines", f"{words}<ul>{reasons}</ul>{table}{_movement_figure(trial, rows)}")
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    moved = (f"{row.moved_on_add:.2%}", f"{row.moved_on_remove:.2%}", f"{row.stray:.2%}")
-    return (f"{row.max_over_mean:.3f}", f"{row.variation:.1%}", *moved)
 
 
 def _times(moved: float, bound: float) -> str:

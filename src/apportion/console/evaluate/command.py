@@ -7,16 +7,16 @@ Promises: an interrupted run leaves nothing behind; a page is written whole, at 
 """
 
 import sys
+import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 
+from apportion.balance.evaluation import Findings, Refusal, TrialResult
 from apportion.console.evaluate.options import EvaluateOptions
 from apportion.console.evaluate.page import page_of
 from apportion.console.evaluate.report import print_report, print_result
-from apportion.console.evaluate.summary import Findings
-from apportion.console.evaluate.trial import Refusal, TrialResult
 from apportion.console.files.output_file import page_file
 from apportion.console.options.arguments import Force, Json
 from apportion.errors import CannotPlace
@@ -41,7 +41,7 @@ def evaluate(
     results: list[TrialResult] = []
     refused: list[Refusal] = [*trial.skipped]
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        for each in progress.track(trial.run(), total=len(trial), description="Evaluating"):
+        for each in progress.track(trial.run(time.perf_counter), total=len(trial), description="Evaluating"):
             (results if isinstance(each, TrialResult) else refused).append(each)  # type: ignore[arg-type]
     findings = Findings.of(trial, results, refused)
     if html is not None and page is not None:

@@ -15,8 +15,10 @@ from apportion.balance import catalog
 from apportion.balance.evaluation import (
     NAMES,
     SHAPES,
+    BalancerTrial,
     Cluster,
     Entrant,
+    Refusal,
     Scenario,
     entrant,
     make_scenario,
@@ -24,7 +26,6 @@ from apportion.balance.evaluation import (
 )
 from apportion.console.evaluate import ceph, swift, upmap
 from apportion.console.evaluate.scenario_file import ScenarioFile, read_scenario
-from apportion.console.evaluate.trial import BalancerTrial, Refusal
 from apportion.console.options.arguments import whole
 from apportion.console.pages.parts import command_line
 from apportion.errors import CannotPlace, InvalidInput, UnknownOption

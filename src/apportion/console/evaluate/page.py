@@ -7,17 +7,19 @@ Refuses: charts of single clusters; `--json` has every result.
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from apportion.balance.evaluation import STATIC, Findings, SummaryLine
 from apportion.console.evaluate.report import (
+    BEST,
     EVEN,
     MOVED,
     compared_cells,
     even_cells,
+    label_of,
     left_out,
     moved_cells,
     percent_or_not,
     size_of,
 )
-from apportion.console.evaluate.summary import STATIC, Findings, SummaryLine
 from apportion.console.pages.charts import Bar, titled_bars
 from apportion.console.pages.parts import document, figure, header, legend_of, percent, section, table_of, terms_of
 
@@ -29,6 +31,7 @@ _READING = (
     ("moved, leaders", "Replicas that change nodes, of all; partitions that change leaders, of all."),
     ("extra", "Replicas that moved without a cause: no node that came, went or changed weight explains the move."),
     ("bound", "The least that moves between these loads."),
+    ("best possible", "The least STDEV of any placement that keeps the zone rule, with these weights and replicas."),
     ("lacking", "Partitions with fewer replicas, or in fewer zones, than the nodes that are up allow."),
     ("s, x CRUSH", "Seconds to place all resources of all clusters once; varies from run to run."),
 )  # fmt: skip
@@ -39,11 +42,11 @@ def page_of(findings: Findings, *, command: str) -> bytes:
     lines = findings.lines
     sections = (
         _head(findings, command),
-        _published(findings),
         _evenness([line for line in lines if line.scenario == STATIC]),
         _movement([line for line in lines if line.scenario != STATIC]),
         _after([line for line in lines if line.scenario != STATIC]),
         _figures(lines),
+        _published(findings),
         section("How to read the columns", terms_of(_READING)),
     )
     return document(_title(findings), sections)
@@ -57,7 +60,7 @@ def _title(findings: Findings) -> str:
 def _head(findings: Findings, command: str) -> str:
     facts = [(f"<bdi>{escape(cluster.name)}</bdi>", size_of(cluster)) for cluster, _ in findings.trial.clusters]
     facts += [("Left out", escape(words)) for words in left_out(findings)]
-    return header(_title(findings), facts, command)
+    return header(_title(findings), findings.answer, facts, command)
 
 
 def _published(findings: Findings) -> str:
@@ -73,42 +76,60 @@ def _evenness(lines: Sequence[SummaryLine]) -> str:
     if not lines:
         return ""
     charts = (
-        ("STDEV of partitions", [(line, line.partitions_deviation, line.partitions_gain) for line in lines]),
-        ("STDEV of leaders", [(line, line.leaders_deviation, line.leaders_gain) for line in lines]),
+        ("STDEV of partitions", [_partitions(line) for line in lines]),
+        ("STDEV of leaders", [_leaders(line) for line in lines]),
     )
-    pictures = "".join(
-        titled_bars(title, [_deviation(line, value, gain) for line, value, gain in listed]) for title, listed in charts
-    )
+    pictures = "".join(titled_bars(title, listed) for title, listed in charts)
     words = "<p>All resources of a cluster together. At the end: how much lower than CRUSH's.</p>"
-    table = table_of("All nodes up", EVEN, map(even_cells, lines))
-    return section("Evenness of loads", words + figure(f'<div class="pair">{pictures}</div>', table))
+    table = table_of("All nodes up", EVEN, even_cells(lines), best=BEST)
+    return section("Evenness of loads", words + _legend(lines) + figure(f'<div class="pair">{pictures}</div>', table))
 
 
-def _deviation(line: SummaryLine, value: float, gain: float | None) -> Bar:
-    shown = f"{value:.2f}" if gain is None else f"{value:.2f} · {percent_or_not(gain)}"
-    return Bar(label=line.balancer, value=shown, plain=value)
+def _partitions(line: SummaryLine) -> Bar:
+    value = _value(line.partitions_deviation, line.partitions_gain)
+    least = line.least_partitions_deviation
+    return Bar(
+        label=label_of(line), value=value, plain=line.partitions_deviation, mark=least, is_hollow=line.lacking > 0
+    )
+
+
+def _leaders(line: SummaryLine) -> Bar:
+    value, least = _value(line.leaders_deviation, line.leaders_gain), line.least_leaders_deviation
+    return Bar(label=label_of(line), value=value, plain=line.leaders_deviation, mark=least, is_hollow=line.lacking > 0)
+
+
+def _value(deviation: float, gain: float | None) -> str:
+    return f"{deviation:.2f}" if gain is None else f"{deviation:.2f} · {percent_or_not(gain)}"
+
+
+def _legend(lines: Sequence[SummaryLine], *others: tuple[str, str]) -> str:
+    hollow = [("hollow", "! lacking: too few replicas or zones")] if any(line.lacking for line in lines) else []
+    return legend_of(*(others or [("mark", "the least that is possible under the zone rule")]), *hollow)
 
 
 def _movement(lines: Sequence[SummaryLine]) -> str:
     if not lines:
         return ""
-    legend = legend_of(
-        ("plain", "moved with a cause"), ("striped", "extra: moved without"), ("mark", "the least between these loads")
+    legend = _legend(
+        lines,
+        ("plain", "moved with a cause"),
+        ("striped", "extra: moved without a cause"),
+        ("mark", "the least between these loads"),
     )
     pictures = "".join(
         titled_bars(
             scenario,
             [
                 Bar(
-                    label=line.balancer, value=percent(line.moved_ratio), plain=line.moved_ratio - line.extra_ratio,
-                    striped=line.extra_ratio, mark=line.bound_ratio,
+                    label=label_of(line), value=percent(line.moved_ratio), plain=line.moved_ratio - line.extra_ratio,
+                    striped=line.extra_ratio, mark=line.bound_ratio, is_hollow=line.lacking > 0,
                 )
                 for line in group
             ],
         )
         for scenario, group in _by_scenario(lines)
     )  # fmt: skip
-    table = table_of("Moves of each change", MOVED, moved_cells(lines))
+    table = table_of("Moves of each change", MOVED, moved_cells(lines), best=BEST)
     return section("Moves of each change", legend + figure(f'<div class="grid">{pictures}</div>', table))
 
 
@@ -116,23 +137,28 @@ def _after(lines: Sequence[SummaryLine]) -> str:
     if not lines:
         return ""
     pictures = "".join(
-        titled_bars(scenario, [_deviation(line, line.partitions_deviation, line.partitions_gain) for line in group])
-        for scenario, group in _by_scenario(lines)
+        titled_bars(scenario, [_partitions(line) for line in group]) for scenario, group in _by_scenario(lines)
     )
     cells = [
-        (line.scenario, line.balancer, f"{line.partitions_deviation:.2f}", percent_or_not(line.partitions_gain))
+        (
+            line.scenario,
+            label_of(line),
+            f"{line.partitions_deviation:.2f}",
+            percent_or_not(line.partitions_gain),
+            f"{line.least_partitions_deviation:.2f}",
+        )
         for line in lines
     ]
-    table = table_of("STDEV after changes", ("scenario", "balancer", "STDEV", "gain"), cells)
+    table = table_of("STDEV after changes", ("scenario", "balancer", "STDEV", "gain", "best possible"), cells)
     words = "<p>STDEV of partitions in the last state of each scenario.</p>"
-    return section("Evenness afterwards", words + figure(f'<div class="grid">{pictures}</div>', table))
+    return section("Evenness afterwards", words + _legend(lines) + figure(f'<div class="grid">{pictures}</div>', table))
 
 
 def _figures(lines: Sequence[SummaryLine]) -> str:
     headings = ("balancer", "scenario", "leaders changed", "extra", "max-min each", "leaders", "s", "x CRUSH")
     cells = [
         (
-            line.balancer, line.scenario, f"{line.leader_ratio:.2%}", f"{line.extra_leader_ratio:.2%}",
+            label_of(line), line.scenario, f"{line.leader_ratio:.2%}", f"{line.extra_leader_ratio:.2%}",
             f"{line.partitions_gap_each:.1f}", f"{line.leaders_gap_each:.1f}", f"{line.seconds:.2f}",
             "-" if line.times_crush is None else f"{line.times_crush:.2f}",
         )

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from apportion.balance.evaluation import Cluster
-from apportion.console.evaluate.summary import STATIC, Comparison, Findings, SummaryLine
-from apportion.console.print.output import print_columns, print_json
+from apportion.balance.evaluation import STATIC, Cluster, Comparison, Findings, SummaryLine
+from apportion.console.print.output import print_columns, print_json, print_text
 
 EVEN = (
     "balancer", "STDEV", "gain", "leaders", "gain", "max-min", "leaders", "STDEV each", "leaders", "lacking", "s",
@@ -17,22 +16,36 @@ MOVED = (
 )  # fmt: skip
 
 
+BEST = "best possible"
+
+
 def print_report(findings: Findings) -> None:
-    """Print tables of the measurements, and the reasons for missing ones."""
+    """Print the answer, tables of the measurements, and the reasons for missing ones."""
+    print_text(f"{findings.answer}\n")
     for cluster, _ in findings.trial.clusters:
-        print(f"{cluster.name}: {size_of(cluster)}")
+        print_text(f"{cluster.name}: {size_of(cluster)}")
     even = [line for line in findings.lines if line.scenario == STATIC]
     if even:
-        print("\nall nodes up: all resources together, and each")
-        print_columns(EVEN, map(even_cells, even))
+        print_text("\nall nodes up: all resources together, and each")
+        print_columns(EVEN, even_cells(even))
     if len(even) < len(findings.lines):
-        print("\nmoves of each change, and evenness afterwards")
+        print_text("\nmoves of each change, and evenness afterwards")
         print_columns(MOVED, moved_cells(findings.lines))
+    for words in notes(findings):
+        print_text(words)
     if findings.comparisons:
-        print("\npublished of CrushED, and measured here")
+        print_text("\npublished of CrushED, and measured here")
         print_columns(("figure", "published", *findings.balancers), map(compared_cells, findings.comparisons))
     for words in left_out(findings):
-        print(words)
+        print_text(words)
+
+
+def notes(findings: Findings) -> Iterator[str]:
+    """Yield notes on the rows: the best possible row, and lacking replicas."""
+    if findings.lines:
+        yield f"{BEST}: no balancer that keeps the zone rule has a smaller STDEV."
+    if any(line.lacking for line in findings.lines):
+        yield "! lacking: fewer replicas, or fewer zones, than the nodes that are up allow."
 
 
 def size_of(cluster: Cluster) -> str:
@@ -58,29 +71,39 @@ def left_out(findings: Findings) -> Iterator[str]:
         yield f"{': '.join(filter(None, (balancer, ', '.join(scenarios))))}: not measured: {reason}"
 
 
-def even_cells(line: SummaryLine) -> tuple[str, ...]:
-    """Return the cells of a line under the headings `EVEN`."""
-    return (
-        line.balancer, f"{line.partitions_deviation:.2f}", percent_or_not(line.partitions_gain),
-        f"{line.leaders_deviation:.2f}", percent_or_not(line.leaders_gain), f"{line.partitions_gap:.1f}",
-        f"{line.leaders_gap:.1f}", f"{line.partitions_deviation_each:.2f}", f"{line.leaders_deviation_each:.2f}",
-        f"{line.lacking}", f"{line.seconds:.2f}", times_or_not(line.times_crush),
-    )  # fmt: skip
+def label_of(line: SummaryLine) -> str:
+    """Return the name of the balancer, with a mark if it lacks something."""
+    return f"! {line.balancer}" if line.lacking else line.balancer
+
+
+def even_cells(lines: Sequence[SummaryLine]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the lines of one scenario under the headings `EVEN`, and the best possible ones."""
+    for line in lines:
+        yield (
+            label_of(line), f"{line.partitions_deviation:.2f}", percent_or_not(line.partitions_gain),
+            f"{line.leaders_deviation:.2f}", percent_or_not(line.leaders_gain), f"{line.partitions_gap:.1f}",
+            f"{line.leaders_gap:.1f}", f"{line.partitions_deviation_each:.2f}", f"{line.leaders_deviation_each:.2f}",
+            f"{line.lacking}", f"{line.seconds:.2f}", times_or_not(line.times_crush),
+        )  # fmt: skip
+    yield (BEST, _least(lines[0])[0], "", _least(lines[0])[1], *[""] * (len(EVEN) - 4))
 
 
 def moved_cells(lines: Sequence[SummaryLine]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of lines under the headings `MOVED`; each scenario is named once."""
-    before = ""
-    for line in lines:
-        if line.scenario == STATIC:
-            continue
-        yield (
-            "" if line.scenario == before else line.scenario, line.balancer, f"{line.moved_ratio:.2%}",
-            f"{line.extra_ratio:.2%}", f"{line.bound_ratio:.2%}", f"{line.leader_ratio:.2%}",
-            f"{line.extra_leader_ratio:.2%}", f"{line.partitions_deviation:.2f}", f"{line.leaders_deviation:.2f}",
-            f"{line.partitions_gap:.1f}", f"{line.leaders_gap:.1f}", f"{line.lacking}", f"{line.seconds:.2f}",
-        )  # fmt: skip
-        before = line.scenario
+    """Yield the cells of lines under the headings `MOVED`; each scenario is named once, and ends with the best."""
+    for scenario in dict.fromkeys(line.scenario for line in lines if line.scenario != STATIC):
+        group = [line for line in lines if line.scenario == scenario]
+        for place, line in enumerate(group):
+            yield (
+                "" if place else scenario, label_of(line), f"{line.moved_ratio:.2%}",
+                f"{line.extra_ratio:.2%}", f"{line.bound_ratio:.2%}", f"{line.leader_ratio:.2%}",
+                f"{line.extra_leader_ratio:.2%}", f"{line.partitions_deviation:.2f}", f"{line.leaders_deviation:.2f}",
+                f"{line.partitions_gap:.1f}", f"{line.leaders_gap:.1f}", f"{line.lacking}", f"{line.seconds:.2f}",
+            )  # fmt: skip
+        yield ("", BEST, *[""] * 5, *_least(group[0]), *[""] * 4)
+
+
+def _least(line: SummaryLine) -> tuple[str, str]:
+    return f"{line.least_partitions_deviation:.2f}", f"{line.least_leaders_deviation:.2f}"
 
 
 def compared_cells(comparison: Comparison) -> tuple[str, ...]:
@@ -103,6 +126,7 @@ def print_result(findings: Findings, *, page: str | None) -> None:
     """Print everything as one JSON object."""
     print_json(
         "evaluate",
+        answer=findings.answer,
         clusters=[_members(cluster) for cluster, _ in findings.trial.clusters],
         published=[asdict(each) for each in findings.comparisons],
         summary=[asdict(line) for line in findings.lines],

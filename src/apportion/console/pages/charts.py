@@ -38,7 +38,7 @@ class Bar:
     """A bar from zero: a plain part, a striped part after it, and a mark to compare the end with.
 
     `label` stands before the bar; it is empty if the bar belongs to the label above it. `letter` stands between label
-    and bar, `value` at the end of the bar.
+    and bar, `value` at the end of the bar. The plain part of a hollow bar is an outline: the value counts for less.
     """
 
     label: str
@@ -47,6 +47,7 @@ class Bar:
     striped: float = 0.0
     mark: float | None = None
     letter: str = ""
+    is_hollow: bool = False
 
 
 def bars(listed: Sequence[Bar], *, most: float, name: str) -> str:
@@ -86,9 +87,10 @@ def columns(counts: Sequence[int], *, edges: Sequence[str], most: int, mark_afte
 
 
 def swatch(kind: str) -> str:
-    """Return a sample for a legend: `plain`, `striped`, `mark` or `dashes`."""
+    """Return a sample for a legend: `plain`, `hollow`, `striped`, `mark` or `dashes`."""
     shapes = {
         "plain": '<rect class="plain" y="1" width="18" height="12"/>',
+        "hollow": '<rect class="hollow" x="1" y="2" width="16" height="10"/>',
         "striped": '<rect class="striped" y="1" width="18" height="12"/>',
         "mark": '<rect class="mark" x="9" width="4" height="14"/>',
         "dashes": '<line class="dashes" x1="9" x2="9" y1="0" y2="14"/>',
@@ -132,7 +134,8 @@ def _bar(bar: Bar, short: str, y: int, most: float) -> Iterator[str]:
     if bar.letter:
         yield f'<text class="letter" x="{_LABEL_END}%" y="{base}">{escape(bar.letter)}</text>'
     if bar.plain:
-        yield f'<rect class="plain" x="{_START}%" y="{top}" width="{_number(plain)}%" height="{_THICK}"/>'
+        kind = "hollow" if bar.is_hollow else "plain"
+        yield f'<rect class="{kind}" x="{_START}%" y="{top}" width="{_number(plain)}%" height="{_THICK}"/>'
     if bar.striped:
         x, width = _number(_START + plain), _number(end - plain)
         yield f'<rect class="striped" x="{x}%" y="{top}" width="{width}%" height="{_THICK}"/>'

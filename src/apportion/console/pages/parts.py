@@ -31,11 +31,11 @@ def document(title: str, sections: Iterable[str]) -> bytes:
     return page.encode(errors="replace")  # a file name may hold bytes that are not text
 
 
-def header(heading: str, facts: Iterable[tuple[str, str]], command: str) -> str:
-    """Return the heading, facts as terms and HTML, and the command that makes the page again."""
+def header(heading: str, answer: str, facts: Iterable[tuple[str, str]], command: str) -> str:
+    """Return the heading, the answer of the page, facts as terms and HTML, and the command that makes the page."""
     shown = f'<pre tabindex="0" role="region" aria-label="command">{escape(command)}</pre>'
     return (
-        f"<header><h1>{escape(heading)}</h1>\n{terms_of(facts)}"
+        f'<header><h1>{escape(heading)}</h1>\n<p class="answer">{escape(answer)}</p>\n{terms_of(facts)}'
         f"<p>Made by apportion {escape(__version__)}:</p>{shown}</header>"
     )
 
@@ -61,11 +61,17 @@ def figure(picture: str, listed: str) -> str:
     return f"<figure>{picture}<details><summary>The same as a table</summary>{listed}</details></figure>"
 
 
-def table_of(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table that scrolls by itself if it is too wide, also by keyboard; its first column names the rows."""
+def table_of(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, best: str = "") -> str:
+    """Return a table that scrolls by itself if it is too wide, also by keyboard; its first column names the rows.
+
+    Rows with a cell `best` stand out.
+    """
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    mark = ' class="best"' if best else ""
     lines = (
-        f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+        f'<tr{mark if best in (name, *cells) else ""}><th scope="row">{escape(name)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + "</tr>"
         for name, *cells in rows
     )
     listed = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"

@@ -19,10 +19,11 @@ h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.5rem 0 1rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 0.5rem; padding-top: 0.75rem; border-top: 1px solid var(--line); }
 h3 { font-size: 0.95rem; margin: 0.75rem 0 0.25rem; overflow-wrap: anywhere; }
 p { margin: 0.25rem 0 0.75rem; max-width: 65ch; overflow-wrap: anywhere; }
+.answer { font-size: 1.15rem; line-height: 1.45; margin: 0 0 1.25rem; }
 dl { margin: 0; display: grid; grid-template-columns: minmax(7rem, max-content) minmax(0, 1fr); gap: 0.35rem 1rem; }
 dt { color: var(--quiet); }
 dd { margin: 0; overflow-wrap: anywhere; max-width: 75ch; }
-header p { margin: 1rem 0 0.35rem; color: var(--quiet); }
+header p:not(.answer) { margin: 1rem 0 0.35rem; color: var(--quiet); }
 pre { margin: 0; padding: 0.5rem 0.75rem; overflow-x: auto; background: var(--raised);
   font: 0.85rem/1.4 ui-monospace, monospace; white-space: pre; border-radius: 4px; }
 ul { margin: 0.25rem 0 0.75rem; padding-left: 1.2rem; max-width: 75ch; overflow-wrap: anywhere; }
@@ -45,6 +46,7 @@ th, td { padding: 0.25rem 0.6rem; text-align: right; white-space: nowrap; border
 th:first-child { text-align: left; padding-left: 0; }
 thead th { color: var(--quiet); font-weight: 600; vertical-align: bottom; }
 tbody th { font-weight: 400; }
+.best th, .best td { font-weight: 600; border-top: 2px solid var(--line); background: var(--raised); }
 :focus-visible { outline: 2px solid var(--plain); outline-offset: 2px; }
 svg.defs { position: absolute; }
 svg text { fill: var(--ink); font-variant-numeric: tabular-nums; }
@@ -53,6 +55,7 @@ svg .letter { fill: var(--quiet); font-weight: 600; }
 svg .edge, svg .count { text-anchor: middle; font-size: 11px; }
 svg .edge { fill: var(--quiet); }
 svg .plain { fill: var(--plain); stroke: var(--ground); }
+svg .hollow { fill: none; stroke: var(--plain); stroke-width: 1.5; stroke-dasharray: 3 2; }
 svg .striped { fill: url(#striped); stroke: var(--ground); }
 svg .ground { fill: var(--between); }
 svg .stripe { fill: var(--stripe); }

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
+from apportion.balance.comparison import evenness, fair_bound, movement
 from apportion.balance.succession import succeed
-from apportion.console.compare.measures import evenness, fair_bound, movement
 from apportion.console.files.key_stream import keys_of
 from apportion.console.files.topology_file import read_topology
 from apportion.console.options.arguments import Json

@@ -10,20 +10,24 @@ from operator import attrgetter
 from statistics import fmean
 from typing import Self
 
-from apportion.balance.evaluation import Movement, gain
-from apportion.console.evaluate.trial import BalancerTrial, Refusal, TrialResult
+from apportion.balance.evaluation.answer import answer, ranking
+from apportion.balance.evaluation.measures import Movement, gain
+from apportion.balance.evaluation.trial import BalancerTrial, Refusal, TrialResult
+from apportion.errors.brief import brief
 
 BASELINE = "helix.crush"
 STATIC = "static"
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryLine:
     """A balancer in a scenario, over all clusters: means, but sums for `seconds` and `lacking`.
 
-    Deviations and gaps are in partitions. A field without `_each` counts all resources of a cluster together. A field
-    with `_each` counts each resource alone: it is the mean of their deviations, or the largest of their gaps. Gains
-    and `times_crush` are None if CRUSH was not measured.
+    Deviations and gaps are in partitions. The `least` deviations are those of the best placement under the zone rule.
+    A field without `_each` counts all resources of a cluster together. A field with `_each` counts each resource
+    alone: it is the mean of their deviations, or the largest of their gaps. Gains and `times_crush` are None if CRUSH
+    was not measured.
     """
 
     balancer: str
@@ -31,6 +35,8 @@ class SummaryLine:
     clusters: int
     partitions_deviation: float
     leaders_deviation: float
+    least_partitions_deviation: float
+    least_leaders_deviation: float
     partitions_gap: float
     leaders_gap: float
     partitions_deviation_each: float
@@ -51,6 +57,7 @@ class SummaryLine:
     times_crush: float | None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A figure of the published evaluation, its published value, and each balancer's value here (None: no value)."""
@@ -61,7 +68,8 @@ class Comparison:
     is_ratio: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Findings:
     """All results of a trial, with their summary."""
 
@@ -79,19 +87,41 @@ class Findings:
 
     @property
     def balancers(self) -> list[str]:
-        """The measured balancers, in order."""
+        """The measured balancers, in the order of the lines."""
         return list(dict.fromkeys(line.balancer for line in self.lines))
+
+    @property
+    def answer(self) -> str:
+        """The answer in sentences: the best balancer, the reasons, and the balancers that fall short."""
+        return answer(self.trial, self.results)
+
+    def __repr__(self) -> str:
+        return (
+            f"Findings({len(self.results)} results on {len(self.trial.clusters)} clusters: {', '.join(self.balancers)})"
+        )
+
+    def _repr_html_(self) -> str:
+        from apportion.model.notebook import html_of  # noqa: PLC0415 - only notebooks pay for it
+
+        ranked = ranking(self.results)
+        cells = (
+            (each.balancer, "-" if each.moved_ratio is None else f"{each.moved_ratio:.2%}", f"{each.deviation:.2f}",
+             f"{each.lacking}")
+            for each in ranked
+        )  # fmt: skip
+        return html_of(self.answer, ("balancer", "moved", "STDEV", "lacking"), cells, len(ranked))
 
 
 def summarized(results: Sequence[TrialResult]) -> list[SummaryLine]:
-    """Return a line per scenario and balancer, in their order."""
+    """Return a line per scenario and balancer: scenarios in their order, balancers in the order of the answer."""
     crush = {(each.cluster, each.scenario): each for each in results if each.balancer == BASELINE}
     groups: dict[tuple[str, str], list[TrialResult]] = {}
-    for scenario in dict.fromkeys(each.scenario for each in results):
-        for each in results:
-            if each.scenario == scenario:
-                groups.setdefault((scenario, each.balancer), []).append(each)
-    return [_line(group, [crush.get((each.cluster, each.scenario)) for each in group]) for group in groups.values()]
+    for each in results:
+        groups.setdefault((each.scenario, each.balancer), []).append(each)
+    scenarios = dict.fromkeys(each.scenario for each in results)
+    ranked = [each.balancer for each in ranking(results)]
+    ordered = (groups.get((scenario, balancer), []) for scenario in scenarios for balancer in ranked)
+    return [_line(group, [crush.get((each.cluster, each.scenario)) for each in group]) for group in ordered if group]
 
 
 def _line(group: Sequence[TrialResult], crush: Sequence[TrialResult | None]) -> SummaryLine:
@@ -104,6 +134,8 @@ def _line(group: Sequence[TrialResult], crush: Sequence[TrialResult | None]) -> 
         clusters=len(group),
         partitions_deviation=fmean(each.measures.partitions.deviation for each in group),
         leaders_deviation=fmean(each.measures.leaders.deviation for each in group),
+        least_partitions_deviation=fmean(each.measures.least_partitions_deviation for each in group),
+        least_leaders_deviation=fmean(each.measures.least_leaders_deviation for each in group),
         partitions_gap=fmean(each.measures.partitions.gap for each in group),
         leaders_gap=fmean(each.measures.leaders.gap for each in group),
         partitions_deviation_each=fmean(each.measures.partitions_deviation_each for each in group),
