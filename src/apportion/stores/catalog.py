@@ -20,6 +20,7 @@ from apportion.runtime.endings import or_undo, whole
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.clear_text import say_clear_text
 from apportion.stores.spec import StoreSpec
+from apportion.stores.task_api import TaskStore
 from apportion.stores.url import StoreUrl, parse
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ CONNECT_HERE: ContextVar[Callable[[str], Coroutine[object, object, CoordinationS
     "connect_here", default=None
 )
 """How a simulated process connects: to the store of its world, which has every guarantee. None for a real process."""
+CONNECT_TASKS_HERE: ContextVar[Callable[[str], Coroutine[object, object, TaskStore]] | None] = ContextVar(
+    "connect_tasks_here", default=None
+)
+"""How a simulated process connects to the tasks of its world. None for a real process."""
 
 
 async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None = None) -> CoordinationStore:
@@ -51,6 +56,22 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
         if (need := store.capabilities().lacking(needs)) is not None:
             raise NotPromised(str(parsed), need, able={each.name for each in _own().values() if need in each.promises})
     return store
+
+
+async def connect_tasks(url: str, *, clock: Clock | None = None) -> TaskStore:
+    """Connect to the tasks in the store of a URL, in the running event loop; `clock` is for tests.
+
+    Errors are those of `connect`; `NotPromised` for a store that keeps no tasks.
+    """
+    parsed = parsed_url(url)
+    if (connect_here := CONNECT_TASKS_HERE.get()) is not None:
+        return await connect_here(str(parsed))
+    spec = get(parsed.scheme)
+    if spec.tasks is None:
+        able = {each.name for each in _own().values() if each.tasks is not None}
+        raise NotPromised(str(parsed), "tasks", able=able)
+    say_clear_text(spec, parsed)
+    return await whole(spec.tasks(parsed, clock or SystemClock()), lambda opened: opened.close())
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from apportion.errors.brief import brief
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration
 from apportion.stores.api import CoordinationStore, Need
+from apportion.stores.task_api import TaskStore
 from apportion.stores.url import StoreUrl
 
 
@@ -18,7 +19,8 @@ class StoreSpec:
     `connect` and `administration` refuse unknown options (`StoreUrl.expect`). `example` is a URL as a reader would
     write it. `is_clear` says whether requests to another host may go unencrypted. `encryption` is the change of the
     URL that encrypts them. `promises` are the guarantees of a well set up store of this kind. When a caller needs a
-    guarantee that its store lacks, the message names the stores that promise it.
+    guarantee that its store lacks, the message names the stores that promise it. `tasks` connects to the tasks of a
+    store; None: stores of this kind keep no tasks.
     """
 
     name: str
@@ -29,3 +31,4 @@ class StoreSpec:
     is_clear: Callable[[StoreUrl], bool] = lambda _: False
     encryption: str = ""
     promises: frozenset[Need] = frozenset()
+    tasks: Callable[[StoreUrl, Clock], Awaitable[TaskStore]] | None = None

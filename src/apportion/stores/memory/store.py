@@ -15,6 +15,7 @@ from apportion.stores.administration import Administration, Finding
 from apportion.stores.ledger import Entry, Ledger
 from apportion.stores.reaper import Counter
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
+from apportion.stores.task_ledger import TaskLedger
 
 CAPABILITIES = api.Capabilities(
     linearizable=True,
@@ -31,11 +32,16 @@ _SHORTEST_PAUSE_SECONDS = 0.001  # a pause shorter than the clock's resolution w
 
 
 class Memory:
-    """A ledger that several handles share, and the event on which their watches wait."""
+    """A ledger and its tasks, shared by several handles, and the event on which their watches wait.
 
-    def __init__(self, clock: Clock, *, incarnation: int = 1) -> None:
+    `began_ms` is the time since 1970 at which the clock stood at 0.
+    """
+
+    def __init__(self, clock: Clock, *, incarnation: int = 1, began_ms: int = 0) -> None:
         self.ledger = Ledger(incarnation=incarnation)
+        self.tasks = TaskLedger()
         self.clock = clock
+        self._began_ms = began_ms
         self._changed: asyncio.Event | None = None
         self._handles = 0
 
@@ -51,6 +57,10 @@ class Memory:
             for name in [name for name, memory in SHARED.items() if memory is self]:
                 del SHARED[name]
         self.changed()
+
+    def now_ms(self) -> int:
+        """Return the time of the tasks: milliseconds since 1970."""
+        return self._began_ms + round(self.clock.elapsed() * 1_000)
 
     def now(self) -> Ledger:
         """Return the ledger as it is now, after ending the leases whose time has come."""

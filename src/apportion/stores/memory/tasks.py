@@ -1,0 +1,75 @@
+"""The tasks of a memory store: a task ledger within this process, beside the ledger of its leases."""
+
+import os
+from collections.abc import Sequence
+
+from apportion.errors import StoreClosed
+from apportion.stores import task_admin as admin
+from apportion.stores.memory.store import Memory
+from apportion.stores.requests import went_back
+from apportion.stores.task_api import (
+    Beat,
+    Command,
+    Listing,
+    NewTask,
+    Note,
+    Overview,
+    Settlement,
+    TaskRow,
+    TaskStore,
+    Turn,
+    Worker,
+)
+from apportion.stores.task_ledger import TaskLedger
+
+
+class MemoryTasks(TaskStore):
+    """One handle of the tasks of a `Memory`."""
+
+    def __init__(self, memory: Memory, name: str = "memory://") -> None:
+        self._memory = memory.take()
+        self._name = name
+        self._incarnation = memory.ledger.incarnation
+        self._pid = os.getpid()
+        self._closed = False
+
+    async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
+        """See `TaskStore`. O(open tasks)."""
+        return self._same().enqueue(tasks, now=self._memory.now_ms())
+
+    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> Turn:
+        ledger, alive = self._same(), self._memory.now().leases
+        return ledger.turn(worker, settlements, want=want, alive=alive, now=self._memory.now_ms())
+
+    async def beat(self, session: int, notes: Sequence[Note] = ()) -> Beat:
+        return self._same().beat(session, notes)
+
+    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
+        self._open()
+        self._incarnation = self._memory.ledger.incarnation
+        return admin.rows(self._memory.tasks, listing)
+
+    async def overview(self) -> Overview:
+        return admin.overview(self._same(), alive=self._memory.now().leases, now=self._memory.now_ms())
+
+    async def control(self, command: Command) -> int:
+        return admin.control(self._same(), command, now=self._memory.now_ms())
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._memory.let_go()
+
+    def _open(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreClosed(self._name, "it belongs to the parent of this forked process")
+        if self._closed:
+            raise StoreClosed(self._name)
+
+    def _same(self) -> TaskLedger:
+        """Return the tasks if the store is in the life that this handle knows."""
+        self._open()
+        found = self._memory.ledger.incarnation
+        if found != self._incarnation:
+            raise went_back(self._name, seen=(self._incarnation, 0), found=(found, 0))
+        return self._memory.tasks

@@ -1,0 +1,153 @@
+"""Task administration: the questions and commands of operators on a task ledger, as plain data without I/O.
+
+The rules of enqueueing and claiming are in `task_ledger`.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from apportion.stores.task_api import (
+    Cancel,
+    Command,
+    Hasten,
+    Limit,
+    Listing,
+    Overview,
+    Pause,
+    Purge,
+    QueueStats,
+    Redrive,
+    TaskRow,
+    TaskState,
+)
+from apportion.stores.task_ledger import TaskLedger
+from apportion.stores.task_records import Ended, OpenTask, QueueControl
+
+
+def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
+    """See `TaskStore.rows`. Ended tasks come after the open ones."""
+    opened = sorted(ledger.open.values(), key=lambda task: task.position)
+    found = [_row(task, task.state) for task in opened if task.position > listing.after]
+    ended = sorted(ledger.ended.values(), key=lambda each: (each.at, each.task.new.id))
+    if not listing.after:
+        found += [_row(each.task, each.state, each) for each in ended]
+    return tuple(row for row in found if _is_asked_for(row, listing))[: listing.most]
+
+
+def overview(ledger: TaskLedger, *, alive: Collection[int], now: int) -> Overview:
+    """See `TaskStore.overview`."""
+    live = tuple(worker for session, worker in sorted(ledger.workers.items()) if session in alive)
+    counts: dict[str, dict[TaskState, int]] = defaultdict(lambda: defaultdict(int))
+    oldest: dict[str, int] = {}
+    for task in ledger.open.values():
+        counts[task.new.queue][task.state] += 1
+        if task.state == "ready":
+            oldest[task.new.queue] = min(task.ready_at, oldest.get(task.new.queue, task.ready_at))
+    for ended in ledger.ended.values():
+        counts[ended.task.new.queue][ended.state] += 1
+    names = sorted({*counts, *ledger.controls, *(queue for worker in live for queue in worker.queues)})
+    queues = (
+        QueueStats(
+            queue=name,
+            ready=counts[name]["ready"],
+            delayed=counts[name]["delayed"],
+            claimed=counts[name]["claimed"],
+            dead=counts[name]["dead"],
+            cancelled=counts[name]["cancelled"],
+            workers=sum(name in worker.queues for worker in live),
+            oldest_ready_ms=max(0, now - oldest.get(name, now)),
+            is_paused=control.is_paused,
+            open_claims=control.open_claims,
+            rate=control.rate,
+            per_ms=control.per_ms,
+        )
+        for name in names
+        for control in [ledger.controls.get(name, QueueControl())]
+    )
+    return Overview(queues=tuple(queues), workers=live)
+
+
+def control(ledger: TaskLedger, command: Command, *, now: int) -> int:
+    """See `TaskStore.control`."""
+    match command:
+        case Cancel(tasks=tasks):
+            return _cancel(ledger, tasks, now)
+        case Redrive(tasks=tasks):
+            found = [ledger.ended[each] for each in tasks if each in ledger.ended]
+            return sum(ledger.redriven(each, now) for each in found if each.state != "done")
+        case Hasten(tasks=tasks):
+            waiting = [ledger.open[each] for each in tasks if each in ledger.open]
+            delayed = [task for task in waiting if task.state == "delayed"]
+            for task in delayed:
+                ledger.wait(task, 0, now)
+            return len(delayed)
+        case Purge(queue=queue, states=states):
+            return _purge(ledger, queue, states)
+        case Pause(queue=queue, is_paused=is_paused):
+            ledger.controls.setdefault(queue, QueueControl()).is_paused = is_paused
+        case Limit(queue=queue):
+            kept = ledger.controls.setdefault(queue, QueueControl())
+            kept.open_claims, kept.rate, kept.per_ms = command.open_claims, command.rate, command.per_ms
+            kept.tokens, kept.tokens_at = float(command.rate or 0), now
+    return 1
+
+
+def _cancel(ledger: TaskLedger, tasks: Iterable[str], now: int) -> int:
+    found = [ledger.open[each] for each in dict.fromkeys(tasks) if each in ledger.open]
+    for task in found:
+        if task.session is None:
+            ledger.end(replace(task, reason="cancelled"), "cancelled", now)
+        else:
+            ledger.open[task.new.id] = replace(task, is_cancelling=True)
+    return len(found)
+
+
+def _purge(ledger: TaskLedger, queue: str, states: Collection[TaskState]) -> int:
+    opened = [each for each, task in ledger.open.items() if task.new.queue == queue and task.state in states]
+    waiting = [each for each in opened if ledger.open[each].session is None]
+    ended = [each for each, end in ledger.ended.items() if end.task.new.queue == queue and end.state in states]
+    for each in waiting:
+        del ledger.open[each]
+    for each in ended:
+        del ledger.ended[each]
+    return len(waiting) + len(ended)
+
+
+def _is_asked_for(row: TaskRow, listing: Listing) -> bool:
+    if listing.tasks is not None:
+        return row.id in listing.tasks
+    return (
+        listing.queue in (None, row.queue)
+        and row.state in listing.states
+        and listing.name in (None, row.name)
+        and listing.session in (None, row.session)
+    )
+
+
+def _row(task: OpenTask, state: TaskState, ended: Ended | None = None) -> TaskRow:
+    return TaskRow(
+        id=task.new.id,
+        queue=task.new.queue,
+        name=task.new.name,
+        state=state,
+        lane=task.new.lane,
+        position=task.position if ended is None else 0,
+        attempt=task.attempt,
+        failures=task.failures,
+        deaths=len(task.deaths_of),
+        crashes=task.crashes,
+        due=task.due,
+        expires_at=task.new.expires_at,
+        session=task.session,
+        is_cancelling=task.is_cancelling,
+        reason=task.reason,
+        progress=task.progress,
+        note=task.note,
+        enqueued=task.enqueued,
+        unique=task.new.unique,
+        arguments=task.new.arguments,
+        codec=task.new.codec,
+        ended_at=None if ended is None else ended.at,
+        result=None if ended is None else ended.result,
+    )

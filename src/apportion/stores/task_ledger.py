@@ -1,0 +1,273 @@
+"""Task ledger: the rules of a task store as plain data, without I/O.
+
+The memory store keeps a task ledger, and other stores are compared with one. It takes checked values and times that
+the caller passes in, and answers at once. The code is deliberately simple: it is the specification for the statements
+on real engines, one call at a time.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from apportion.errors import LeaseLost
+from apportion.stores.task_api import (
+    KEPT_MS,
+    LANES,
+    MOST_CRASHES,
+    MOST_DUE,
+    Beat,
+    NewTask,
+    Note,
+    Receipt,
+    Settlement,
+    Turn,
+    Worker,
+    death_delay_ms,
+)
+from apportion.stores.task_records import Ended, OpenTask, QueueControl, claim_of, receipt_of
+
+_SHARE_OF_THE_OLDEST = 8  # of so many places in a claim, one goes to the lane with the oldest head
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskLedger:
+    """All tasks of one store. `alive` holds the leases that live now; each call gets the time `now`.
+
+    >>> ledger = TaskLedger()
+    >>> ledger.enqueue([NewTask(id="t", queue="q", name="f", arguments=b"")], now=0)
+    (('t', True),)
+    >>> [claim] = ledger.turn(Worker(session=7, queues=("q",)), (), want=5, alive={7}, now=1).claims
+    >>> claim.receipt
+    Receipt(task='t', attempt=1, session=7)
+    >>> done = Settlement(receipt=claim.receipt, fate="done")
+    >>> ledger.turn(Worker(session=7, queues=("q",)), [done], alive={7}, now=2).refused
+    ()
+    >>> ledger.open
+    {}
+    """
+
+    open: dict[str, OpenTask] = field(default_factory=dict)
+    ended: dict[str, Ended] = field(default_factory=dict)
+    workers: dict[int, Worker] = field(default_factory=dict)
+    controls: dict[str, QueueControl] = field(default_factory=dict)
+    last_position: int = 0
+
+    def enqueue(self, tasks: Sequence[NewTask], *, now: int) -> tuple[tuple[str, bool], ...]:
+        """See `TaskStore.enqueue`."""
+        return tuple(self._enqueued(each, now) for each in tasks)
+
+    def turn(
+        self, worker: Worker, settlements: Sequence[Settlement], *, want: int = 0, alive: Collection[int], now: int
+    ) -> Turn:
+        """See `TaskStore.turn`."""
+        if want and worker.session not in alive:
+            raise LeaseLost(worker.session)
+        for lived in worker.former:
+            self._outlived(lived, now)
+        refused = tuple(each.receipt for each in settlements if not self._settled(each, now))
+        if not want:
+            return Turn(refused=refused)
+        self.workers[worker.session] = worker
+        self._become_due(worker.queues, now)
+        taken = [*self._retaken(worker, (want + 1) // 2, alive, now)]
+        self._forget(alive, now)
+        self._claim(worker, want - len(taken), taken, now)
+        return Turn(refused=refused, claims=tuple(claim_of(self.open[each]) for each in taken))
+
+    def beat(self, session: int, notes: Sequence[Note]) -> Beat:
+        """See `TaskStore.beat`."""
+        refused = []
+        for note in notes:
+            task = self._held(note.receipt)
+            if task is None:
+                refused.append(note.receipt)
+            else:
+                self.open[task.new.id] = replace(task, progress=note.progress, note=note.text)
+        held = [task for task in self._by_position() if task.session == session and task.is_cancelling]
+        return Beat(refused=tuple(refused), cancels=tuple(map(receipt_of, held)))
+
+    def _enqueued(self, new: NewTask, now: int) -> tuple[str, bool]:
+        if new.id in self.open or new.id in self.ended:
+            return new.id, False
+        named = next((task for task in self.open.values() if self._shares_name(task, new)), None)
+        if named is not None and new.on_duplicate == "keep":
+            return named.new.id, False
+        if named is not None and named.session is None:
+            self.open[named.new.id] = self._placed(replace(new, id=named.new.id), now, attempt=named.attempt)
+            return named.new.id, False
+        if named is not None:
+            self.open[named.new.id] = replace(named, is_replaced=True)
+        self.open[new.id] = self._placed(new, now)
+        return new.id, True
+
+    @staticmethod
+    def _shares_name(task: OpenTask, new: NewTask) -> bool:
+        is_named = new.unique is not None and not task.is_replaced
+        return is_named and (task.new.queue, task.new.unique) == (new.queue, new.unique)
+
+    def _placed(self, new: NewTask, now: int, *, attempt: int = 0) -> OpenTask:
+        due = now + new.delay_ms if new.due_at is None else new.due_at
+        return OpenTask(
+            new=new,
+            position=self._next_position(),
+            enqueued=now,
+            ready_at=max(due, now),
+            due=due if due > now else None,
+            attempt=attempt,
+        )
+
+    def _next_position(self) -> int:
+        self.last_position += 1
+        return self.last_position
+
+    def _held(self, receipt: Receipt) -> OpenTask | None:
+        """Return the task that this receipt claims, None for any other receipt."""
+        task = self.open.get(receipt.task)
+        return task if task is not None and receipt_of(task) == receipt else None
+
+    def _settled(self, settlement: Settlement, now: int) -> bool:
+        task = self._held(settlement.receipt)
+        if task is None:
+            return False
+        fate, task = settlement.fate, replace(task, session=None, reason=settlement.reason)
+        if fate == "done":
+            self.end(task, "done", now, settlement.result)
+        elif fate == "dead":
+            self.end(replace(task, failures=task.failures + 1), "dead", now)
+        elif fate == "cancelled" or task.is_cancelling or (task.is_replaced and fate != "released"):
+            self.end(task, "cancelled", now)
+        elif fate == "retry":
+            failed = replace(task, failures=task.failures + 1, crashes=0, deaths_of=())
+            self.wait(failed, settlement.delay_ms, now)
+        elif fate == "crashed" and task.crashes + 1 >= MOST_CRASHES:
+            self.end(replace(task, crashes=task.crashes + 1), "dead", now)
+        else:
+            self.wait(replace(task, crashes=task.crashes + (fate == "crashed")), settlement.delay_ms, now)
+        return True
+
+    def wait(self, task: OpenTask, delay_ms: int, now: int) -> None:
+        """Put a task that nobody holds at the end of its lane, or among the delayed ones."""
+        due = now + delay_ms
+        self.open[task.new.id] = replace(
+            task, position=self._next_position(), due=due if delay_ms > 0 else None, ready_at=due
+        )
+
+    def redriven(self, ended: Ended, now: int) -> bool:
+        """Make a dead or cancelled task ready again with fresh budgets; False if its unique name is taken."""
+        new = ended.task.new
+        if any(self._shares_name(task, new) for task in self.open.values()):
+            return False
+        del self.ended[new.id]
+        task = replace(ended.task, failures=0, crashes=0, deaths_of=(), is_cancelling=False, is_replaced=False)
+        self.wait(replace(task, session=None), 0, now)
+        return True
+
+    def end(
+        self, task: OpenTask, state: Literal["done", "dead", "cancelled"], now: int, result: bytes | None = None
+    ) -> None:
+        """Close an open task; keep its outcome, unless it is done without a result."""
+        del self.open[task.new.id]
+        if state != "done" or result is not None:
+            self.ended[task.new.id] = Ended(task=task, state=state, at=now, result=result)
+
+    def _outlived(self, session: int, now: int) -> None:
+        """Strike a session that killed nobody, and bring back the tasks that it condemned."""
+        for task in self.open.values():
+            if session in task.deaths_of:
+                self.open[task.new.id] = replace(task, deaths_of=_without(task.deaths_of, session))
+        for ended in [each for each in self.ended.values() if each.state == "dead" and session in each.task.deaths_of]:
+            del self.ended[ended.task.new.id]
+            self.wait(replace(ended.task, deaths_of=_without(ended.task.deaths_of, session)), 0, now)
+
+    def _become_due(self, queues: Collection[str], now: int) -> None:
+        due = [task for task in self._by_position() if task.due is not None and task.due <= now]
+        for task in [each for each in due if each.new.queue in queues][:MOST_DUE]:
+            self.open[task.new.id] = replace(task, due=None, position=self._next_position(), ready_at=task.due or now)
+
+    def _retaken(self, worker: Worker, most: int, alive: Collection[int], now: int) -> Iterator[str]:
+        """Take over work of ended sessions, oldest first; what a second session has died of waits first."""
+        for task in [each for each in self._by_position() if each.session is not None and each.session not in alive]:
+            if most <= 0 or not self._is_served(task, worker):
+                continue
+            most -= 1
+            deaths_of = (*task.deaths_of, task.session or 0)
+            free = replace(task, session=None, deaths_of=deaths_of)
+            if task.is_cancelling or task.is_replaced:
+                self.end(free, "cancelled", now)
+            elif task.new.most_deaths is not None and len(deaths_of) >= task.new.most_deaths:
+                self.end(replace(free, reason=f"{len(deaths_of)} sessions ended under it"), "dead", now)
+            elif task.deaths_of:
+                self.wait(free, death_delay_ms(len(deaths_of)), now)
+            else:
+                self.open[task.new.id] = free
+                yield self._taken(free, worker.session)
+
+    def _forget(self, alive: Collection[int], now: int) -> None:
+        """Forget ended workers without a claim, and old outcomes; a dead task stays until an operator acts."""
+        for ended in [each for each in self.ended.values() if each.state != "dead" and each.at + KEPT_MS <= now]:
+            del self.ended[ended.task.new.id]
+        held = {task.session for task in self.open.values()}
+        for session in [each for each in self.workers if each not in alive and each not in held]:
+            del self.workers[session]
+
+    def _claim(self, worker: Worker, most: int, taken: list[str], now: int) -> None:
+        """Claim ready tasks of the worker's queues, those of the first lane first, one of eight the oldest."""
+        while most > 0 and (task := self._next_ready(worker, len(taken), now)) is not None:
+            if task.new.expires_at is not None and task.new.expires_at <= now:
+                self.end(replace(task, reason="expired"), "cancelled", now)
+                continue
+            self._spend(task.new.queue, now)
+            taken.append(self._taken(task, worker.session))
+            most -= 1
+
+    def _next_ready(self, worker: Worker, place: int, now: int) -> OpenTask | None:
+        is_clear = not any(task.session == worker.session and task.is_suspect for task in self.open.values())
+        ready = [
+            task
+            for task in self._by_position()
+            if task.state == "ready"
+            and self._is_served(task, worker)
+            and self._within_limits(task.new.queue, now)
+            and (is_clear or len(task.deaths_of) < 2)
+        ]
+        heads = [next((task for task in ready if task.new.lane == lane), None) for lane in LANES]
+        there = [task for task in heads if task is not None]
+        if (place + 1) % _SHARE_OF_THE_OLDEST == 0:
+            return min(there, key=lambda task: task.ready_at, default=None)
+        return there[0] if there else None
+
+    def _taken(self, task: OpenTask, session: int) -> str:
+        self.open[task.new.id] = replace(task, session=session, attempt=task.attempt + 1, progress=0.0, note="")
+        return task.new.id
+
+    def _is_served(self, task: OpenTask, worker: Worker) -> bool:
+        queue = task.new.queue
+        return queue in worker.queues and not self.controls.get(queue, QueueControl()).is_paused
+
+    def _within_limits(self, queue: str, now: int) -> bool:
+        control = self.controls.get(queue)
+        if control is None:
+            return True
+        if control.open_claims is not None:
+            held = sum(task.new.queue == queue and task.session is not None for task in self.open.values())
+            if held >= control.open_claims:
+                return False
+        return control.rate is None or _tokens(control, now) >= 1.0
+
+    def _spend(self, queue: str, now: int) -> None:
+        control = self.controls.get(queue)
+        if control is not None and control.rate is not None:
+            control.tokens, control.tokens_at = _tokens(control, now) - 1.0, now
+
+    def _by_position(self) -> list[OpenTask]:
+        return sorted(self.open.values(), key=lambda task: task.position)
+
+
+def _without(sessions: tuple[int, ...], lived: int) -> tuple[int, ...]:
+    return tuple(each for each in sessions if each != lived)
+
+
+def _tokens(control: QueueControl, now: int) -> float:
+    """Return how many claims the rate of a queue allows now: at most as many as in one period."""
+    rate = control.rate or 0
+    return min(float(rate), control.tokens + rate * (now - control.tokens_at) / control.per_ms)
