@@ -183,6 +183,15 @@ class Fenced(Outdated):
         self.resource, self.token, self.newer = resource, token, newer
 
 
+class ClaimLost(Outdated):
+    """A task is no longer claimed under this receipt: it was settled, given to another worker, or cancelled."""
+
+    def __init__(self, task: str, attempt: int) -> None:
+        hint = "Nothing was written. Stop this run: the store has given the task to another attempt, or has ended it."
+        super().__init__(f"attempt {attempt} of task {task} is no longer the open one.", hint)
+        self.task, self.attempt = task, attempt
+
+
 class NotOwner(Outdated):
     """A partition that this member does not own now."""
 
@@ -211,6 +220,15 @@ class Unavailable(ApportionError):
     """Another process did not answer in time; a retry may reach it."""
 
     retryable = True
+
+
+class OutcomeUnknown(Unavailable):
+    """No reply came to an enqueue: the tasks may be there."""
+
+    def __init__(self, store: str, ids: Sequence[str], reason: str) -> None:
+        hint = "Look for the tasks by id before you enqueue them again; a task that is done leaves no trace."
+        super().__init__(f"{store} did not answer whether it has tasks {listed(ids)}: {reason}.", hint)
+        self.store, self.ids, self.reason = store, tuple(ids), reason
 
 
 class StoreUnavailable(Unavailable):

@@ -3,8 +3,8 @@
 The rules of enqueueing and claiming are in `task_ledger`.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from apportion.stores.task_api import (
@@ -20,6 +20,7 @@ from apportion.stores.task_api import (
     Redrive,
     TaskRow,
     TaskState,
+    Worker,
 )
 from apportion.stores.task_ledger import TaskLedger
 from apportion.stores.task_records import Ended, OpenTask, QueueControl
@@ -28,44 +29,53 @@ from apportion.stores.task_records import Ended, OpenTask, QueueControl
 def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
     """See `TaskStore.rows`. Ended tasks come after the open ones."""
     opened = sorted(ledger.open.values(), key=lambda task: task.position)
-    found = [_row(task, task.state) for task in opened if task.position > listing.after]
+    found = [task_row(task, task.state) for task in opened if task.position > listing.after]
     ended = sorted(ledger.ended.values(), key=lambda each: (each.at, each.task.new.id))
     if not listing.after:
-        found += [_row(each.task, each.state, each) for each in ended]
+        found += [task_row(each.task, each.state, each) for each in ended]
     return tuple(row for row in found if _is_asked_for(row, listing))[: listing.most]
 
 
 def overview(ledger: TaskLedger, *, alive: Collection[int], now: int) -> Overview:
     """See `TaskStore.overview`."""
-    live = tuple(worker for session, worker in sorted(ledger.workers.items()) if session in alive)
-    counts: dict[str, dict[TaskState, int]] = defaultdict(lambda: defaultdict(int))
+    live = [worker for session, worker in sorted(ledger.workers.items()) if session in alive]
+    counts = Counter((task.new.queue, task.state) for task in ledger.open.values())
+    counts.update((ended.task.new.queue, ended.state) for ended in ledger.ended.values())
     oldest: dict[str, int] = {}
     for task in ledger.open.values():
-        counts[task.new.queue][task.state] += 1
         if task.state == "ready":
             oldest[task.new.queue] = min(task.ready_at, oldest.get(task.new.queue, task.ready_at))
-    for ended in ledger.ended.values():
-        counts[ended.task.new.queue][ended.state] += 1
-    names = sorted({*counts, *ledger.controls, *(queue for worker in live for queue in worker.queues)})
+    return overview_of(counts, oldest, ledger.controls, live, now)
+
+
+def overview_of(
+    counts: Mapping[tuple[str, TaskState], int],
+    oldest: Mapping[str, int],
+    controls: Mapping[str, QueueControl],
+    workers: Sequence[Worker],
+    now: int,
+) -> Overview:
+    """Return the numbers of all queues: counts by queue and state, and since when the oldest task of each is ready."""
+    names = {name for name, _ in counts} | {*controls} | {queue for worker in workers for queue in worker.queues}
     queues = (
         QueueStats(
             queue=name,
-            ready=counts[name]["ready"],
-            delayed=counts[name]["delayed"],
-            claimed=counts[name]["claimed"],
-            dead=counts[name]["dead"],
-            cancelled=counts[name]["cancelled"],
-            workers=sum(name in worker.queues for worker in live),
+            ready=counts.get((name, "ready"), 0),
+            delayed=counts.get((name, "delayed"), 0),
+            claimed=counts.get((name, "claimed"), 0),
+            dead=counts.get((name, "dead"), 0),
+            cancelled=counts.get((name, "cancelled"), 0),
+            workers=sum(name in worker.queues for worker in workers),
             oldest_ready_ms=max(0, now - oldest.get(name, now)),
             is_paused=control.is_paused,
             open_claims=control.open_claims,
             rate=control.rate,
             per_ms=control.per_ms,
         )
-        for name in names
-        for control in [ledger.controls.get(name, QueueControl())]
+        for name in sorted(names)
+        for control in [controls.get(name, QueueControl())]
     )
-    return Overview(queues=tuple(queues), workers=live)
+    return Overview(queues=tuple(queues), workers=tuple(workers))
 
 
 def control(ledger: TaskLedger, command: Command, *, now: int) -> int:
@@ -74,10 +84,10 @@ def control(ledger: TaskLedger, command: Command, *, now: int) -> int:
         case Cancel(tasks=tasks):
             return _cancel(ledger, tasks, now)
         case Redrive(tasks=tasks):
-            found = [ledger.ended[each] for each in tasks if each in ledger.ended]
+            found = [ledger.ended[each] for each in dict.fromkeys(tasks) if each in ledger.ended]
             return sum(ledger.redriven(each, now) for each in found if each.state != "done")
         case Hasten(tasks=tasks):
-            waiting = [ledger.open[each] for each in tasks if each in ledger.open]
+            waiting = [ledger.open[each] for each in dict.fromkeys(tasks) if each in ledger.open]
             delayed = [task for task in waiting if task.state == "delayed"]
             for task in delayed:
                 ledger.wait(task, 0, now)
@@ -125,7 +135,8 @@ def _is_asked_for(row: TaskRow, listing: Listing) -> bool:
     )
 
 
-def _row(task: OpenTask, state: TaskState, ended: Ended | None = None) -> TaskRow:
+def task_row(task: OpenTask, state: TaskState, ended: Ended | None = None) -> TaskRow:
+    """Return a task as an operator sees it."""
     return TaskRow(
         id=task.new.id,
         queue=task.new.queue,

@@ -313,7 +313,8 @@ class TaskStore(Protocol):
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """Add tasks, all or none; return for each the id of the open task, and whether this call made it.
 
-        On the disk before the caller hears. `OutcomeUnknown` when no reply came: a repeat does no harm.
+        On the disk before the caller hears. `OutcomeUnknown` when no reply came and no task has these ids: they may
+        still come, or have been done already.
         """
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> Turn:
@@ -334,6 +335,12 @@ class TaskStore(Protocol):
 
     async def control(self, command: Command) -> int:
         """Do what an operator asks; return how many tasks (for `Pause` and `Limit`: queues) it changed."""
+
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be new work, or after some seconds. A hint: it may come without work, or not at all.
+
+        While a call waits, this process takes part in ending the leases of dead sessions.
+        """
 
     async def close(self) -> None:
         """Give the connections back. May be called twice."""

@@ -7,13 +7,11 @@ on real engines, one call at a time.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from apportion.errors import LeaseLost
 from apportion.stores.task_api import (
     KEPT_MS,
     LANES,
-    MOST_CRASHES,
     MOST_DUE,
     Beat,
     NewTask,
@@ -22,9 +20,20 @@ from apportion.stores.task_api import (
     Settlement,
     Turn,
     Worker,
-    death_delay_ms,
 )
-from apportion.stores.task_records import Ended, OpenTask, QueueControl, claim_of, receipt_of
+from apportion.stores.task_records import (
+    Ended,
+    EndState,
+    Freed,
+    OpenTask,
+    QueueControl,
+    claim_of,
+    orphaned,
+    receipt_of,
+    settled,
+    tokens,
+    without,
+)
 
 _SHARE_OF_THE_OLDEST = 8  # of so many places in a claim, one goes to the lane with the oldest head
 
@@ -67,7 +76,7 @@ class TaskLedger:
         refused = tuple(each.receipt for each in settlements if not self._settled(each, now))
         if not want:
             return Turn(refused=refused)
-        self.workers[worker.session] = worker
+        self.workers[worker.session] = replace(worker, former=())
         self._become_due(worker.queues, now)
         taken = [*self._retaken(worker, (want + 1) // 2, alive, now)]
         self._forget(alive, now)
@@ -127,23 +136,15 @@ class TaskLedger:
 
     def _settled(self, settlement: Settlement, now: int) -> bool:
         task = self._held(settlement.receipt)
-        if task is None:
-            return False
-        fate, task = settlement.fate, replace(task, session=None, reason=settlement.reason)
-        if fate == "done":
-            self.end(task, "done", now, settlement.result)
-        elif fate == "dead":
-            self.end(replace(task, failures=task.failures + 1), "dead", now)
-        elif fate == "cancelled" or task.is_cancelling or (task.is_replaced and fate != "released"):
-            self.end(task, "cancelled", now)
-        elif fate == "retry":
-            failed = replace(task, failures=task.failures + 1, crashes=0, deaths_of=())
-            self.wait(failed, settlement.delay_ms, now)
-        elif fate == "crashed" and task.crashes + 1 >= MOST_CRASHES:
-            self.end(replace(task, crashes=task.crashes + 1), "dead", now)
+        if task is not None:
+            self._free(settled(task, settlement), now, settlement.result)
+        return task is not None
+
+    def _free(self, freed: Freed, now: int, result: bytes | None = None) -> None:
+        if freed.state is not None:
+            self.end(freed.task, freed.state, now, result if freed.state == "done" else None)
         else:
-            self.wait(replace(task, crashes=task.crashes + (fate == "crashed")), settlement.delay_ms, now)
-        return True
+            self.wait(freed.task, freed.delay_ms or 0, now)
 
     def wait(self, task: OpenTask, delay_ms: int, now: int) -> None:
         """Put a task that nobody holds at the end of its lane, or among the delayed ones."""
@@ -162,22 +163,25 @@ class TaskLedger:
         self.wait(replace(task, session=None), 0, now)
         return True
 
-    def end(
-        self, task: OpenTask, state: Literal["done", "dead", "cancelled"], now: int, result: bytes | None = None
-    ) -> None:
+    def end(self, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
         """Close an open task; keep its outcome, unless it is done without a result."""
         del self.open[task.new.id]
         if state != "done" or result is not None:
             self.ended[task.new.id] = Ended(task=task, state=state, at=now, result=result)
 
     def _outlived(self, session: int, now: int) -> None:
-        """Strike a session that killed nobody, and bring back the tasks that it condemned."""
+        """Strike a session that killed nobody; bring back the tasks that it condemned, unless another has the name."""
         for task in self.open.values():
             if session in task.deaths_of:
-                self.open[task.new.id] = replace(task, deaths_of=_without(task.deaths_of, session))
-        for ended in [each for each in self.ended.values() if each.state == "dead" and session in each.task.deaths_of]:
-            del self.ended[ended.task.new.id]
-            self.wait(replace(ended.task, deaths_of=_without(ended.task.deaths_of, session)), 0, now)
+                self.open[task.new.id] = replace(task, deaths_of=without(task.deaths_of, session))
+        condemned = [each for each in self.ended.values() if each.state == "dead" and session in each.task.deaths_of]
+        for ended in sorted(condemned, key=lambda each: (each.at, each.task.new.id)):
+            task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
+            if any(self._shares_name(each, task.new) for each in self.open.values()):
+                self.ended[task.new.id] = replace(ended, task=task)
+            else:
+                del self.ended[task.new.id]
+                self.wait(task, 0, now)
 
     def _become_due(self, queues: Collection[str], now: int) -> None:
         due = [task for task in self._by_position() if task.due is not None and task.due <= now]
@@ -190,17 +194,12 @@ class TaskLedger:
             if most <= 0 or not self._is_served(task, worker):
                 continue
             most -= 1
-            deaths_of = (*task.deaths_of, task.session or 0)
-            free = replace(task, session=None, deaths_of=deaths_of)
-            if task.is_cancelling or task.is_replaced:
-                self.end(free, "cancelled", now)
-            elif task.new.most_deaths is not None and len(deaths_of) >= task.new.most_deaths:
-                self.end(replace(free, reason=f"{len(deaths_of)} sessions ended under it"), "dead", now)
-            elif task.deaths_of:
-                self.wait(free, death_delay_ms(len(deaths_of)), now)
+            freed = orphaned(task)
+            if freed.state is None and freed.delay_ms is None:
+                self.open[task.new.id] = freed.task
+                yield self._taken(freed.task, worker.session)
             else:
-                self.open[task.new.id] = free
-                yield self._taken(free, worker.session)
+                self._free(freed, now)
 
     def _forget(self, alive: Collection[int], now: int) -> None:
         """Forget ended workers without a claim, and old outcomes; a dead task stays until an operator acts."""
@@ -252,22 +251,12 @@ class TaskLedger:
             held = sum(task.new.queue == queue and task.session is not None for task in self.open.values())
             if held >= control.open_claims:
                 return False
-        return control.rate is None or _tokens(control, now) >= 1.0
+        return control.rate is None or tokens(control, now) >= 1.0
 
     def _spend(self, queue: str, now: int) -> None:
         control = self.controls.get(queue)
         if control is not None and control.rate is not None:
-            control.tokens, control.tokens_at = _tokens(control, now) - 1.0, now
+            control.tokens, control.tokens_at = tokens(control, now) - 1.0, now
 
     def _by_position(self) -> list[OpenTask]:
         return sorted(self.open.values(), key=lambda task: task.position)
-
-
-def _without(sessions: tuple[int, ...], lived: int) -> tuple[int, ...]:
-    return tuple(each for each in sessions if each != lived)
-
-
-def _tokens(control: QueueControl, now: int) -> float:
-    """Return how many claims the rate of a queue allows now: at most as many as in one period."""
-    rate = control.rate or 0
-    return min(float(rate), control.tokens + rate * (now - control.tokens_at) / control.per_ms)

@@ -1,9 +1,17 @@
-"""Task records: the rows of tasks, of their outcomes and of their queues, as plain data; without any rule of change."""
+"""Task records: the rows of tasks, outcomes and queues as plain data, and the change of a row at the end of a claim."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from apportion.stores.task_api import Claim, NewTask, Receipt, TaskState
+from apportion.stores.task_api import (
+    MOST_CRASHES,
+    Claim,
+    NewTask,
+    Receipt,
+    Settlement,
+    TaskState,
+    death_delay_ms,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +51,24 @@ class OpenTask:
         return bool(self.deaths_of or self.crashes)
 
 
+EndState = Literal["done", "dead", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freed:
+    """A task after the end of its claim: ended in a state, or waiting for some time, or (both None) to be retaken."""
+
+    task: OpenTask
+    state: EndState | None = None
+    delay_ms: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """The outcome of a task that is no longer open: its last row, its end, and when it is forgotten."""
 
     task: OpenTask
-    state: Literal["done", "dead", "cancelled"]
+    state: EndState
     at: int
     result: bytes | None = None
 
@@ -85,3 +105,43 @@ def claim_of(task: OpenTask) -> Claim:
         enqueued=task.enqueued,
         trace=task.new.trace,
     )
+
+
+def settled(task: OpenTask, settlement: Settlement) -> Freed:
+    """Return a claimed task after a settlement of its claim."""
+    fate, free = settlement.fate, replace(task, session=None, reason=settlement.reason)
+    if fate == "done":
+        return Freed(task=free, state="done")
+    if fate == "dead":
+        return Freed(task=replace(free, failures=free.failures + 1), state="dead")
+    if fate == "cancelled" or free.is_cancelling or (free.is_replaced and fate != "released"):
+        return Freed(task=free, state="cancelled")
+    if fate == "retry":
+        free = replace(free, failures=free.failures + 1, crashes=0, deaths_of=())
+    elif fate == "crashed":
+        free = replace(free, crashes=free.crashes + 1)
+        if free.crashes >= MOST_CRASHES:
+            return Freed(task=free, state="dead")
+    return Freed(task=free, delay_ms=settlement.delay_ms)
+
+
+def orphaned(task: OpenTask) -> Freed:
+    """Return a claimed task after the end of its session: it is retaken at once after the first death alone."""
+    deaths_of = (*task.deaths_of, task.session or 0)
+    free = replace(task, session=None, deaths_of=deaths_of)
+    if task.is_cancelling or task.is_replaced:
+        return Freed(task=free, state="cancelled")
+    if task.new.most_deaths is not None and len(deaths_of) >= task.new.most_deaths:
+        return Freed(task=replace(free, reason=f"{len(deaths_of)} sessions ended under it"), state="dead")
+    return Freed(task=free, delay_ms=death_delay_ms(len(deaths_of)) if task.deaths_of else None)
+
+
+def without(sessions: tuple[int, ...], lived: int) -> tuple[int, ...]:
+    """Return sessions without one of them."""
+    return tuple(each for each in sessions if each != lived)
+
+
+def tokens(control: QueueControl, now: int) -> float:
+    """Return how many claims the rate of a queue allows now: at most as many as in one period."""
+    rate = control.rate or 0
+    return min(float(rate), control.tokens + rate * (now - control.tokens_at) / control.per_ms)

@@ -1,7 +1,9 @@
 """The tasks of a memory store: a task ledger within this process, beside the ledger of its leases."""
 
+import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from apportion.errors import StoreClosed
 from apportion.stores import task_admin as admin
@@ -35,11 +37,16 @@ class MemoryTasks(TaskStore):
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. O(open tasks)."""
-        return self._same().enqueue(tasks, now=self._memory.now_ms())
+        answer = self._same().enqueue(tasks, now=self._memory.now_ms())
+        self._memory.changed()
+        return answer
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> Turn:
         ledger, alive = self._same(), self._memory.now().leases
-        return ledger.turn(worker, settlements, want=want, alive=alive, now=self._memory.now_ms())
+        turn = ledger.turn(worker, settlements, want=want, alive=alive, now=self._memory.now_ms())
+        if settlements:
+            self._memory.changed()
+        return turn
 
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> Beat:
         return self._same().beat(session, notes)
@@ -53,7 +60,15 @@ class MemoryTasks(TaskStore):
         return admin.overview(self._same(), alive=self._memory.now().leases, now=self._memory.now_ms())
 
     async def control(self, command: Command) -> int:
-        return admin.control(self._same(), command, now=self._memory.now_ms())
+        count = admin.control(self._same(), command, now=self._memory.now_ms())
+        self._memory.changed()
+        return count
+
+    async def wait(self, seconds: float) -> None:
+        self._open()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._memory.wait()
 
     async def close(self) -> None:
         if not self._closed:

@@ -121,14 +121,16 @@ class SqliteFile:
         """Run reads that all see one state."""
         return await self._patiently(lambda: self._transact("BEGIN", work))
 
-    async def write(self, work: Callable[[Connection], Result]) -> Result:
-        """Run a transaction without interference by others; it is on the disk when this returns.
+    async def write(self, work: Callable[[Connection], Result], *, synchronous: str = "FULL") -> Result:
+        """Run a transaction without interference by others; it is on the disk when this returns, unless NORMAL.
 
         `InDoubt` when COMMIT failed so that the outcome is unknown. Any other error means that nothing was changed.
         """
         deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS
         async with self._turns.ordinary():
-            step = self._patiently(lambda: self._transact("BEGIN IMMEDIATE", work, "FULL"), deadline, is_first=False)
+            step = self._patiently(
+                lambda: self._transact("BEGIN IMMEDIATE", work, synchronous), deadline, is_first=False
+            )
             result = await step
             if self._link.connection is not None:
                 with forking:

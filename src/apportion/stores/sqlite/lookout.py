@@ -3,6 +3,7 @@
 Promises: a watch of quiet keys still advances before the history at its position is forgotten.
 """
 
+import asyncio
 from collections.abc import Iterable
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
@@ -28,6 +29,7 @@ class SqliteLookout(Lookout):
         self._state = LedgerState(0, 0, 0)  # watches were woken up to this state
         self._all_read_at = 0
         self._highest = 0  # the highest revision that this process knows
+        self.changed = asyncio.Event()  # set after a change of any kind, and left so
 
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: int = 0) -> None:
         """Wake the watches of keys that this process has written, all without keys; look often for a while."""
@@ -35,6 +37,7 @@ class SqliteLookout(Lookout):
             self._state = self._state._replace(revision=at)
         self._highest = max(self._highest, at)
         self._polled = _NEVER  # the version of the file does not show a write of this process
+        self.changed.set()
         self._noticed()
         self._watchers.wake(keys)
 
@@ -45,6 +48,7 @@ class SqliteLookout(Lookout):
             polled = await self._file.data_version()
             if polled != self._polled or self._file.moved:
                 self._polled = polled
+                self.changed.set()
                 self._take(*await self._file.read(self._changes))
             if self._clock.elapsed() >= self._reap_at:
                 await self._reap()

@@ -1,0 +1,118 @@
+"""The questions and commands of operators on the tasks in an SQLite file, by the rules of `stores/task_admin.py`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from apportion.stores.sqlite import task_statements as sql
+from apportion.stores.sqlite.connection import Connection
+from apportion.stores.sqlite.task_ledger import end, is_name_free, wait
+from apportion.stores.sqlite.task_rows import ended_task, open_task, queue_control, worker
+from apportion.stores.task_admin import overview_of, task_row
+from apportion.stores.task_api import (
+    Cancel,
+    Command,
+    Hasten,
+    Limit,
+    Listing,
+    Overview,
+    Pause,
+    Purge,
+    Redrive,
+    TaskRow,
+    TaskState,
+)
+from apportion.stores.task_records import Ended, OpenTask
+
+
+def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
+    """See `TaskStore.rows`. O(open tasks after the position) at most."""
+    if listing.tasks is not None:
+        opened, ended = _opened(connection, listing.tasks), _ended(connection, listing.tasks)
+        return (*map(_open_row, opened), *map(_ended_row, ended))
+    states = " ".join(listing.states)
+    values = (listing.after, listing.queue, listing.name, listing.session, states, listing.most)
+    opened = [open_task(row) for row in connection.execute(sql.LIST_OPEN, values).fetchall()]
+    ended = []
+    if not listing.after and listing.session is None:
+        rest = (listing.queue, listing.name, states, listing.most - len(opened))
+        ended = [ended_task(row) for row in connection.execute(sql.LIST_ENDED, rest).fetchall()]
+    return (*map(_open_row, opened), *map(_ended_row, ended))
+
+
+def overview(connection: Connection, now: int) -> Overview:
+    """See `TaskStore.overview`. O(open tasks)."""
+    opened = connection.execute(sql.COUNT_TASKS).fetchall()
+    counts: dict[tuple[str, TaskState], int] = {(queue, state): count for queue, state, count, _ in opened}
+    counts |= {(queue, state): count for queue, state, count in connection.execute(sql.COUNT_ENDED).fetchall()}
+    oldest = {queue: since for queue, state, _, since in opened if state == "ready"}
+    controls = {row[0]: queue_control(row[1:]) for row in connection.execute(sql.CONTROLS).fetchall()}
+    return overview_of(
+        counts, oldest, controls, [worker(row) for row in connection.execute(sql.LIVE_WORKERS).fetchall()], now
+    )
+
+
+def control(connection: Connection, command: Command, now: int) -> int:
+    """See `TaskStore.control`."""
+    match command:
+        case Cancel(tasks=tasks):
+            return _cancel(connection, tasks, now)
+        case Redrive(tasks=tasks):
+            ended = [each for each in _ended(connection, tasks) if each.state != "done"]
+            return sum(_redriven(connection, each, now) for each in ended)
+        case Hasten(tasks=tasks):
+            delayed = [task for task in _opened(connection, tasks) if task.state == "delayed"]
+            for task in delayed:
+                wait(connection, task, 0, now)
+            return len(delayed)
+        case Purge(queue=queue, states=states):
+            return _purge(connection, queue, states)
+        case Pause(queue=queue, is_paused=is_paused):
+            connection.execute(sql.PAUSE, (queue, int(is_paused)))
+        case Limit(queue=queue, open_claims=open_claims, rate=rate, per_ms=per_ms):
+            connection.execute(sql.LIMIT, (queue, open_claims, rate, per_ms, float(rate or 0), now))
+    return 1
+
+
+def _cancel(connection: Connection, tasks: Iterable[str], now: int) -> int:
+    found = _opened(connection, tasks)
+    for task in found:
+        if task.session is None:
+            end(connection, replace(task, reason="cancelled"), "cancelled", now)
+        else:
+            connection.execute(sql.CANCEL_CLAIMED, (task.new.id,))
+    return len(found)
+
+
+def _redriven(connection: Connection, ended: Ended, now: int) -> bool:
+    """Make a task ready again with fresh budgets; False if its unique name is taken."""
+    task = replace(ended.task, failures=0, crashes=0, deaths_of=(), is_cancelling=False, is_replaced=False)
+    if not is_name_free(connection, task):
+        return False
+    connection.execute(sql.FORGET_OUTCOME, (task.new.id,))
+    wait(connection, task, 0, now)
+    return True
+
+
+def _purge(connection: Connection, queue: str, states: Sequence[TaskState]) -> int:
+    waiting = {"ready": sql.PURGE_READY, "delayed": sql.PURGE_DELAYED}
+    purged = [connection.execute(waiting[state], (queue,)).fetchall() for state in states if state in waiting]
+    purged += [connection.execute(sql.PURGE_ENDED, (queue, state)).fetchall() for state in states]
+    return sum(map(len, purged))
+
+
+def _opened(connection: Connection, tasks: Iterable[str]) -> list[OpenTask]:
+    found = [connection.execute(sql.BY_ID, (each,)).fetchall() for each in dict.fromkeys(tasks)]
+    return [open_task(row) for rows_ in found for row in rows_]
+
+
+def _ended(connection: Connection, tasks: Iterable[str]) -> list[Ended]:
+    found = [connection.execute(sql.ENDED_BY_ID, (each,)).fetchall() for each in dict.fromkeys(tasks)]
+    return [ended_task(row) for rows_ in found for row in rows_]
+
+
+def _open_row(task: OpenTask) -> TaskRow:
+    return task_row(task, task.state)
+
+
+def _ended_row(ended: Ended) -> TaskRow:
+    return task_row(ended.task, ended.state, ended)

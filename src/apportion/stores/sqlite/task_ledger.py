@@ -1,0 +1,287 @@
+"""The rules of `task_ledger.py` in SQL: the effect of each call on an SQLite file, in the caller's transaction.
+
+`now` is the clock of the file, read once per transaction. Hot paths are single statements. Rare ones read the row,
+change it by the rules of `task_records`, and write it back; no other writer comes between, in an SQLite file.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from apportion.errors import InvariantBroken, LeaseLost
+from apportion.stores.sqlite import statements as lease_sql
+from apportion.stores.sqlite import task_statements as sql
+from apportion.stores.sqlite.connection import Connection, Value, value_of
+from apportion.stores.sqlite.task_rows import ended_task, open_task, queue_control, shared_values, worker_values
+from apportion.stores.task_api import (
+    KEPT_MS,
+    LANES,
+    MOST_DUE,
+    Beat,
+    NewTask,
+    Note,
+    Receipt,
+    Settlement,
+    Turn,
+    Worker,
+)
+from apportion.stores.task_records import (
+    EndState,
+    Freed,
+    OpenTask,
+    QueueControl,
+    claim_of,
+    orphaned,
+    settled,
+    tokens,
+    without,
+)
+
+_SHARE_OF_THE_OLDEST = 8
+
+
+def now_ms(connection: Connection) -> int:
+    """Return the time of the file."""
+    return int(value_of(connection, sql.NOW))
+
+
+def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple[tuple[str, bool], ...]:
+    """See `TaskStore.enqueue`."""
+    return tuple(_enqueued(connection, each, now) for each in tasks)
+
+
+def turn(connection: Connection, worker: Worker, settlements: Iterable[Settlement], *, want: int = 0, now: int) -> Turn:
+    """See `TaskStore.turn`."""
+    if want and value_of(connection, lease_sql.LEASE, (worker.session,)) is None:
+        raise LeaseLost(worker.session)
+    for lived in worker.former:
+        _outlive(connection, lived, now)
+    refused = tuple(each.receipt for each in settlements if not _settle(connection, each, now))
+    if not want:
+        return Turn(refused=refused)
+    connection.execute(sql.ADD_WORKER, worker_values(worker))
+    _become_due(connection, worker.queues, now)
+    controls = {queue: control_of(connection, queue) for queue in worker.queues}
+    served = [queue for queue in worker.queues if not controls[queue].is_paused]
+    taken = _retake(connection, worker, served, (want + 1) // 2, now)
+    connection.execute(sql.FORGET_OLD, (now,))
+    connection.execute(sql.FORGET_WORKERS)
+    taken += _Claiming(connection, worker, {queue: controls[queue] for queue in served}, now).claimed(
+        want - len(taken), len(taken)
+    )
+    return Turn(refused=refused, claims=tuple(map(claim_of, taken)))
+
+
+def has_work(connection: Connection, worker: Worker, now: int) -> bool:
+    """Whether a turn might claim something; reads only. Paused and limited queues count as work."""
+    return (
+        any(value_of(connection, sql.IS_READY, (queue,)) is not None for queue in worker.queues)
+        or value_of(connection, sql.IS_DUE, (now,)) is not None
+        or value_of(connection, sql.ENDED_SESSIONS) is not None
+        or value_of(connection, lease_sql.LEASE, (worker.session,)) is None
+    )
+
+
+def beat(connection: Connection, session: int, notes: Iterable[Note]) -> Beat:
+    """See `TaskStore.beat`."""
+    refused = [
+        note.receipt
+        for note in notes
+        if value_of(connection, sql.NOTE, (note.progress, note.text, *_values(note.receipt))) is None
+    ]
+    rows = connection.execute(sql.CANCELS, (session,)).fetchall()
+    cancels = tuple(Receipt(task=task, attempt=attempt, session=held_by) for task, attempt, held_by in rows)
+    return Beat(refused=tuple(refused), cancels=cancels)
+
+
+def control_of(connection: Connection, queue: str) -> QueueControl:
+    """Return the limits of a queue."""
+    rows = connection.execute(sql.CONTROL, (queue,)).fetchall()
+    return queue_control(rows[0]) if rows else QueueControl()
+
+
+def wait(connection: Connection, task: OpenTask, delay_ms: int, now: int) -> None:
+    """Put a task that nobody holds at the end of its lane, or among the delayed ones."""
+    connection.execute(sql.REMOVE, (task.new.id,))
+    due = now + delay_ms
+    if not _add(connection, replace(task, due=due if delay_ms > 0 else None, ready_at=due)):
+        raise InvariantBroken(f"task {task.new.id} cannot be opened again: its id or its unique name is taken")
+
+
+def end(connection: Connection, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
+    """Close an open task; keep its outcome, unless it is done without a result."""
+    connection.execute(sql.REMOVE, (task.new.id,))
+    if state != "done" or result is not None:
+        keep_until = None if state == "dead" else now + KEPT_MS
+        connection.execute(sql.END, (state, now, keep_until, result, *shared_values(task)))
+
+
+def _enqueued(connection: Connection, new: NewTask, now: int) -> tuple[str, bool]:
+    due = now + new.delay_ms if new.due_at is None else new.due_at
+    task = OpenTask(new=new, position=0, enqueued=now, ready_at=max(due, now), due=due if due > now else None)
+    if _add(connection, task):
+        return new.id, True
+    is_known = any(value_of(connection, each, (new.id,)) is not None for each in (sql.BY_ID, sql.ENDED_BY_ID))
+    rows = [] if is_known else connection.execute(sql.BY_UNIQUE, (new.queue, new.unique)).fetchall()
+    if not rows:
+        return new.id, False
+    named = open_task(rows[0])
+    if new.on_duplicate == "keep":
+        return named.new.id, False
+    if named.session is not None:
+        connection.execute(sql.GIVE_UP_NAME, (named.position,))
+        return new.id, _add(connection, task)
+    connection.execute(sql.REMOVE, (named.new.id,))
+    _add(connection, replace(task, new=replace(new, id=named.new.id), attempt=named.attempt))
+    return named.new.id, False
+
+
+def _add(connection: Connection, task: OpenTask) -> bool:
+    """Add a task at the last position; False when its id or its unique name is taken."""
+    return value_of(connection, sql.ADD, shared_values(task)) is not None
+
+
+def _settle(connection: Connection, settlement: Settlement, now: int) -> bool:
+    values = _values(settlement.receipt)
+    if settlement.fate == "done" and settlement.result is None:
+        return value_of(connection, sql.DONE, values) is not None
+    rows = connection.execute(sql.HELD, values).fetchall()
+    for row in rows:
+        _free(connection, settled(open_task(row), settlement), now, settlement.result)
+    return bool(rows)
+
+
+def _free(connection: Connection, freed: Freed, now: int, result: bytes | None = None) -> None:
+    if freed.state is not None:
+        end(connection, freed.task, freed.state, now, result if freed.state == "done" else None)
+    else:
+        wait(connection, freed.task, freed.delay_ms or 0, now)
+
+
+def _outlive(connection: Connection, session: int, now: int) -> None:
+    """Strike a session that killed nobody; bring back the tasks that it condemned, unless another has the name."""
+    for task in map(open_task, connection.execute(sql.OF_DEATHS).fetchall()):
+        if session in task.deaths_of:
+            _rewrite(connection, replace(task, deaths_of=without(task.deaths_of, session)))
+    for ended in map(ended_task, connection.execute(sql.CONDEMNED).fetchall()):
+        if session in ended.task.deaths_of:
+            task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
+            if is_name_free(connection, task):
+                connection.execute(sql.FORGET_OUTCOME, (task.new.id,))
+                wait(connection, task, 0, now)
+            else:
+                keep = (ended.state, ended.at, None, None, *shared_values(task))
+                connection.execute(sql.END, keep)
+
+
+def is_name_free(connection: Connection, task: OpenTask) -> bool:
+    """Whether no open task has the unique name of a task that is to be opened again."""
+    unique = (task.new.queue, task.new.unique)
+    return task.new.unique is None or value_of(connection, sql.BY_UNIQUE, unique) is None
+
+
+def _rewrite(connection: Connection, task: OpenTask) -> None:
+    deaths_of = ",".join(map(str, task.deaths_of))
+    connection.execute(sql.STRIKE, (deaths_of, len(task.deaths_of), task.position))
+
+
+def _become_due(connection: Connection, queues: Collection[str], now: int) -> None:
+    due = [open_task(row) for row in connection.execute(sql.DUE, (now,)).fetchall()]
+    for task in [each for each in due if each.new.queue in queues][:MOST_DUE]:
+        connection.execute(sql.REMOVE, (task.new.id,))
+        _add(connection, replace(task, due=None, ready_at=task.due or now))
+
+
+def _retake(connection: Connection, worker: Worker, queues: Collection[str], most: int, now: int) -> list[OpenTask]:
+    """Take over work of ended sessions, oldest first; a task with a second death waits first."""
+    sessions = [session for (session,) in connection.execute(sql.ENDED_SESSIONS).fetchall()]
+    rows = [row for each in sessions for row in connection.execute(sql.OF_SESSION, (each,)).fetchall()]
+    orphans = [task for task in map(open_task, sorted(rows)) if task.new.queue in queues][:most]
+    taken = []
+    for task in orphans:
+        freed = orphaned(task)
+        if freed.state is None and freed.delay_ms is None:
+            _rewrite(connection, freed.task)
+            taken.append(take(connection, freed.task, worker.session))
+        else:
+            _free(connection, freed, now)
+    return taken
+
+
+def _values(receipt: Receipt) -> tuple[Value, ...]:
+    return receipt.task, receipt.attempt, receipt.session
+
+
+def take(connection: Connection, task: OpenTask, session: int) -> OpenTask:
+    """Give a task to a session, as its next attempt."""
+    connection.execute(sql.TAKE, (session, task.position))
+    return replace(task, session=session, attempt=task.attempt + 1)
+
+
+class _Claiming:
+    """The new claims of one turn, within the limits of its queues."""
+
+    def __init__(self, connection: Connection, worker: Worker, controls: dict[str, QueueControl], now: int) -> None:
+        self._connection, self._worker, self._now = connection, worker, now
+        self._controls = controls
+        self._is_clear = value_of(connection, sql.HAS_SUSPECT, (worker.session,)) is None
+        self._left = {queue: self._allowed(queue) for queue in controls}
+
+    def claimed(self, most: int, place: int) -> list[OpenTask]:
+        """Claim ready tasks, those of the first lane first; of eight places one goes to the oldest head."""
+        taken: list[OpenTask] = []
+        is_more = True
+        while is_more and len(taken) < most:
+            is_more = self._claim(most, place, taken)
+        self._spend(taken)
+        return taken
+
+    def _claim(self, most: int, place: int, taken: list[OpenTask]) -> bool:
+        """Claim what a look finds ready; return True at an expired task, whose place may hide another task."""
+        lanes = [self._heads(lane, most) for lane in LANES]
+        while len(taken) < most and (task := self._next(lanes, place + len(taken))) is not None:
+            if task.new.expires_at is not None and task.new.expires_at <= self._now:
+                end(self._connection, replace(task, reason="expired"), "cancelled", self._now)
+                return True
+            self._left[task.new.queue] -= 1
+            self._is_clear = self._is_clear and not task.is_suspect
+            taken.append(take(self._connection, task, self._worker.session))
+        return False
+
+    def _heads(self, lane: int, most: int) -> list[OpenTask]:
+        """Return the next ready tasks of a lane, the next one last; more than enough of them."""
+        rows = [
+            row
+            for queue in self._controls
+            for statement in (sql.READY, sql.READY_OF_NO_DEATHS)
+            for row in self._connection.execute(statement, (queue, lane, most)).fetchall()
+        ]
+        return [open_task(row) for row in sorted(set(rows), reverse=True)]
+
+    def _next(self, lanes: list[list[OpenTask]], place: int) -> OpenTask | None:
+        heads = []
+        for lane in lanes:
+            head = next((task for task in reversed(lane) if self._may_take(task)), None)
+            if head is not None:
+                heads.append((lane, head))
+        if not heads:
+            return None
+        is_turn_of_the_oldest = (place + 1) % _SHARE_OF_THE_OLDEST == 0
+        lane, head = min(heads, key=lambda each: each[1].ready_at) if is_turn_of_the_oldest else heads[0]
+        lane.remove(head)
+        return head
+
+    def _may_take(self, task: OpenTask) -> bool:
+        return self._left[task.new.queue] >= 1 and (self._is_clear or len(task.deaths_of) < 2)
+
+    def _allowed(self, queue: str) -> float:
+        control, allowed = self._controls[queue], float("inf")
+        if control.open_claims is not None:
+            allowed = control.open_claims - int(value_of(self._connection, sql.COUNT_OPEN, (queue,)))
+        return allowed if control.rate is None else min(allowed, tokens(control, self._now))
+
+    def _spend(self, taken: list[OpenTask]) -> None:
+        for queue, control in self._controls.items():
+            spent = sum(task.new.queue == queue for task in taken)
+            if control.rate is not None and spent:
+                left = tokens(control, self._now) - spent
+                self._connection.execute(sql.SPEND, (left, self._now, queue))

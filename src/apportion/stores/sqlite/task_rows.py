@@ -1,0 +1,107 @@
+"""Rows of the tables of tasks in SQLite, as the records of `task_records`, and back."""
+
+from typing import Any
+
+from apportion.stores.sqlite.connection import Value
+from apportion.stores.task_api import NewTask, Worker
+from apportion.stores.task_records import Ended, OpenTask, QueueControl
+
+
+def open_task(row: tuple[Any, ...]) -> OpenTask:
+    """Return the task of a row of `task_statements.OPEN`."""
+    return _task(row[0], row[1], row[2:])
+
+
+def ended_task(row: tuple[Any, ...]) -> Ended:
+    """Return the outcome of a row of `task_statements.ENDED`."""
+    return Ended(task=_task(0, None, row[3:]), state=row[0], at=row[1], result=row[2])
+
+
+def shared_values(task: OpenTask) -> tuple[Value, ...]:
+    """Return the values of the columns that a task and its outcome share."""
+    new = task.new
+    return (
+        new.id,
+        new.queue,
+        new.lane,
+        new.name,
+        new.codec,
+        new.arguments,
+        new.unique,
+        task.due,
+        new.expires_at,
+        task.attempt,
+        task.failures,
+        task.crashes,
+        ",".join(map(str, task.deaths_of)),
+        new.most_deaths,
+        int(task.is_cancelling),
+        int(task.is_replaced),
+        task.progress,
+        task.note,
+        task.reason,
+        new.trace,
+        task.enqueued,
+        task.ready_at,
+        len(task.deaths_of),
+    )
+
+
+def queue_control(row: tuple[Any, ...]) -> QueueControl:
+    """Return the limits of a row of `task_statements.CONTROL`."""
+    is_paused, open_claims, rate, per_ms, tokens, tokens_at = row
+    return QueueControl(
+        is_paused=bool(is_paused),
+        open_claims=open_claims,
+        rate=rate,
+        per_ms=per_ms,
+        tokens=tokens,
+        tokens_at=tokens_at,
+    )
+
+
+def worker_values(worker: Worker) -> tuple[Value, ...]:
+    """Return the values of the row of a worker. No name of a queue has a line break."""
+    return worker.session, worker.name, worker.host, worker.pid, "\n".join(worker.queues), worker.concurrency
+
+
+def worker(row: tuple[Any, ...]) -> Worker:
+    """Return the worker of a row of `task_statements.LIVE_WORKERS`."""
+    session, name, host, pid, queues, concurrency = row
+    return Worker(
+        session=session, name=name, host=host, pid=pid, queues=tuple(queues.split("\n")), concurrency=concurrency
+    )
+
+
+def _task(position: int, session: int | None, row: tuple[Any, ...]) -> OpenTask:
+    (id_, queue, lane, name, codec, arguments, unique, due, expires, attempt, failures, crashes, deaths_of) = row[:13]
+    (most_deaths, cancelling, replaced, progress, note, reason, trace, enqueued, ready_at, _) = row[13:]
+    new = NewTask(
+        id=id_,
+        queue=queue,
+        name=name,
+        arguments=arguments,
+        codec=codec,
+        lane=lane,
+        expires_at=expires,
+        unique=unique,
+        most_deaths=most_deaths,
+        trace=trace,
+    )
+    return OpenTask(
+        new=new,
+        position=position,
+        enqueued=enqueued,
+        ready_at=ready_at,
+        due=due,
+        attempt=attempt,
+        session=session,
+        failures=failures,
+        crashes=crashes,
+        deaths_of=tuple(map(int, deaths_of.split(","))) if deaths_of else (),
+        is_cancelling=bool(cancelling),
+        is_replaced=bool(replaced),
+        reason=reason,
+        progress=progress,
+        note=note,
+    )

@@ -1,0 +1,127 @@
+"""The tables of tasks in an SQLite file, and the statements on them; a part of the schema of its own.
+
+The first handle of tasks makes the tables. Live groups on the same file go on: the version of their part stays.
+Times are milliseconds since 1970 on the clock of SQLite, moved by `work_meta.offset_ms`.
+"""
+
+from apportion.stores.sqlite.statements import NOW_MILLISECONDS
+
+TASKS_VERSION = 1
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS work_meta (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL,"
+    " offset_ms INTEGER NOT NULL)",
+    # Open tasks alone. `deaths_of` lists sessions with commas between them; `deaths` is their number.
+    "CREATE TABLE IF NOT EXISTS task (pos INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, queue TEXT NOT NULL,"
+    " lane INTEGER NOT NULL, name TEXT NOT NULL, codec TEXT NOT NULL, arguments BLOB NOT NULL, uniq TEXT,"
+    " due INTEGER, expires INTEGER, attempt INTEGER NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,"
+    " deaths INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0, deaths_of TEXT NOT NULL DEFAULT '',"
+    " most_deaths INTEGER, session INTEGER, cancelling INTEGER NOT NULL DEFAULT 0,"
+    " replaced INTEGER NOT NULL DEFAULT 0, progress REAL NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '',"
+    " reason TEXT NOT NULL DEFAULT '', trace TEXT NOT NULL, enqueued INTEGER NOT NULL, ready_at INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS task_ready ON task (queue, lane, pos) WHERE session IS NULL AND due IS NULL",
+    "CREATE INDEX IF NOT EXISTS task_due ON task (due) WHERE session IS NULL AND due IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS task_open ON task (session, pos) WHERE session IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS task_deaths ON task (pos) WHERE deaths > 0",
+    "CREATE UNIQUE INDEX IF NOT EXISTS task_uniq ON task (queue, uniq) WHERE uniq IS NOT NULL AND replaced = 0",
+    "CREATE TABLE IF NOT EXISTS outcome (id TEXT PRIMARY KEY, state TEXT NOT NULL, at INTEGER NOT NULL,"
+    " keep_until INTEGER, result BLOB, queue TEXT NOT NULL, lane INTEGER NOT NULL, name TEXT NOT NULL,"
+    " codec TEXT NOT NULL, arguments BLOB NOT NULL, uniq TEXT, due INTEGER, expires INTEGER,"
+    " attempt INTEGER NOT NULL, failures INTEGER NOT NULL, deaths INTEGER NOT NULL, crashes INTEGER NOT NULL,"
+    " deaths_of TEXT NOT NULL, most_deaths INTEGER, cancelling INTEGER NOT NULL, replaced INTEGER NOT NULL,"
+    " progress REAL NOT NULL, note TEXT NOT NULL, reason TEXT NOT NULL, trace TEXT NOT NULL,"
+    " enqueued INTEGER NOT NULL, ready_at INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS outcome_kept ON outcome (keep_until) WHERE keep_until IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS outcome_condemned ON outcome (at) WHERE state = 'dead' AND deaths > 0",
+    "CREATE TABLE IF NOT EXISTS worker (session INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NULL,"
+    " pid INTEGER NOT NULL, queues TEXT NOT NULL, concurrency INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS control (queue TEXT PRIMARY KEY, paused INTEGER NOT NULL DEFAULT 0,"
+    " open_claims INTEGER, rate INTEGER, per_ms INTEGER NOT NULL DEFAULT 60000, tokens REAL NOT NULL DEFAULT 0,"
+    " tokens_at INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+    f"INSERT OR IGNORE INTO work_meta VALUES (1, {TASKS_VERSION}, 0)",  # noqa: S608 - ours
+)
+HAS_TASKS = "SELECT count(*) FROM sqlite_master WHERE name = 'work_meta'"
+VERSION = "SELECT version FROM work_meta"
+NOW = f"SELECT {NOW_MILLISECONDS} + offset_ms FROM work_meta"  # noqa: S608 - ours
+
+# The columns that a task and its outcome share, in the order of `task_rows`.
+SHARED = (
+    "id, queue, lane, name, codec, arguments, uniq, due, expires, attempt, failures, crashes, deaths_of, most_deaths,"
+    " cancelling, replaced, progress, note, reason, trace, enqueued, ready_at, deaths"
+)
+_MARKS = ", ".join("?" * (SHARED.count(",") + 1))
+OPEN = f"SELECT pos, session, {SHARED} FROM task"  # noqa: S608 - ours
+ENDED = f"SELECT state, at, result, {SHARED} FROM outcome"  # noqa: S608 - ours
+ADD = (
+    f"INSERT INTO task ({SHARED}) SELECT {_MARKS}"  # noqa: S608 - ours
+    " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING pos"
+)
+BY_ID = f"{OPEN} WHERE id = ?"
+BY_UNIQUE = f"{OPEN} WHERE queue = ? AND uniq = ? AND replaced = 0"
+GIVE_UP_NAME = "UPDATE task SET replaced = 1 WHERE pos = ?"
+REMOVE = "DELETE FROM task WHERE id = ?"
+DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
+HELD = f"{OPEN} WHERE id = ? AND attempt = ? AND session = ?"
+END = (
+    f"REPLACE INTO outcome (state, at, keep_until, result, {SHARED})"  # noqa: S608 - ours
+    f" VALUES (?, ?, ?, ?, {_MARKS})"
+)
+FORGET_OUTCOME = "DELETE FROM outcome WHERE id = ?"
+FORGET_OLD = "DELETE FROM outcome WHERE keep_until <= ?"
+
+OF_DEATHS = f"{OPEN} WHERE deaths > 0"
+CONDEMNED = f"{ENDED} WHERE state = 'dead' AND deaths > 0 ORDER BY at, id"
+DUE = f"{OPEN} WHERE session IS NULL AND due <= ? ORDER BY pos"
+IS_DUE = "SELECT 1 FROM task WHERE session IS NULL AND due <= ? LIMIT 1"
+IS_READY = "SELECT 1 FROM task WHERE session IS NULL AND due IS NULL AND queue = ? LIMIT 1"
+ENDED_SESSIONS = "SELECT session FROM worker WHERE session NOT IN (SELECT id FROM lease)"
+OF_SESSION = f"{OPEN} WHERE session = ? ORDER BY pos"
+READY = f"{OPEN} WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL ORDER BY pos LIMIT ?"
+READY_OF_NO_DEATHS = (
+    f"{OPEN} WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL AND deaths < 2 ORDER BY pos LIMIT ?"
+)
+HAS_SUSPECT = "SELECT 1 FROM task WHERE session = ? AND (deaths > 0 OR crashes > 0) LIMIT 1"
+STRIKE = "UPDATE task SET deaths_of = ?, deaths = ? WHERE pos = ?"
+TAKE = "UPDATE task SET session = ?, attempt = attempt + 1, progress = 0, note = '' WHERE pos = ?"
+COUNT_OPEN = "SELECT count(*) FROM task WHERE session IS NOT NULL AND queue = ?"
+
+ADD_WORKER = (
+    "INSERT INTO worker VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session) DO UPDATE"
+    " SET queues = excluded.queues WHERE queues <> excluded.queues"
+)
+FORGET_WORKERS = (
+    "DELETE FROM worker WHERE session NOT IN (SELECT id FROM lease)"
+    " AND NOT EXISTS (SELECT 1 FROM task WHERE task.session = worker.session)"
+)
+LIVE_WORKERS = (
+    "SELECT session, name, host, pid, queues, concurrency FROM worker"
+    " WHERE session IN (SELECT id FROM lease) ORDER BY session"
+)
+
+NOTE = "UPDATE task SET progress = ?, note = ? WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
+CANCELS = "SELECT id, attempt, session FROM task WHERE session = ? AND cancelling ORDER BY pos"
+CANCEL_CLAIMED = "UPDATE task SET cancelling = 1 WHERE id = ?"
+
+CONTROL = "SELECT paused, open_claims, rate, per_ms, tokens, tokens_at FROM control WHERE queue = ?"
+CONTROLS = "SELECT queue, paused, open_claims, rate, per_ms, tokens, tokens_at FROM control"
+SPEND = "UPDATE control SET tokens = ?, tokens_at = ? WHERE queue = ?"
+PAUSE = "INSERT INTO control (queue, paused) VALUES (?1, ?2) ON CONFLICT (queue) DO UPDATE SET paused = excluded.paused"
+LIMIT = (
+    "INSERT INTO control (queue, open_claims, rate, per_ms, tokens, tokens_at) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (queue) DO UPDATE SET open_claims = excluded.open_claims, rate = excluded.rate,"
+    " per_ms = excluded.per_ms, tokens = excluded.tokens, tokens_at = excluded.tokens_at"
+)
+_STATE = "CASE WHEN session IS NOT NULL THEN 'claimed' WHEN due IS NULL THEN 'ready' ELSE 'delayed' END"
+LIST_OPEN = (
+    f"{OPEN} WHERE pos > ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR name = ?3)"
+    f" AND (?4 IS NULL OR session = ?4) AND instr(?5, {_STATE}) ORDER BY pos LIMIT ?6"
+)
+LIST_ENDED = (
+    f"{ENDED} WHERE (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR name = ?2) AND instr(?3, state)"
+    " ORDER BY at, id LIMIT ?4"
+)
+ENDED_BY_ID = f"{ENDED} WHERE id = ?"
+PURGE_READY = "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NULL RETURNING pos"
+PURGE_DELAYED = "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NOT NULL RETURNING pos"
+PURGE_ENDED = "DELETE FROM outcome WHERE queue = ? AND state = ? RETURNING id"
+COUNT_TASKS = f"SELECT queue, {_STATE}, count(*), min(ready_at) FROM task GROUP BY 1, 2"  # noqa: S608 - ours
+COUNT_ENDED = "SELECT queue, state, count(*) FROM outcome GROUP BY 1, 2"

@@ -1,0 +1,147 @@
+"""The tasks in an SQLite file: tables beside those of the coordination store, and one transaction per call.
+
+Promises: an acknowledged enqueue, settlement or command survives a power cut (`synchronous=FULL`). A turn that only
+claims uses `NORMAL`: a lost claim is made again. A turn that finds nothing to do takes no lock.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from typing import TypeVar
+
+from apportion.errors import InvalidInput, OutcomeUnknown, StoreClosed
+from apportion.runtime.clock import Clock
+from apportion.stores.requests import went_back
+from apportion.stores.sqlite import ledger, task_admin
+from apportion.stores.sqlite import task_ledger as tasks_in
+from apportion.stores.sqlite import task_statements as sql
+from apportion.stores.sqlite.connection import Connection, value_of
+from apportion.stores.sqlite.file import InDoubt
+from apportion.stores.sqlite.shared_file import SharedFile
+from apportion.stores.task_api import (
+    Beat,
+    Command,
+    Listing,
+    NewTask,
+    Note,
+    Overview,
+    Settlement,
+    TaskRow,
+    TaskStore,
+    Turn,
+    Worker,
+)
+from apportion.stores.url import StoreUrl
+from apportion.stores.watchers import Watcher
+
+Result = TypeVar("Result")
+
+
+class SqliteTasks(TaskStore):
+    """One handle of the tasks in a file. It shares the connection with other handles of the process."""
+
+    def __init__(self, shared: SharedFile, incarnation: int) -> None:
+        self._shared, self._file, self._lookout = shared, shared.file, shared.lookout
+        self._incarnation = incarnation
+        self._watcher: Watcher | None = None
+        self._closed = False
+
+    async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
+        """See `TaskStore`. One write to the disk."""
+        work = self._same(lambda connection, now: tasks_in.enqueue(connection, tasks, now))
+        try:
+            return self._wrote(await self._file.write(work))
+        except InDoubt as doubt:
+            raise OutcomeUnknown(self._file.name, [each.id for each in tasks], doubt.reason) from doubt
+
+    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> Turn:
+        """See `TaskStore`. At most one write to the disk."""
+        if not settlements and not worker.former:
+            found = self._same(lambda connection, now: tasks_in.has_work(connection, worker, now))
+            if not (want and await self._file.read(found)):
+                return Turn()
+        work = self._same(lambda connection, now: tasks_in.turn(connection, worker, settlements, want=want, now=now))
+        return self._wrote(await self._file.write(work, synchronous="FULL" if settlements else "NORMAL"))
+
+    async def beat(self, session: int, notes: Sequence[Note] = ()) -> Beat:
+        work = self._same(lambda connection, _: tasks_in.beat(connection, session, notes))
+        return await (self._file.write(work, synchronous="NORMAL") if notes else self._file.read(work))
+
+    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
+        self._require_open()
+        if self._file.moved:
+            await self._file.reopen()
+        incarnation, found = await self._file.read(
+            lambda connection: (ledger.state(connection).incarnation, task_admin.rows(connection, listing))
+        )
+        self._incarnation = incarnation
+        return found
+
+    async def overview(self) -> Overview:
+        return await self._file.read(self._same(task_admin.overview))
+
+    async def control(self, command: Command) -> int:
+        work = self._same(lambda connection, now: task_admin.control(connection, command, now))
+        return self._wrote(await self._file.write(work))
+
+    async def wait(self, seconds: float) -> None:
+        self._require_open()
+        if self._watcher is None:
+            self._watcher = self._lookout.join(b"", b"")
+        self._lookout.require_running()
+        self._lookout.changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._lookout.changed.wait()
+
+    async def close(self) -> None:
+        if self._closed or not self._file.is_ours:
+            return
+        self._closed = True
+        if self._watcher is not None:
+            self._lookout.leave(self._watcher)
+        self._shared.give_back()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(self._file.name)
+        self._file.require_open()
+
+    def _same(self, work: Callable[[Connection, int], Result]) -> Callable[[Connection], Result]:
+        """Return work at the time of the file, in the life of the store that this handle knows."""
+        self._require_open()
+
+        def _work(connection: Connection) -> Result:
+            found = ledger.state(connection).incarnation
+            if found != self._incarnation:
+                raise went_back(self._file.name, seen=(self._incarnation, 0), found=(found, 0))
+            return work(connection, tasks_in.now_ms(connection))
+
+        return _work
+
+    def _wrote(self, result: Result) -> Result:
+        self._lookout.wrote([])
+        return result
+
+
+def make_tables(connection: Connection) -> int:
+    """Make the tables of tasks where they are absent; `InvalidInput` for those of a later release. Return the life."""
+    if not value_of(connection, sql.HAS_TASKS):
+        for statement in sql.TABLES:
+            connection.execute(statement)
+    version = int(value_of(connection, sql.VERSION))
+    if version != sql.TASKS_VERSION:
+        expected = f"{sql.TASKS_VERSION}, which this release writes"
+        raise InvalidInput("version of the tasks", version, expected, "Upgrade apportion on this host.")
+    return ledger.state(connection).incarnation
+
+
+async def connected(url: StoreUrl, clock: Clock) -> SqliteTasks:
+    """Open the tasks in the file of a URL; the first to open them makes their tables."""
+    shared = SharedFile.taken(url, clock)
+    with ExitStack() as undo:
+        undo.callback(shared.give_back)
+        await shared.file.open()
+        tasks = SqliteTasks(shared, await shared.file.write(make_tables))
+        undo.pop_all()
+    return tasks

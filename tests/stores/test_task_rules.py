@@ -1,0 +1,184 @@
+"""The tasks of an SQLite file follow the task ledger, call by call, over random histories."""
+
+import random
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from apportion.errors import LeaseLost
+from apportion.stores import task_admin
+from apportion.stores.sqlite import schema, task_statements
+from apportion.stores.sqlite import statements as lease_sql
+from apportion.stores.sqlite import task_admin as sqlite_admin
+from apportion.stores.sqlite import task_ledger as sqlite_rules
+from apportion.stores.sqlite.tasks import make_tables
+from apportion.stores.task_api import (
+    Cancel,
+    Hasten,
+    Limit,
+    Listing,
+    NewTask,
+    Note,
+    Pause,
+    Purge,
+    Receipt,
+    Redrive,
+    Settlement,
+    Worker,
+)
+from apportion.stores.task_ledger import TaskLedger
+
+QUEUES = ("a", "b")
+STATES = ("ready", "delayed", "claimed", "done", "dead", "cancelled")
+FATES = ("done", "done", "retry", "dead", "released", "crashed", "cancelled")
+
+
+class Twins:
+    """A ledger and an SQLite file that get the same calls, and must give the same answers."""
+
+    def __init__(self, seed):
+        self.draw, self.now = random.Random(seed), 1_000_000
+        self.ledger, self.alive = TaskLedger(), {11, 12, 13}
+        self.sessions = [11, 12, 13]
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        for statement in (*schema.statements(since=0), *task_statements.TABLES):
+            self.connection.execute(statement)
+        for session in self.alive:
+            self.connection.execute(lease_sql.ADD_LEASE, (session, 2.0))
+        self.ids, self.receipts, self.calls = [], [], 0
+
+    def step(self):
+        """Make one random call on both."""
+        self.now += self.draw.choice([0, 1, 300, 5_000])
+        call = self.draw.choice([self.enqueue, self.turn, self.turn, self.turn, self.beat, self.control, self.end])
+        call()
+        assert self.state(task_admin.rows(self.ledger, EVERYTHING)) == self.state(
+            sqlite_admin.rows(self.connection, EVERYTHING)
+        )
+        assert task_admin.overview(self.ledger, alive=self.alive, now=self.now) == sqlite_admin.overview(
+            self.connection, self.now
+        )
+
+    @staticmethod
+    def state(rows):
+        """Positions are compared by their order alone."""
+        return [replace(row, position=0) for row in rows]
+
+    def both(self, one, other):
+        """Return the answer of both, or raise the error that both raise."""
+        try:
+            answer = one()
+        except LeaseLost:
+            with pytest.raises(LeaseLost):
+                other()
+            return None
+        assert answer == other()
+        return answer
+
+    def enqueue(self):
+        draw, now = self.draw, self.now
+        new = [self.new() for _ in range(draw.randint(1, 3))]
+        self.both(lambda: self.ledger.enqueue(new, now=now), lambda: sqlite_rules.enqueue(self.connection, new, now))
+
+    def new(self):
+        draw = self.draw
+        self.ids.append(f"t{len(self.ids)}" if draw.random() < 0.9 or not self.ids else draw.choice(self.ids))
+        return NewTask(
+            id=self.ids[-1],
+            queue=draw.choice(QUEUES),
+            name=draw.choice("fg"),
+            arguments=draw.randbytes(3),
+            lane=draw.choice([0, 2, 2, 3]),
+            delay_ms=draw.choice([0, 0, 0, 400, 9_000]),
+            due_at=draw.choice([None, None, None, self.now + 2_000, 5]),
+            expires_at=draw.choice([None, None, self.now + 500]),
+            unique=draw.choice([None, None, "u", "v"]),
+            on_duplicate=draw.choice(["keep", "replace"]),
+            most_deaths=draw.choice([None, 2, 5]),
+        )
+
+    def worker(self):
+        former = tuple(each for each in self.sessions if each not in self.alive and self.draw.random() < 0.2)
+        return Worker(
+            session=self.draw.choice(self.sessions[-4:]),
+            queues=self.draw.choice([QUEUES, ("a",)]),
+            name="w",
+            former=former if self.draw.random() < 0.3 else (),
+        )
+
+    def turn(self):
+        draw, now, worker = self.draw, self.now, self.worker()
+        settlements = [
+            Settlement(
+                receipt=self.receipt(),
+                fate=draw.choice(FATES),
+                reason=draw.choice(["", "why"]),
+                delay_ms=draw.choice([0, 700]),
+                result=draw.choice([None, b"r"]),
+            )
+            for _ in range(draw.randint(0, 3))
+        ]
+        want = draw.choice([0, 1, 3, 20])
+        turn = self.both(
+            lambda: self.ledger.turn(worker, settlements, want=want, alive=self.alive, now=now),
+            lambda: sqlite_rules.turn(self.connection, worker, settlements, want=want, now=now),
+        )
+        if turn is not None:
+            self.receipts += [claim.receipt for claim in turn.claims]
+
+    def receipt(self):
+        if not self.receipts:
+            return Receipt(task="t0", attempt=1, session=11)
+        receipt = self.draw.choice(self.receipts[-6:])
+        change = self.draw.choice([{}, {}, {}, {"attempt": receipt.attempt + 1}, {"session": 12}, {"task": "t1"}])
+        return replace(receipt, **change)
+
+    def beat(self):
+        session = self.draw.choice(self.sessions)
+        notes = [Note(receipt=self.receipt(), progress=0.5, text="half") for _ in range(self.draw.randint(0, 2))]
+        self.both(lambda: self.ledger.beat(session, notes), lambda: sqlite_rules.beat(self.connection, session, notes))
+
+    def control(self):
+        draw, now = self.draw, self.now
+        some = tuple(draw.choices(self.ids, k=3)) if self.ids else ()
+        command = draw.choice(
+            [
+                Cancel(tasks=some),
+                Redrive(tasks=some),
+                Hasten(tasks=some),
+                Purge(queue="b", states=tuple(draw.choices(STATES, k=2))),
+                Pause(queue="b", is_paused=draw.random() < 0.4),
+                Limit(queue="a", open_claims=draw.choice([None, 1, 3]), rate=draw.choice([None, 2]), per_ms=4_000),
+            ]
+        )
+        self.both(
+            lambda: task_admin.control(self.ledger, command, now=now),
+            lambda: sqlite_admin.control(self.connection, command, now),
+        )
+
+    def end(self):
+        """End a session; another one begins, for no number comes twice."""
+        session = self.draw.choice(sorted(self.alive))
+        self.alive.discard(session)
+        self.connection.execute(lease_sql.END_LEASE, (session,))
+        self.sessions.append(len(self.sessions) + 11)
+        self.alive.add(self.sessions[-1])
+        self.connection.execute(lease_sql.ADD_LEASE, (self.sessions[-1], 2.0))
+
+
+EVERYTHING = Listing(states=STATES, most=1_000)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_sqlite_file_answers_as_the_ledger_does(seed):
+    twins = Twins(seed)
+    for _ in range(120):
+        twins.step()
+
+
+def test_the_tables_are_made_once_and_only_for_this_version():
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in schema.statements(since=0):
+        connection.execute(statement)
+    assert make_tables(connection) == make_tables(connection)
