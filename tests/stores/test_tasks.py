@@ -1,0 +1,138 @@
+"""The tasks of a store over its handles: every kind of store that keeps tasks."""
+
+import asyncio
+import sqlite3
+from contextlib import AsyncExitStack, asynccontextmanager
+from uuid import uuid4
+
+import pytest
+
+from apportion.errors import InvalidInput, LeaseLost, NotPromised, StoreClosed, StoreWentBack
+from apportion.stores.catalog import connect, connect_tasks
+from apportion.stores.task_api import Listing, NewTask, Note, Pause, Receipt, Settlement, Worker
+
+URLS = ["memory://tasks", "sqlite:///{}/work.db"]
+
+
+def task(**rest):
+    """Return a task of the queue `q`."""
+    return NewTask(**{"id": uuid4().hex, "queue": "q", "name": "f", "arguments": b"[]", **rest})
+
+
+@asynccontextmanager
+async def opened(url, tmp_path):
+    """Open the tasks of a store, and a coordination store beside them for leases."""
+    async with AsyncExitStack() as stack:
+        store = await connect(url.format(tmp_path))
+        stack.push_async_callback(store.close)
+        tasks = await connect_tasks(url.format(tmp_path))
+        stack.push_async_callback(tasks.close)
+        yield store, tasks
+
+
+@pytest.fixture(params=URLS)
+def url(request):
+    return request.param
+
+
+def test_a_task_is_claimed_once_and_done_under_its_receipt_alone(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            ids = [await tasks.enqueue([task(), task()])]
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            claims = (await tasks.turn(worker, want=10)).claims
+            assert [each for ((each, _), *_) in ids] == [claims[0].receipt.task]
+            assert () == (await tasks.turn(worker, want=10)).claims
+            receipt = claims[0].receipt
+            stale = Receipt(task=receipt.task, attempt=receipt.attempt + 1, session=receipt.session)
+            settled = [Settlement(receipt=each, fate="done") for each in (stale, receipt)]
+            assert (stale,) == (await tasks.turn(worker, settled)).refused
+            assert (receipt,) == (await tasks.turn(worker, settled[1:])).refused
+            assert [claims[1].receipt.task] == [row.id for row in await tasks.rows(Listing())]
+
+    asyncio.run(_run())
+
+
+def test_the_tasks_of_an_ended_session_go_to_another_one_first(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            await tasks.enqueue([task(), task(), task(), task()])
+            first, second = [Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",)) for _ in range(2)]
+            old = (await tasks.turn(first, want=1)).claims
+            await store.revoke(first.session)
+            new = (await tasks.turn(second, want=2)).claims
+            assert [old[0].receipt.task, 2, 1] == [new[0].receipt.task, new[0].receipt.attempt, new[0].deaths]
+            assert 2 == len(new)
+            with pytest.raises(LeaseLost):
+                await tasks.turn(first, want=1)
+
+    asyncio.run(_run())
+
+
+def test_a_note_and_a_pause_take_effect(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            await tasks.enqueue([task(), task()])
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            (claim,) = (await tasks.turn(worker, want=1)).claims
+            assert () == (await tasks.beat(worker.session, [Note(receipt=claim.receipt, progress=0.5)])).refused
+            assert 1 == await tasks.control(Pause(queue="q"))
+            assert () == (await tasks.turn(worker, want=1)).claims
+            (stats,) = (await tasks.overview()).queues
+            assert (True, 1) == (stats.is_paused, stats.claimed)
+
+    asyncio.run(_run())
+
+
+def test_a_wait_ends_when_another_handle_enqueues(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (_, tasks):
+            other = await connect_tasks(url.format(tmp_path))
+            waiting = asyncio.create_task(tasks.wait(30))
+            await asyncio.sleep(0)
+            await other.enqueue([task()])
+            await asyncio.wait_for(waiting, 5)
+            await other.close()
+
+    asyncio.run(_run())
+
+
+def test_a_closed_handle_and_a_forked_one_refuse(url, tmp_path):
+    async def _run():
+        tasks = await connect_tasks(url.format(tmp_path))
+        await tasks.close()
+        await tasks.close()
+        with pytest.raises(StoreClosed):
+            await tasks.enqueue([task()])
+
+    asyncio.run(_run())
+
+
+def test_a_restored_file_is_another_life(tmp_path):
+    async def _run():
+        async with opened(URLS[1], tmp_path) as (_, tasks):
+            await tasks.enqueue([task()])
+            with sqlite3.connect(tmp_path / "work.db") as connection:
+                connection.execute("UPDATE meta SET incarnation = incarnation + 1")
+            with pytest.raises(StoreWentBack):
+                await tasks.enqueue([task()])
+            assert 1 == len(await tasks.rows(Listing()))
+            await tasks.enqueue([task()])
+
+    asyncio.run(_run())
+
+
+def test_tables_of_a_later_release_are_refused(tmp_path):
+    async def _run():
+        async with opened(URLS[1], tmp_path):
+            with sqlite3.connect(tmp_path / "work.db") as connection:
+                connection.execute("UPDATE work_meta SET version = 99")
+            with pytest.raises(InvalidInput, match="version of the tasks is 99"):
+                await connect_tasks(URLS[1].format(tmp_path))
+
+    asyncio.run(_run())
+
+
+def test_a_store_without_tasks_names_those_that_keep_them():
+    with pytest.raises(NotPromised, match=r"tasks.*\n.*memory, sqlite"):
+        asyncio.run(connect_tasks("etcd://localhost:2379"))
