@@ -16,7 +16,6 @@ from apportion.stores.sqlite.tasks import make_tables
 from apportion.stores.task_api import (
     Cancel,
     Hasten,
-    Limit,
     Listing,
     NewTask,
     Note,
@@ -24,6 +23,7 @@ from apportion.stores.task_api import (
     Purge,
     Receipt,
     Redrive,
+    SetLimit,
     Settlement,
     Worker,
 )
@@ -149,7 +149,7 @@ class Twins:
                 Hasten(tasks=some),
                 Purge(queue="b", states=tuple(draw.choices(STATES, k=2))),
                 Pause(queue="b", is_paused=draw.random() < 0.4),
-                Limit(queue="a", open_claims=draw.choice([None, 1, 3]), rate=draw.choice([None, 2]), per_ms=4_000),
+                SetLimit(queue="a", open_claims=draw.choice([None, 1, 3]), rate=draw.choice([None, 2]), per_ms=4_000),
             ]
         )
         self.both(

@@ -11,26 +11,26 @@ from apportion.stores.task_api import (
     Cancel,
     Command,
     Hasten,
-    Limit,
     Listing,
     Overview,
     Pause,
     Purge,
     QueueStats,
     Redrive,
+    SetLimit,
     TaskRow,
     TaskState,
     Worker,
 )
 from apportion.stores.task_ledger import TaskLedger
-from apportion.stores.task_records import Ended, OpenTask, QueueControl
+from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
 
 
 def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
-    """See `TaskStore.rows`. Ended tasks come after the open ones."""
+    """See `TaskStore.rows`. EndedTask tasks come after the open ones."""
     opened = sorted(ledger.open.values(), key=lambda task: task.position)
     found = [task_row(task, task.state) for task in opened if task.position > listing.after]
-    ended = sorted(ledger.ended.values(), key=lambda each: (each.at, each.task.new.id))
+    ended = sorted(ledger.ended.values(), key=lambda each: (each.at, each.task.id))
     if not listing.after:
         found += [task_row(each.task, each.state, each) for each in ended]
     return tuple(row for row in found if _is_asked_for(row, listing))[: listing.most]
@@ -39,12 +39,12 @@ def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
 def overview(ledger: TaskLedger, *, alive: Collection[int], now: int) -> Overview:
     """See `TaskStore.overview`."""
     live = [worker for session, worker in sorted(ledger.workers.items()) if session in alive]
-    counts = Counter((task.new.queue, task.state) for task in ledger.open.values())
-    counts.update((ended.task.new.queue, ended.state) for ended in ledger.ended.values())
+    counts = Counter((task.queue, task.state) for task in ledger.open.values())
+    counts.update((ended.task.queue, ended.state) for ended in ledger.ended.values())
     oldest: dict[str, int] = {}
     for task in ledger.open.values():
         if task.state == "ready":
-            oldest[task.new.queue] = min(task.ready_at, oldest.get(task.new.queue, task.ready_at))
+            oldest[task.queue] = min(task.ready_at, oldest.get(task.queue, task.ready_at))
     return overview_of(counts, oldest, ledger.controls, live, now)
 
 
@@ -96,7 +96,7 @@ def control(ledger: TaskLedger, command: Command, *, now: int) -> int:
             return _purge(ledger, queue, states)
         case Pause(queue=queue, is_paused=is_paused):
             ledger.controls.setdefault(queue, QueueControl()).is_paused = is_paused
-        case Limit(queue=queue):
+        case SetLimit(queue=queue):
             kept = ledger.controls.setdefault(queue, QueueControl())
             kept.open_claims, kept.rate, kept.per_ms = command.open_claims, command.rate, command.per_ms
             kept.tokens, kept.tokens_at = float(command.rate or 0), now
@@ -109,14 +109,14 @@ def _cancel(ledger: TaskLedger, tasks: Iterable[str], now: int) -> int:
         if task.session is None:
             ledger.end(replace(task, reason="cancelled"), "cancelled", now)
         else:
-            ledger.open[task.new.id] = replace(task, is_cancelling=True)
+            ledger.open[task.id] = replace(task, is_cancelling=True)
     return len(found)
 
 
 def _purge(ledger: TaskLedger, queue: str, states: Collection[TaskState]) -> int:
-    opened = [each for each, task in ledger.open.items() if task.new.queue == queue and task.state in states]
+    opened = [each for each, task in ledger.open.items() if task.queue == queue and task.state in states]
     waiting = [each for each in opened if ledger.open[each].session is None]
-    ended = [each for each, end in ledger.ended.items() if end.task.new.queue == queue and end.state in states]
+    ended = [each for each, end in ledger.ended.items() if end.task.queue == queue and end.state in states]
     for each in waiting:
         del ledger.open[each]
     for each in ended:
@@ -135,11 +135,11 @@ def _is_asked_for(row: TaskRow, listing: Listing) -> bool:
     )
 
 
-def task_row(task: OpenTask, state: TaskState, ended: Ended | None = None) -> TaskRow:
+def task_row(task: OpenTask, state: TaskState, ended: EndedTask | None = None) -> TaskRow:
     """Return a task as an operator sees it."""
     return TaskRow(
-        id=task.new.id,
-        queue=task.new.queue,
+        id=task.id,
+        queue=task.queue,
         name=task.new.name,
         state=state,
         lane=task.new.lane,

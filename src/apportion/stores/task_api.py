@@ -145,7 +145,7 @@ class Worker:
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class TurnAnswer:
     """The answer to a turn: receipts that were refused, and claims, oldest work first."""
 
     refused: tuple[Receipt, ...] = ()
@@ -164,7 +164,7 @@ class Note:
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class BeatAnswer:
     """The answer to a beat: receipts of notes that were refused, and claims of the session that are to be cancelled."""
 
     refused: tuple[Receipt, ...] = ()
@@ -206,8 +206,8 @@ class TaskRow:
 class Listing:
     """The tasks to list: those with these ids, or of a queue, in some states, with a name, under a session.
 
-    None stands for all. A page has at most `most` tasks after a position. Ended tasks have no position: they come in
-    the order of their end, without pages.
+    None stands for all. A page has at most `most` tasks after a position. Ended tasks have no position: they come
+    in the order of their end, without pages.
     """
 
     tasks: tuple[str, ...] | None = None
@@ -291,8 +291,8 @@ class Pause:
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """Limit a queue over all workers: the most open claims, and the most claims per `per_ms`; None: no limit."""
+class SetLimit:
+    """SetLimit a queue over all workers: the most open claims, and the most claims per `per_ms`; None: no limit."""
 
     queue: str
     open_claims: int | None = None
@@ -300,14 +300,13 @@ class Limit:
     per_ms: int = 60_000
 
 
-Command = Cancel | Redrive | Hasten | Purge | Pause | Limit
+Command = Cancel | Redrive | Hasten | Purge | Pause | SetLimit
 
 
 class TaskStore(Protocol):
     """One handle of the tasks in a store, used by one event loop. Every call is bounded in time.
 
-    Every call may raise what the calls of `CoordinationStore` may raise, and compares the life of the store as they
-    do.
+    Every call may raise the errors of `CoordinationStore`, and compares the life of the store as its calls do.
     """
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
@@ -317,14 +316,14 @@ class TaskStore(Protocol):
         still come, or have been done already.
         """
 
-    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> Turn:
+    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
         """Settle claims, and claim up to `want` tasks, in one commit.
 
         Work of ended sessions comes before new work, in up to half of the places. `LeaseLost` when tasks are wanted
         and the lease of the session has ended: then nothing was done.
         """
 
-    async def beat(self, session: int, notes: Sequence[Note] = ()) -> Beat:
+    async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         """Write notes of runs under way, and learn which of the session's tasks are to be cancelled."""
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
@@ -334,7 +333,7 @@ class TaskStore(Protocol):
         """Return the numbers of the queues, and the workers."""
 
     async def control(self, command: Command) -> int:
-        """Do what an operator asks; return how many tasks (for `Pause` and `Limit`: queues) it changed."""
+        """Do the command of an operator; return how many tasks (for `Pause` and `SetLimit`: queues) it changed."""
 
     async def wait(self, seconds: float) -> None:
         """Return when there may be new work, or after some seconds. A hint: it may come without work, or not at all.

@@ -5,7 +5,7 @@ the caller passes in, and answers at once. The code is deliberately simple: it i
 on real engines, one call at a time.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.errors import LeaseLost
@@ -13,16 +13,16 @@ from apportion.stores.task_api import (
     KEPT_MS,
     LANES,
     MOST_DUE,
-    Beat,
+    BeatAnswer,
     NewTask,
     Note,
     Receipt,
     Settlement,
-    Turn,
+    TurnAnswer,
     Worker,
 )
 from apportion.stores.task_records import (
-    Ended,
+    EndedTask,
     EndState,
     Freed,
     OpenTask,
@@ -36,6 +36,7 @@ from apportion.stores.task_records import (
 )
 
 _SHARE_OF_THE_OLDEST = 8  # of so many places in a claim, one goes to the lane with the oldest head
+_MANY_DEATHS = 2  # a task with so many deaths is claimed beside no other suspect
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class TaskLedger:
     """
 
     open: dict[str, OpenTask] = field(default_factory=dict)
-    ended: dict[str, Ended] = field(default_factory=dict)
+    ended: dict[str, EndedTask] = field(default_factory=dict)
     workers: dict[int, Worker] = field(default_factory=dict)
     controls: dict[str, QueueControl] = field(default_factory=dict)
     last_position: int = 0
@@ -67,7 +68,7 @@ class TaskLedger:
 
     def turn(
         self, worker: Worker, settlements: Sequence[Settlement], *, want: int = 0, alive: Collection[int], now: int
-    ) -> Turn:
+    ) -> TurnAnswer:
         """See `TaskStore.turn`."""
         if want and worker.session not in alive:
             raise LeaseLost(worker.session)
@@ -75,15 +76,15 @@ class TaskLedger:
             self._outlived(lived, now)
         refused = tuple(each.receipt for each in settlements if not self._settled(each, now))
         if not want:
-            return Turn(refused=refused)
+            return TurnAnswer(refused=refused)
         self.workers[worker.session] = replace(worker, former=())
         self._become_due(worker.queues, now)
         taken = [*self._retaken(worker, (want + 1) // 2, alive, now)]
         self._forget(alive, now)
-        self._claim(worker, want - len(taken), taken, now)
-        return Turn(refused=refused, claims=tuple(claim_of(self.open[each]) for each in taken))
+        _Claiming(self, self.controls, worker, now).claim(want - len(taken), taken)
+        return TurnAnswer(refused=refused, claims=tuple(claim_of(self.open[each]) for each in taken))
 
-    def beat(self, session: int, notes: Sequence[Note]) -> Beat:
+    def beat(self, session: int, notes: Sequence[Note]) -> BeatAnswer:
         """See `TaskStore.beat`."""
         refused = []
         for note in notes:
@@ -91,28 +92,28 @@ class TaskLedger:
             if task is None:
                 refused.append(note.receipt)
             else:
-                self.open[task.new.id] = replace(task, progress=note.progress, note=note.text)
-        held = [task for task in self._by_position() if task.session == session and task.is_cancelling]
-        return Beat(refused=tuple(refused), cancels=tuple(map(receipt_of, held)))
+                self.open[task.id] = replace(task, progress=note.progress, note=note.text)
+        held = [task for task in self.by_position() if task.session == session and task.is_cancelling]
+        return BeatAnswer(refused=tuple(refused), cancels=tuple(map(receipt_of, held)))
 
     def _enqueued(self, new: NewTask, now: int) -> tuple[str, bool]:
         if new.id in self.open or new.id in self.ended:
             return new.id, False
         named = next((task for task in self.open.values() if self._shares_name(task, new)), None)
         if named is not None and new.on_duplicate == "keep":
-            return named.new.id, False
+            return named.id, False
         if named is not None and named.session is None:
-            self.open[named.new.id] = self._placed(replace(new, id=named.new.id), now, attempt=named.attempt)
-            return named.new.id, False
+            self.open[named.id] = self._placed(replace(new, id=named.id), now, attempt=named.attempt)
+            return named.id, False
         if named is not None:
-            self.open[named.new.id] = replace(named, is_replaced=True)
+            self.open[named.id] = replace(named, is_replaced=True)
         self.open[new.id] = self._placed(new, now)
         return new.id, True
 
     @staticmethod
     def _shares_name(task: OpenTask, new: NewTask) -> bool:
         is_named = new.unique is not None and not task.is_replaced
-        return is_named and (task.new.queue, task.new.unique) == (new.queue, new.unique)
+        return is_named and (task.queue, task.new.unique) == (new.queue, new.unique)
 
     def _placed(self, new: NewTask, now: int, *, attempt: int = 0) -> OpenTask:
         due = now + new.delay_ms if new.due_at is None else new.due_at
@@ -149,11 +150,11 @@ class TaskLedger:
     def wait(self, task: OpenTask, delay_ms: int, now: int) -> None:
         """Put a task that nobody holds at the end of its lane, or among the delayed ones."""
         due = now + delay_ms
-        self.open[task.new.id] = replace(
+        self.open[task.id] = replace(
             task, position=self._next_position(), due=due if delay_ms > 0 else None, ready_at=due
         )
 
-    def redriven(self, ended: Ended, now: int) -> bool:
+    def redriven(self, ended: EndedTask, now: int) -> bool:
         """Make a dead or cancelled task ready again with fresh budgets; False if its unique name is taken."""
         new = ended.task.new
         if any(self._shares_name(task, new) for task in self.open.values()):
@@ -165,69 +166,94 @@ class TaskLedger:
 
     def end(self, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
         """Close an open task; keep its outcome, unless it is done without a result."""
-        del self.open[task.new.id]
+        del self.open[task.id]
         if state != "done" or result is not None:
-            self.ended[task.new.id] = Ended(task=task, state=state, at=now, result=result)
+            self.ended[task.id] = EndedTask(task=task, state=state, at=now, result=result)
 
     def _outlived(self, session: int, now: int) -> None:
         """Strike a session that killed nobody; bring back the tasks that it condemned, unless another has the name."""
         for task in self.open.values():
             if session in task.deaths_of:
-                self.open[task.new.id] = replace(task, deaths_of=without(task.deaths_of, session))
+                self.open[task.id] = replace(task, deaths_of=without(task.deaths_of, session))
         condemned = [each for each in self.ended.values() if each.state == "dead" and session in each.task.deaths_of]
-        for ended in sorted(condemned, key=lambda each: (each.at, each.task.new.id)):
+        for ended in sorted(condemned, key=lambda each: (each.at, each.task.id)):
             task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
             if any(self._shares_name(each, task.new) for each in self.open.values()):
-                self.ended[task.new.id] = replace(ended, task=task)
+                self.ended[task.id] = replace(ended, task=task)
             else:
-                del self.ended[task.new.id]
+                del self.ended[task.id]
                 self.wait(task, 0, now)
 
     def _become_due(self, queues: Collection[str], now: int) -> None:
-        due = [task for task in self._by_position() if task.due is not None and task.due <= now]
+        due = [task for task in self.by_position() if task.due is not None and task.due <= now]
         for task in [each for each in due if each.new.queue in queues][:MOST_DUE]:
-            self.open[task.new.id] = replace(task, due=None, position=self._next_position(), ready_at=task.due or now)
+            self.open[task.id] = replace(task, due=None, position=self._next_position(), ready_at=task.due or now)
 
     def _retaken(self, worker: Worker, most: int, alive: Collection[int], now: int) -> Iterator[str]:
-        """Take over work of ended sessions, oldest first; what a second session has died of waits first."""
-        for task in [each for each in self._by_position() if each.session is not None and each.session not in alive]:
-            if most <= 0 or not self._is_served(task, worker):
+        """Take over work of ended sessions, oldest first; a task with a second death waits first."""
+        for task in [each for each in self.by_position() if each.session is not None and each.session not in alive]:
+            if most <= 0 or not self.is_served(task, worker):
                 continue
             most -= 1
             freed = orphaned(task)
             if freed.state is None and freed.delay_ms is None:
-                self.open[task.new.id] = freed.task
-                yield self._taken(freed.task, worker.session)
+                self.open[task.id] = freed.task
+                yield self.take(freed.task, worker.session)
             else:
                 self._free(freed, now)
 
     def _forget(self, alive: Collection[int], now: int) -> None:
         """Forget ended workers without a claim, and old outcomes; a dead task stays until an operator acts."""
         for ended in [each for each in self.ended.values() if each.state != "dead" and each.at + KEPT_MS <= now]:
-            del self.ended[ended.task.new.id]
+            del self.ended[ended.task.id]
         held = {task.session for task in self.open.values()}
         for session in [each for each in self.workers if each not in alive and each not in held]:
             del self.workers[session]
 
-    def _claim(self, worker: Worker, most: int, taken: list[str], now: int) -> None:
+    def take(self, task: OpenTask, session: int) -> str:
+        """Give a task to a session, as its next attempt; return its id."""
+        self.open[task.id] = replace(task, session=session, attempt=task.attempt + 1, progress=0.0, note="")
+        return task.id
+
+    def is_served(self, task: OpenTask, worker: Worker) -> bool:
+        """Whether a worker may claim from the queue of a task now."""
+        queue = task.queue
+        return queue in worker.queues and not self.controls.get(queue, QueueControl()).is_paused
+
+    def by_position(self) -> list[OpenTask]:
+        """Return all open tasks, oldest first."""
+        return sorted(self.open.values(), key=lambda task: task.position)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claiming:
+    """The new claims of one turn, within the limits of the queues."""
+
+    ledger: TaskLedger
+    controls: Mapping[str, QueueControl]
+    worker: Worker
+    now: int
+
+    def claim(self, most: int, taken: list[str]) -> None:
         """Claim ready tasks of the worker's queues, those of the first lane first, one of eight the oldest."""
-        while most > 0 and (task := self._next_ready(worker, len(taken), now)) is not None:
-            if task.new.expires_at is not None and task.new.expires_at <= now:
-                self.end(replace(task, reason="expired"), "cancelled", now)
+        while most > 0 and (task := self._next(len(taken))) is not None:
+            if task.new.expires_at is not None and task.new.expires_at <= self.now:
+                self.ledger.end(replace(task, reason="expired"), "cancelled", self.now)
                 continue
-            self._spend(task.new.queue, now)
-            taken.append(self._taken(task, worker.session))
+            self._spend(task.queue)
+            taken.append(self.ledger.take(task, self.worker.session))
             most -= 1
 
-    def _next_ready(self, worker: Worker, place: int, now: int) -> OpenTask | None:
-        is_clear = not any(task.session == worker.session and task.is_suspect for task in self.open.values())
+    def _next(self, place: int) -> OpenTask | None:
+        opened = self.ledger.by_position()
+        is_clear = not any(task.session == self.worker.session and task.is_suspect for task in opened)
         ready = [
             task
-            for task in self._by_position()
+            for task in opened
             if task.state == "ready"
-            and self._is_served(task, worker)
-            and self._within_limits(task.new.queue, now)
-            and (is_clear or len(task.deaths_of) < 2)
+            and self.ledger.is_served(task, self.worker)
+            and self._is_allowed(task.queue)
+            and (is_clear or len(task.deaths_of) < _MANY_DEATHS)
         ]
         heads = [next((task for task in ready if task.new.lane == lane), None) for lane in LANES]
         there = [task for task in heads if task is not None]
@@ -235,28 +261,17 @@ class TaskLedger:
             return min(there, key=lambda task: task.ready_at, default=None)
         return there[0] if there else None
 
-    def _taken(self, task: OpenTask, session: int) -> str:
-        self.open[task.new.id] = replace(task, session=session, attempt=task.attempt + 1, progress=0.0, note="")
-        return task.new.id
-
-    def _is_served(self, task: OpenTask, worker: Worker) -> bool:
-        queue = task.new.queue
-        return queue in worker.queues and not self.controls.get(queue, QueueControl()).is_paused
-
-    def _within_limits(self, queue: str, now: int) -> bool:
+    def _is_allowed(self, queue: str) -> bool:
         control = self.controls.get(queue)
         if control is None:
             return True
         if control.open_claims is not None:
-            held = sum(task.new.queue == queue and task.session is not None for task in self.open.values())
-            if held >= control.open_claims:
+            opened = self.ledger.by_position()
+            if sum(task.queue == queue and task.session is not None for task in opened) >= control.open_claims:
                 return False
-        return control.rate is None or tokens(control, now) >= 1.0
+        return control.rate is None or tokens(control, self.now) >= 1.0
 
-    def _spend(self, queue: str, now: int) -> None:
+    def _spend(self, queue: str) -> None:
         control = self.controls.get(queue)
         if control is not None and control.rate is not None:
-            control.tokens, control.tokens_at = tokens(control, now) - 1.0, now
-
-    def _by_position(self) -> list[OpenTask]:
-        return sorted(self.open.values(), key=lambda task: task.position)
+            control.tokens, control.tokens_at = tokens(control, self.now) - 1.0, self.now

@@ -39,6 +39,16 @@ class OpenTask:
     note: str = ""
 
     @property
+    def id(self) -> str:
+        """The id of the task."""
+        return self.new.id
+
+    @property
+    def queue(self) -> str:
+        """The queue of the task."""
+        return self.new.queue
+
+    @property
     def state(self) -> TaskState:
         """The state of an open task."""
         if self.session is not None:
@@ -64,7 +74,7 @@ class Freed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class EndedTask:
     """The outcome of a task that is no longer open: its last row, its end, and when it is forgotten."""
 
     task: OpenTask
@@ -87,14 +97,14 @@ class QueueControl:
 
 def receipt_of(task: OpenTask) -> Receipt:
     """Return the receipt of the claim on a task; that of a task without a claim is nobody's."""
-    return Receipt(task=task.new.id, attempt=task.attempt, session=task.session or 0)
+    return Receipt(task=task.id, attempt=task.attempt, session=task.session or 0)
 
 
 def claim_of(task: OpenTask) -> Claim:
     """Return a claimed task as its worker gets it."""
     return Claim(
         receipt=receipt_of(task),
-        queue=task.new.queue,
+        queue=task.queue,
         lane=task.new.lane,
         name=task.new.name,
         codec=task.new.codec,

@@ -58,6 +58,11 @@ class Memory:
                 del SHARED[name]
         self.changed()
 
+    @property
+    def incarnation(self) -> int:
+        """The life of the store."""
+        return self.ledger.incarnation
+
     def now_ms(self) -> int:
         """Return the time of the tasks: milliseconds since 1970."""
         return self._began_ms + round(self.clock.elapsed() * 1_000)

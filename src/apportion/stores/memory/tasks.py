@@ -10,7 +10,7 @@ from apportion.stores import task_admin as admin
 from apportion.stores.memory.store import Memory
 from apportion.stores.requests import went_back
 from apportion.stores.task_api import (
-    Beat,
+    BeatAnswer,
     Command,
     Listing,
     NewTask,
@@ -19,7 +19,7 @@ from apportion.stores.task_api import (
     Settlement,
     TaskRow,
     TaskStore,
-    Turn,
+    TurnAnswer,
     Worker,
 )
 from apportion.stores.task_ledger import TaskLedger
@@ -31,7 +31,7 @@ class MemoryTasks(TaskStore):
     def __init__(self, memory: Memory, name: str = "memory://") -> None:
         self._memory = memory.take()
         self._name = name
-        self._incarnation = memory.ledger.incarnation
+        self._incarnation = memory.incarnation
         self._pid = os.getpid()
         self._closed = False
 
@@ -41,19 +41,19 @@ class MemoryTasks(TaskStore):
         self._memory.changed()
         return answer
 
-    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> Turn:
+    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
         ledger, alive = self._same(), self._memory.now().leases
         turn = ledger.turn(worker, settlements, want=want, alive=alive, now=self._memory.now_ms())
         if settlements:
             self._memory.changed()
         return turn
 
-    async def beat(self, session: int, notes: Sequence[Note] = ()) -> Beat:
+    async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         return self._same().beat(session, notes)
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
         self._open()
-        self._incarnation = self._memory.ledger.incarnation
+        self._incarnation = self._memory.incarnation
         return admin.rows(self._memory.tasks, listing)
 
     async def overview(self) -> Overview:
@@ -84,7 +84,7 @@ class MemoryTasks(TaskStore):
     def _same(self) -> TaskLedger:
         """Return the tasks if the store is in the life that this handle knows."""
         self._open()
-        found = self._memory.ledger.incarnation
+        found = self._memory.incarnation
         if found != self._incarnation:
             raise went_back(self._name, seen=(self._incarnation, 0), found=(found, 0))
         return self._memory.tasks

@@ -29,7 +29,12 @@ class SqliteLookout(Lookout):
         self._state = LedgerState(0, 0, 0)  # watches were woken up to this state
         self._all_read_at = 0
         self._highest = 0  # the highest revision that this process knows
-        self.changed = asyncio.Event()  # set after a change of any kind, and left so
+        self._changed = asyncio.Event()
+
+    async def change(self) -> None:
+        """Return after the next change of any kind to the file, while there is a watch."""
+        self._changed.clear()
+        await self._changed.wait()
 
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: int = 0) -> None:
         """Wake the watches of keys that this process has written, all without keys; look often for a while."""
@@ -37,7 +42,7 @@ class SqliteLookout(Lookout):
             self._state = self._state._replace(revision=at)
         self._highest = max(self._highest, at)
         self._polled = _NEVER  # the version of the file does not show a write of this process
-        self.changed.set()
+        self._changed.set()
         self._noticed()
         self._watchers.wake(keys)
 
@@ -48,7 +53,7 @@ class SqliteLookout(Lookout):
             polled = await self._file.data_version()
             if polled != self._polled or self._file.moved:
                 self._polled = polled
-                self.changed.set()
+                self._changed.set()
                 self._take(*await self._file.read(self._changes))
             if self._clock.elapsed() >= self._reap_at:
                 await self._reap()

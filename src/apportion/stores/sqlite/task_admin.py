@@ -12,16 +12,16 @@ from apportion.stores.task_api import (
     Cancel,
     Command,
     Hasten,
-    Limit,
     Listing,
     Overview,
     Pause,
     Purge,
     Redrive,
+    SetLimit,
     TaskRow,
     TaskState,
 )
-from apportion.stores.task_records import Ended, OpenTask
+from apportion.stores.task_records import EndedTask, OpenTask
 
 
 def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
@@ -68,7 +68,7 @@ def control(connection: Connection, command: Command, now: int) -> int:
             return _purge(connection, queue, states)
         case Pause(queue=queue, is_paused=is_paused):
             connection.execute(sql.PAUSE, (queue, int(is_paused)))
-        case Limit(queue=queue, open_claims=open_claims, rate=rate, per_ms=per_ms):
+        case SetLimit(queue=queue, open_claims=open_claims, rate=rate, per_ms=per_ms):
             connection.execute(sql.LIMIT, (queue, open_claims, rate, per_ms, float(rate or 0), now))
     return 1
 
@@ -79,16 +79,16 @@ def _cancel(connection: Connection, tasks: Iterable[str], now: int) -> int:
         if task.session is None:
             end(connection, replace(task, reason="cancelled"), "cancelled", now)
         else:
-            connection.execute(sql.CANCEL_CLAIMED, (task.new.id,))
+            connection.execute(sql.CANCEL_CLAIMED, (task.id,))
     return len(found)
 
 
-def _redriven(connection: Connection, ended: Ended, now: int) -> bool:
+def _redriven(connection: Connection, ended: EndedTask, now: int) -> bool:
     """Make a task ready again with fresh budgets; False if its unique name is taken."""
     task = replace(ended.task, failures=0, crashes=0, deaths_of=(), is_cancelling=False, is_replaced=False)
     if not is_name_free(connection, task):
         return False
-    connection.execute(sql.FORGET_OUTCOME, (task.new.id,))
+    connection.execute(sql.FORGET_OUTCOME, (task.id,))
     wait(connection, task, 0, now)
     return True
 
@@ -105,7 +105,7 @@ def _opened(connection: Connection, tasks: Iterable[str]) -> list[OpenTask]:
     return [open_task(row) for rows_ in found for row in rows_]
 
 
-def _ended(connection: Connection, tasks: Iterable[str]) -> list[Ended]:
+def _ended(connection: Connection, tasks: Iterable[str]) -> list[EndedTask]:
     found = [connection.execute(sql.ENDED_BY_ID, (each,)).fetchall() for each in dict.fromkeys(tasks)]
     return [ended_task(row) for rows_ in found for row in rows_]
 
@@ -114,5 +114,5 @@ def _open_row(task: OpenTask) -> TaskRow:
     return task_row(task, task.state)
 
 
-def _ended_row(ended: Ended) -> TaskRow:
+def _ended_row(ended: EndedTask) -> TaskRow:
     return task_row(ended.task, ended.state, ended)

@@ -16,12 +16,12 @@ from apportion.stores.task_api import (
     KEPT_MS,
     LANES,
     MOST_DUE,
-    Beat,
+    BeatAnswer,
     NewTask,
     Note,
     Receipt,
     Settlement,
-    Turn,
+    TurnAnswer,
     Worker,
 )
 from apportion.stores.task_records import (
@@ -49,7 +49,9 @@ def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple
     return tuple(_enqueued(connection, each, now) for each in tasks)
 
 
-def turn(connection: Connection, worker: Worker, settlements: Iterable[Settlement], *, want: int = 0, now: int) -> Turn:
+def turn(
+    connection: Connection, worker: Worker, settlements: Iterable[Settlement], *, want: int = 0, now: int
+) -> TurnAnswer:
     """See `TaskStore.turn`."""
     if want and value_of(connection, lease_sql.LEASE, (worker.session,)) is None:
         raise LeaseLost(worker.session)
@@ -57,7 +59,7 @@ def turn(connection: Connection, worker: Worker, settlements: Iterable[Settlemen
         _outlive(connection, lived, now)
     refused = tuple(each.receipt for each in settlements if not _settle(connection, each, now))
     if not want:
-        return Turn(refused=refused)
+        return TurnAnswer(refused=refused)
     connection.execute(sql.ADD_WORKER, worker_values(worker))
     _become_due(connection, worker.queues, now)
     controls = {queue: control_of(connection, queue) for queue in worker.queues}
@@ -68,7 +70,7 @@ def turn(connection: Connection, worker: Worker, settlements: Iterable[Settlemen
     taken += _Claiming(connection, worker, {queue: controls[queue] for queue in served}, now).claimed(
         want - len(taken), len(taken)
     )
-    return Turn(refused=refused, claims=tuple(map(claim_of, taken)))
+    return TurnAnswer(refused=refused, claims=tuple(map(claim_of, taken)))
 
 
 def has_work(connection: Connection, worker: Worker, now: int) -> bool:
@@ -81,7 +83,7 @@ def has_work(connection: Connection, worker: Worker, now: int) -> bool:
     )
 
 
-def beat(connection: Connection, session: int, notes: Iterable[Note]) -> Beat:
+def beat(connection: Connection, session: int, notes: Iterable[Note]) -> BeatAnswer:
     """See `TaskStore.beat`."""
     refused = [
         note.receipt
@@ -90,7 +92,7 @@ def beat(connection: Connection, session: int, notes: Iterable[Note]) -> Beat:
     ]
     rows = connection.execute(sql.CANCELS, (session,)).fetchall()
     cancels = tuple(Receipt(task=task, attempt=attempt, session=held_by) for task, attempt, held_by in rows)
-    return Beat(refused=tuple(refused), cancels=cancels)
+    return BeatAnswer(refused=tuple(refused), cancels=cancels)
 
 
 def control_of(connection: Connection, queue: str) -> QueueControl:
@@ -101,15 +103,15 @@ def control_of(connection: Connection, queue: str) -> QueueControl:
 
 def wait(connection: Connection, task: OpenTask, delay_ms: int, now: int) -> None:
     """Put a task that nobody holds at the end of its lane, or among the delayed ones."""
-    connection.execute(sql.REMOVE, (task.new.id,))
+    connection.execute(sql.REMOVE, (task.id,))
     due = now + delay_ms
     if not _add(connection, replace(task, due=due if delay_ms > 0 else None, ready_at=due)):
-        raise InvariantBroken(f"task {task.new.id} cannot be opened again: its id or its unique name is taken")
+        raise InvariantBroken(f"task {task.id} cannot be opened again: its id or its unique name is taken")
 
 
 def end(connection: Connection, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
     """Close an open task; keep its outcome, unless it is done without a result."""
-    connection.execute(sql.REMOVE, (task.new.id,))
+    connection.execute(sql.REMOVE, (task.id,))
     if state != "done" or result is not None:
         keep_until = None if state == "dead" else now + KEPT_MS
         connection.execute(sql.END, (state, now, keep_until, result, *shared_values(task)))
@@ -126,13 +128,13 @@ def _enqueued(connection: Connection, new: NewTask, now: int) -> tuple[str, bool
         return new.id, False
     named = open_task(rows[0])
     if new.on_duplicate == "keep":
-        return named.new.id, False
+        return named.id, False
     if named.session is not None:
         connection.execute(sql.GIVE_UP_NAME, (named.position,))
         return new.id, _add(connection, task)
-    connection.execute(sql.REMOVE, (named.new.id,))
-    _add(connection, replace(task, new=replace(new, id=named.new.id), attempt=named.attempt))
-    return named.new.id, False
+    connection.execute(sql.REMOVE, (named.id,))
+    _add(connection, replace(task, new=replace(new, id=named.id), attempt=named.attempt))
+    return named.id, False
 
 
 def _add(connection: Connection, task: OpenTask) -> bool:
@@ -166,7 +168,7 @@ def _outlive(connection: Connection, session: int, now: int) -> None:
         if session in ended.task.deaths_of:
             task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
             if is_name_free(connection, task):
-                connection.execute(sql.FORGET_OUTCOME, (task.new.id,))
+                connection.execute(sql.FORGET_OUTCOME, (task.id,))
                 wait(connection, task, 0, now)
             else:
                 keep = (ended.state, ended.at, None, None, *shared_values(task))
@@ -175,7 +177,7 @@ def _outlive(connection: Connection, session: int, now: int) -> None:
 
 def is_name_free(connection: Connection, task: OpenTask) -> bool:
     """Whether no open task has the unique name of a task that is to be opened again."""
-    unique = (task.new.queue, task.new.unique)
+    unique = (task.queue, task.new.unique)
     return task.new.unique is None or value_of(connection, sql.BY_UNIQUE, unique) is None
 
 
@@ -187,7 +189,7 @@ def _rewrite(connection: Connection, task: OpenTask) -> None:
 def _become_due(connection: Connection, queues: Collection[str], now: int) -> None:
     due = [open_task(row) for row in connection.execute(sql.DUE, (now,)).fetchall()]
     for task in [each for each in due if each.new.queue in queues][:MOST_DUE]:
-        connection.execute(sql.REMOVE, (task.new.id,))
+        connection.execute(sql.REMOVE, (task.id,))
         _add(connection, replace(task, due=None, ready_at=task.due or now))
 
 
@@ -195,7 +197,7 @@ def _retake(connection: Connection, worker: Worker, queues: Collection[str], mos
     """Take over work of ended sessions, oldest first; a task with a second death waits first."""
     sessions = [session for (session,) in connection.execute(sql.ENDED_SESSIONS).fetchall()]
     rows = [row for each in sessions for row in connection.execute(sql.OF_SESSION, (each,)).fetchall()]
-    orphans = [task for task in map(open_task, sorted(rows)) if task.new.queue in queues][:most]
+    orphans = [task for task in map(open_task, sorted(rows)) if task.queue in queues][:most]
     taken = []
     for task in orphans:
         freed = orphaned(task)
@@ -242,7 +244,7 @@ class _Claiming:
             if task.new.expires_at is not None and task.new.expires_at <= self._now:
                 end(self._connection, replace(task, reason="expired"), "cancelled", self._now)
                 return True
-            self._left[task.new.queue] -= 1
+            self._left[task.queue] -= 1
             self._is_clear = self._is_clear and not task.is_suspect
             taken.append(take(self._connection, task, self._worker.session))
         return False
@@ -271,7 +273,7 @@ class _Claiming:
         return head
 
     def _may_take(self, task: OpenTask) -> bool:
-        return self._left[task.new.queue] >= 1 and (self._is_clear or len(task.deaths_of) < 2)
+        return self._left[task.queue] >= 1 and (self._is_clear or len(task.deaths_of) < 2)
 
     def _allowed(self, queue: str) -> float:
         control, allowed = self._controls[queue], float("inf")
@@ -281,7 +283,7 @@ class _Claiming:
 
     def _spend(self, taken: list[OpenTask]) -> None:
         for queue, control in self._controls.items():
-            spent = sum(task.new.queue == queue for task in taken)
+            spent = sum(task.queue == queue for task in taken)
             if control.rate is not None and spent:
                 left = tokens(control, self._now) - spent
                 self._connection.execute(sql.SPEND, (left, self._now, queue))

@@ -4,7 +4,7 @@ from typing import Any
 
 from apportion.stores.sqlite.connection import Value
 from apportion.stores.task_api import NewTask, Worker
-from apportion.stores.task_records import Ended, OpenTask, QueueControl
+from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
 
 
 def open_task(row: tuple[Any, ...]) -> OpenTask:
@@ -12,9 +12,9 @@ def open_task(row: tuple[Any, ...]) -> OpenTask:
     return _task(row[0], row[1], row[2:])
 
 
-def ended_task(row: tuple[Any, ...]) -> Ended:
+def ended_task(row: tuple[Any, ...]) -> EndedTask:
     """Return the outcome of a row of `task_statements.ENDED`."""
-    return Ended(task=_task(0, None, row[3:]), state=row[0], at=row[1], result=row[2])
+    return EndedTask(task=_task(0, None, row[3:]), state=row[0], at=row[1], result=row[2])
 
 
 def shared_values(task: OpenTask) -> tuple[Value, ...]:

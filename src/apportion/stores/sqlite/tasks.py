@@ -19,7 +19,7 @@ from apportion.stores.sqlite.connection import Connection, value_of
 from apportion.stores.sqlite.file import InDoubt
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.task_api import (
-    Beat,
+    BeatAnswer,
     Command,
     Listing,
     NewTask,
@@ -28,7 +28,7 @@ from apportion.stores.task_api import (
     Settlement,
     TaskRow,
     TaskStore,
-    Turn,
+    TurnAnswer,
     Worker,
 )
 from apportion.stores.url import StoreUrl
@@ -54,16 +54,16 @@ class SqliteTasks(TaskStore):
         except InDoubt as doubt:
             raise OutcomeUnknown(self._file.name, [each.id for each in tasks], doubt.reason) from doubt
 
-    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> Turn:
+    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
         """See `TaskStore`. At most one write to the disk."""
         if not settlements and not worker.former:
             found = self._same(lambda connection, now: tasks_in.has_work(connection, worker, now))
             if not (want and await self._file.read(found)):
-                return Turn()
+                return TurnAnswer()
         work = self._same(lambda connection, now: tasks_in.turn(connection, worker, settlements, want=want, now=now))
         return self._wrote(await self._file.write(work, synchronous="FULL" if settlements else "NORMAL"))
 
-    async def beat(self, session: int, notes: Sequence[Note] = ()) -> Beat:
+    async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         work = self._same(lambda connection, _: tasks_in.beat(connection, session, notes))
         return await (self._file.write(work, synchronous="NORMAL") if notes else self._file.read(work))
 
@@ -89,10 +89,9 @@ class SqliteTasks(TaskStore):
         if self._watcher is None:
             self._watcher = self._lookout.join(b"", b"")
         self._lookout.require_running()
-        self._lookout.changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._lookout.changed.wait()
+                await self._lookout.change()
 
     async def close(self) -> None:
         if self._closed or not self._file.is_ours:
