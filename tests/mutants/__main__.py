@@ -7,10 +7,14 @@
 Each mutant meets the tests that run its statement, the nearest and cheapest first, without the native twin. Which tests
 those are is found once for these sources, by a run of all quick tests (some minutes), and kept in `.mutants` with every
 result: a run goes on where it was interrupted. Tests that were written since have to be named: `--tests FILE ...`.
+
+A mutant is killed by a test that fails, by a run that takes far too long, or by sources that can no longer be imported.
+Any other end of pytest says nothing about the mutant: the run stops, and says so.
 """
 
 import argparse
 import json
+import re
 import signal
 import sys
 from collections import Counter
@@ -20,14 +24,18 @@ from pathlib import Path
 from random import Random, SystemRandom
 from time import monotonic
 
+import pytest
+
 from tests.mutants.mutation import Mutation, mutations
-from tests.mutants.tree import ROOT, Tree
+from tests.mutants.tree import ENDED, ROOT, Tree
 from tests.mutants.witness import Witness
 
 SOURCES = Path("src") / "apportion"
 ROOMS = {"groups": ("groups", "guards", "runtime", "stores", "tables"), "pure": ("model", "placement", "balance")}
 FOREIGN = {"kafka", "helix", "java"}  # held to vectors of the programs that they follow
 NEAREST_FILES = 4
+NOT_IMPORTED_SAYS = re.compile(r"ImportError while loading conftest|errors? during collection")
+FAILED, NOT_IMPORTED = pytest.ExitCode.TESTS_FAILED, (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
 
 
 def main() -> int:
@@ -49,7 +57,7 @@ def main() -> int:
     witness = Witness.of([path for paths in sources.values() for path in paths], state, workers=options.workers)
     results = state / f"seed-{options.seed}.jsonl"
     known = dict(map(json.loads, results.read_text().splitlines())) if results.exists() else {}
-    tree.pytest("--collect-only", is_kept=True)  # what is compiled once is not compiled for each mutant
+    _require_collected(tree)  # what is compiled once is not compiled for each mutant
     for mutant in _mixed(drawn):
         before = known.get(str(mutant))
         if before is None or (options.again and not before.startswith("killed")):
@@ -57,12 +65,15 @@ def main() -> int:
             with results.open("a") as file:
                 file.write(json.dumps([str(mutant), known[str(mutant)]]) + "\n")
             print(f"{mutant}: {known[str(mutant)]}", flush=True)
+            if known[str(mutant)].startswith("unclear"):
+                sys.exit("mutants: stopped, for this says nothing about the mutant; the next run passes it over")
     unfinished.unlink(missing_ok=True)
     for room, mutants in drawn.items():
         counts = Counter(known[str(mutant)].split(" ")[0] for mutant in mutants)
         ran = counts["killed"] + counts["survived"]
         rate = f"{counts['killed']} of {ran} killed, {100 * counts['killed'] / max(1, ran):.0f} %"
-        print(f"mutants: seed {options.seed}, {room}: {rate}; no quick test runs {counts['unseen']} more")
+        others = f"no quick test runs {counts['unseen']} more, {counts['unclear']} are unclear"
+        print(f"mutants: seed {options.seed}, {room}: {rate}; {others}")
     return 0
 
 
@@ -117,23 +128,45 @@ def _verdict(tree: Tree, mutant: Mutation, witness: Witness, options: argparse.N
     file.write_bytes(mutant.applied(source))
     try:
         for part in (options.tests, near, tests[len(near) :]):
-            if part and (killer := _killer(tree, part, sum(witness.seconds[test] for test in part))):
-                return f"killed in {monotonic() - begin:.0f} s by {killer}"
+            if part and (found := killer(tree, part, sum(witness.seconds[test] for test in part))):
+                return f"killed in {monotonic() - begin:.0f} s by {found}"
+    except Broken as error:
+        file.write_bytes(source)
+        _require_collected(tree)
+        return f"{error}"
     finally:
         file.write_bytes(source)
     return f"survived {len(tests)} of {len(known)} tests" if tests else "unseen by any quick test"
 
 
-def _killer(tree: Tree, tests: list[str], seconds: float) -> str | None:
+class Broken(Exception):
+    """Pytest has ended without a test that failed."""
+
+
+def killer(tree: Tree, tests: list[str], seconds: float) -> str | None:
     """Return the test that fails; a run that takes far longer than these tests alone has failed too."""
     names = tree.folder / ".tests"
     names.write_text("".join(f"{test}\n" for test in tests))
-    limit = f"timeout={20 + seconds}"
-    code, said = tree.pytest("-x", "-rfE", "-o", limit, f"@{names}", seconds=40 + 3 * seconds)
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    chosen = ("-p", "tests.mutants.chosen", "--chosen", str(names), *files)
+    code, said = tree.pytest("-x", "-rfE", "-o", f"timeout={20 + seconds}", *chosen, seconds=40 + 3 * seconds)
     if code == 0:
         return None
+    if code == ENDED:
+        return "a time-out"
+    if code in NOT_IMPORTED and NOT_IMPORTED_SAYS.search(said):
+        raise Broken(f"killed by the import, exit code {code}")
+    if code != FAILED:
+        raise Broken(f"unclear: exit code {code} of pytest: {said[-500:]}")
     told = (line.partition(" ")[2] for line in said.splitlines() if line.startswith(("FAILED ", "ERROR ")))
-    return next(told, f"exit code {code}")[:120]
+    return next(told, "a test that ended pytest")[:120]
+
+
+def _require_collected(tree: Tree) -> None:
+    """Stop unless pytest finds the tests of the unchanged sources."""
+    code, said = tree.pytest("--collect-only", is_kept=True)
+    if code:
+        sys.exit(f"mutants: stopped, for without a mutant pytest ends with exit code {code}:\n{said[-2000:]}")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
 
 import builtins
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests.mutants import chosen
+from tests.mutants.__main__ import Broken, killer
 from tests.mutants.mutation import mutations
+from tests.mutants.tree import ENDED
 from tests.mutants.witness import marked
 
 SOURCES = Path(__file__).parents[2] / "src" / "apportion"
@@ -74,3 +78,41 @@ def test_a_marked_file_tells_which_statements_ran(monkeypatch):
     text = b'"""Text."""\nif 1 > 2:\n    x = 1\nelif 3:\n    x = 2\nelse:\n    x = 3\n'
     exec(marked(text, name="a.py", places=places))
     assert ["a.py:2", "a.py:4", "a.py:5"] == [places[number] for number in seen]
+
+
+def killer_of(folder, code, said=""):
+    return killer(SimpleNamespace(folder=folder, pytest=lambda *_, **__: (code, said)), ["a.py::test_a"], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "expected"),
+    [(0, "", None), (1, "..F\nFAILED a.py::test_a - foul", "a.py::test_a - foul"), (ENDED, "", "a time-out")],
+)
+def test_a_mutant_is_killed_by_a_test_that_fails_or_by_a_time_out(tmp_path, code, said, expected):
+    assert expected == killer_of(tmp_path, code, said)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "words"),
+    [
+        (2, "Interrupted: 1 error during collection", "^killed by the import"),
+        (4, "ImportError while loading conftest 'tests/conftest.py'.", "^killed by the import"),
+        (2, "KeyboardInterrupt", "^unclear: exit code 2"),
+        (4, "ERROR: file or directory not found: a.py", "^unclear: exit code 4"),
+        (3, "INTERNALERROR", "^unclear: exit code 3"),
+        (-11, "Segmentation fault", "^unclear: exit code -11"),
+    ],
+)
+def test_any_other_end_of_pytest_is_told_apart(tmp_path, code, said, words):
+    with pytest.raises(Broken, match=words):
+        killer_of(tmp_path, code, said)
+
+
+def test_the_chosen_tests_run_in_their_order_and_those_of_a_changed_name_last(tmp_path):
+    names = tmp_path / "names"
+    names.write_text("a.py::test_b\na.py::test_a[5]\na.py::test_c[1]\nb.py\n")
+    found = ["a.py::test_a[6]", "a.py::test_b", "a.py::test_c[0]", "a.py::test_c[1]", "a.py::test_d", "b.py::test_e"]
+    items = [SimpleNamespace(nodeid=each) for each in found]
+    chosen.pytest_collection_modifyitems(SimpleNamespace(getoption=lambda _: names), items)
+    expected = ["a.py::test_b", "a.py::test_c[1]", "a.py::test_a[6]", "b.py::test_e"]
+    assert expected == [each.nodeid for each in items]
