@@ -33,6 +33,7 @@ def test_a_cluster_has_its_shape(shape, seed):
 
 def test_the_eight_span_what_the_published_evaluation_names():
     nodes, zones, resources = zip(*((shape.nodes, shape.zones, shape.resources) for shape in SHAPES), strict=True)
+    assert (20, 30, 40, 50, 60, 80, 120, 200) == nodes, "the figures in docs/balance/evaluate.md are those of these"
     spans = [(min(each), max(each)) for each in (nodes, zones, resources)]
     assert (8, [(20, 200), (3, 10), (10, 60)]) == (len(SHAPES), spans)
     assert [1, 1] == [sum(shape.is_lopsided for shape in SHAPES), sum(shape.is_weighted for shape in SHAPES)]

@@ -2,6 +2,7 @@
 
 import re
 from importlib import import_module
+from math import log2
 from pkgutil import walk_packages
 
 import pytest
@@ -10,6 +11,7 @@ import apportion
 from apportion.groups import deaths, group, opening, session
 from apportion.groups.controller import arrivals, publish_owners
 from apportion.groups.view import records
+from apportion.placement import directory
 from apportion.runtime import io_thread
 from apportion.stores import lookout, requests, speed
 from apportion.stores.etcd import administration as etcd_administration
@@ -45,6 +47,7 @@ def kept(module):
 @pytest.mark.parametrize(
     ("page", "words"),
     [
+        ("algorithms/directory", f"at most 2**{log2(directory.MAX_EXCEPTIONS):g} of them"),
         ("commands", f"request   ms (median of {speed.TRIES})"),
         ("groups/guarantees", f"earlier, by {WORDS[session.MARGIN_RATIO]} of that time"),
         ("groups/guarantees", f"The deadline is {1 - session.MARGIN_RATIO:g} of the `lease_ttl` after"),

@@ -1,11 +1,13 @@
 """The controller: who campaigns when, and which target is written."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apportion.balance import catalog
 from apportion.errors import InvalidInput
 from apportion.groups.controller import controller
 from apportion.groups.controller.arrivals import STILL_SECONDS
@@ -286,6 +288,16 @@ def test_what_the_balancer_refuses_leaves_the_target_as_it_is_and_is_told_once(m
     assert [["a", "b", "c"]] == asked
     assert target == stage.view.target
     assert 1 == caplog.text.count("plans nothing: weight is 0.5")
+
+
+@pytest.mark.parametrize("count", [5, 7])
+def test_a_balancer_with_more_or_fewer_owners_than_partitions_is_refused(monkeypatch, caplog, count):
+    spec = replace(catalog.get("optimal"), name="odd", owners=lambda view: ("a",) * count)
+    monkeypatch.setattr(catalog, "_foreign", lambda: {"odd": spec})
+    stage = Stage("a", group=GroupRecord(partitions=6, balancer="odd"))
+    stage.lead()
+    assert [] == stage.write()
+    assert f"plans nothing: number of owners by balancer odd is {count}, expected one per partition, 6" in caplog.text
 
 
 def test_a_member_that_comes_into_a_still_group_gets_its_share_at_once():

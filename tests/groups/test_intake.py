@@ -39,6 +39,11 @@ class Shelf:
         return Scan(items=tuple(self.items.values()), revision=self.revision, incarnation=self.view.incarnation)
 
 
+def test_an_ownership_record_is_news_of_its_partition_alone():
+    touched = Shelf().put(KEYS.own(1), encoded(GOOD_OWN))
+    assert ({1}, False, False, []) == (touched.partitions, touched.members, touched.target, touched.damaged)
+
+
 @pytest.mark.parametrize("value", OWN.values(), ids=OWN)
 def test_a_damaged_partition_has_no_owner_and_gets_none(value):
     shelf = Shelf()

@@ -15,7 +15,7 @@ from apportion.stores import Item, Scan
 KEYS = GroupKeys(group="g")
 
 
-def viewed(owners, deaths, *, before=None, gone=90):
+def viewed(owners, deaths, *, before=None, gone=90, died="gone"):
     """Return a view: `owners` are those of the records, None for a session that is gone, `deaths` say how many died."""
     names = sorted({owner for owner in owners if owner})
     items = [Item(key=KEYS.member(each), value=encoded(MemberRecord(nonce=each)), revision=at, lease=1)
@@ -24,7 +24,7 @@ def viewed(owners, deaths, *, before=None, gone=90):
     for partition, (owner, count) in enumerate(zip(owners, deaths, strict=True)):
         session = gone if owner is None else sessions[KEYS.member(owner)]
         listed = tuple(range(50, 50 + count - (owner is None and count > 0)))
-        record = OwnershipRecord(owner=owner or "gone", session=session, epoch=1, ended=listed)
+        record = OwnershipRecord(owner=owner or died, session=session, epoch=1, ended=listed)
         items.append(Item(key=KEYS.own(partition), value=encoded(record), revision=100 + partition))
     if before is not None:
         target = Target(generation=1, digest="d", owners=before)
@@ -58,6 +58,11 @@ def test_what_moves_anyway_is_exchanged_before_what_would_stay():
     after = isolated(tuple("aabb"), view)
     assert ("b", "a") == after[2:]  # partition 3 was to go to b, and need not move at all
     assert {"a", "b"} == {*after[:2]}
+
+
+def test_suspects_part_though_the_member_under_which_they_died_is_back():
+    view = viewed([None, None, "a", "b"], [3, 3, 0, 0], died="a")
+    assert {"a", "b"} == {*isolated(tuple("aabb"), view)[:2]}
 
 
 def test_a_lone_suspect_goes_to_another_member_after_each_death_and_moves_nothing_that_is_served():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from apportion.balance import catalog
 from apportion.balance.api import GroupView, Owners
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, InvalidInput
 from apportion.groups.controller.arrivals import Arrivals
 from apportion.groups.controller.isolation import isolated
 from apportion.groups.opening import Options
@@ -260,7 +260,11 @@ def assigned(name: str, group: GroupRecord, nodes: tuple[Node, ...], before: Tar
         return (None,) * group.partitions
     previous = None if before is None else _assignment(before.owners, topology)
     view = GroupView(name=name, partitions=group.partitions, topology=topology, previous=previous)
-    return catalog.get(group.balancer).owners(view)
+    owners = catalog.get(group.balancer).owners(view)
+    if len(owners) != group.partitions:
+        expected, hint = f"one per partition, {group.partitions}", "Mend that balancer, or choose one of balance.names."
+        raise InvalidInput(f"number of owners by balancer {group.balancer}", len(owners), expected, hint)
+    return owners
 
 
 def _assignment(owners: tuple[str | None, ...], topology: Topology) -> Assignment:

@@ -56,7 +56,7 @@ def _burdens(owners: Owners, view: View) -> Counter[str]:
     """Return the weight of all suspects per member, including suspects that are served."""
     burdens = Counter[str]()
     for partition in view.own:
-        if partition < len(owners) and (owner := owners[partition]) is not None:
+        if (owner := owners[partition]) is not None:
             burdens[owner] += _weight(view, partition)
     return burdens
 
@@ -66,7 +66,7 @@ def _kept(owners: Owners, view: View) -> Owners:
     after, movers, clean = list(owners), list[tuple[int, str]](), dict[str, list[int]]()
     for partition, owned in view.own.items():
         owner = owned.ownership.owner
-        if owner is not None and partition < len(owners) and view.is_live(owned.ownership):
+        if owner is not None and view.is_live(owned.ownership):
             if not owned.ownership.ended and after[partition] == owner:
                 clean.setdefault(owner, []).append(partition)
             elif _weight(view, partition) and after[partition] not in (None, owner):
@@ -81,8 +81,8 @@ def _kept(owners: Owners, view: View) -> Owners:
 def _suspects(owners: Owners, view: View) -> Iterator[int]:
     """Yield the partitions without a live owner under which two sessions in a row have ended."""
     for partition, owned in view.own.items():
-        is_known = partition < len(owners) and owners[partition] is not None
-        if is_known and len(ended(view, partition)) >= _ENDED and not view.is_live(owned.ownership):
+        is_planned, is_live = owners[partition] is not None, view.is_live(owned.ownership)
+        if is_planned and not is_live and len(ended(view, partition)) >= _ENDED:
             yield partition
 
 
