@@ -226,7 +226,7 @@ def test_an_interruption_leaves_no_page_and_says_so(tmp_path, monkeypatch):
     file = written(tmp_path, "s.toml", SMALL)
     done = run("evaluate", "--scenario", file, "--html", page, folder=tmp_path)
     assert (130, b"") == (done.returncode, done.stdout)
-    assert b"interrupted; each file is unchanged, or complete." in done.stderr
+    assert b"interrupted; each written file is unchanged or complete, and the output ends here." in done.stderr
     assert old == page.read_text()
     assert ["page.html", "s.toml"] == sorted(path.name for path in tmp_path.iterdir())
 

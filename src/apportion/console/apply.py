@@ -11,6 +11,7 @@ from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.files.snapshots import read, replace_table
 from apportion.console.options.arguments import Force, Json
 from apportion.console.print.output import print_json
+from apportion.console.print.progress import Progress
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
 from apportion.model.epoch import Epoch
@@ -48,7 +49,8 @@ def apply(
         changed = table or Path("table.json")
         option = "--table" if output is None else "--output"
         file = OutputFile(path=output or changed, kind=FileKind.TABLE, option=option, force=force, reads=(plan,))
-        before, after = _applied(plan, changed, file)
+        with Progress("applying", is_shown=not json):
+            before, after = _applied(plan, changed, file)
     elif table is not None:
         hint = "Use the saved one that the plan is for."
         raise InvalidInput("--table", str(table), "no --assignment beside it", hint)
@@ -56,7 +58,8 @@ def apply(
         option = "--assignment" if output is None else "--output"
         path = output or assignment
         file = OutputFile(path=path, kind=FileKind.ASSIGNMENT, option=option, force=force, reads=(plan,))
-        before, after = apply_target(plan, assignment, file)
+        with Progress("applying", is_shown=not json):
+            before, after = apply_target(plan, assignment, file)
     kind, target = "table" if assignment is None else "assignment", file.path
     if json:
         print_json("apply", epoch_before=str(before), epoch_after=str(after), **{kind: str(target)})

@@ -13,6 +13,7 @@ from apportion.console.options.nodes import NodesSource
 from apportion.console.options.outage import Outage
 from apportion.console.options.partitions import PartitionOptions
 from apportion.console.print.assignment_report import AssignmentStep, print_step, print_step_json
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
@@ -41,10 +42,11 @@ def assign(
     """
     reads = source.topology, wanted.file
     file = None if output is None else OutputFile(path=output, kind=FileKind.ASSIGNMENT, force=force, reads=reads)
-    before = None if previous is None else read(previous, Assignment)
-    after = wanted.assigned(_topology(source, before), outage, before, is_saved=file is not None)
-    step = AssignmentStep(before=before, after=after)
-    keep(step, file, is_plan=False)
+    with Progress("assigning", is_shown=not json):
+        before = None if previous is None else read(previous, Assignment)
+        after = wanted.assigned(_topology(source, before), outage, before, is_saved=file is not None)
+        step = AssignmentStep(before=before, after=after)
+        keep(step, file, is_plan=False)
     if json:
         print_step_json("assign", step, with_owners=True)
     else:

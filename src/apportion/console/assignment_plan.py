@@ -14,6 +14,7 @@ from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
 from apportion.console.options.partitions import PartitionOptions
 from apportion.console.print.assignment_report import AssignmentStep, print_step, print_step_json
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput, PlanRefused, StaleEpoch
 from apportion.model.assignment import Assignment, Spread
 from apportion.model.epoch import Epoch
@@ -26,6 +27,19 @@ def plan_assignment(
 
     Return whether the assignment changes.
     """
+    with Progress("planning", is_shown=not json):
+        step = _planned(path, edits, outage, output, spread=spread)
+    if json:
+        print_step_json("plan", step, with_owners=False)
+    else:
+        print_step("plan", step)
+    return step.change.is_pending
+
+
+def _planned(
+    path: Path, edits: Edits, outage: Outage, output: OutputFile | None, *, spread: Spread | None
+) -> AssignmentStep:
+    """Return the step from a saved assignment, and save its target if the caller names a file."""
     before = read(path, Assignment)
     if output is not None:
         output.check()
@@ -40,11 +54,7 @@ def plan_assignment(
         after = PartitionOptions(spread=spread).assigned(topology, outage, before, is_saved=output is not None)
     step = AssignmentStep(before=before, after=after)
     keep(step, output, is_plan=True)
-    if json:
-        print_step_json("plan", step, with_owners=False)
-    else:
-        print_step("plan", step)
-    return step.change.is_pending
+    return step
 
 
 def keep(step: AssignmentStep, output: OutputFile | None, *, is_plan: bool) -> None:

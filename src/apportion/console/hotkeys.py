@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from apportion.console.files.key_stream import Column, KeysFile, keys_of
+from apportion.console.files.key_stream import Column, KeysFile, batches_of
 from apportion.console.options.arguments import Json, Whole
 from apportion.console.print.output import key_member, print_columns, print_json
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput, MissingExtra, shown
 
 MOST_LISTED = 10_000
@@ -59,8 +60,9 @@ def hotkeys(*, keys: KeysFile = None, column: Column = None, top: Whole = 10, js
     if not 0 < top <= MOST_LISTED:
         raise InvalidInput("--top", top, f"an int in 1 .. {MOST_LISTED}", "Write --top 10: the hottest few decide.")
     sketch, no_false_negatives = _empty_sketch()
-    for key in keys_of((), keys, column):
-        sketch.update(key.decode("latin-1"))
+    with Progress("counting", "keys", is_shown=not json) as progress:
+        for key in progress.joined(batches_of((), keys, column)):
+            sketch.update(key.decode("latin-1"))
     if not sketch.total_weight:
         raise InvalidInput("--keys", keys, "a file with at least one key", "Check the file.")
     candidates = [

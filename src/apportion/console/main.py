@@ -75,6 +75,14 @@ _WHERE = "Without a URL, the commands take it from --url-file FILE or APPORTION_
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        print("interrupted; each written file is unchanged or complete, and the output ends here.", file=sys.stderr)
+        return 130
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
         from cyclopts import CycloptsError  # noqa: PLC0415 - an extra, which may be absent
     except ModuleNotFoundError:
         print("error: the command line is an extra that is not installed.", file=sys.stderr)
@@ -94,9 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(error, is_json=is_json)
     except CycloptsError as error:
         return _failed(mistakes.of_parser(error, application()), is_json=is_json)
-    except KeyboardInterrupt:
-        print("interrupted; each file is unchanged, or complete.", file=sys.stderr)
-        return 130
     except OSError as error:
         return _cannot_print(error, is_json=is_json)
     return code if isinstance(code, int) else 0

@@ -1,5 +1,6 @@
 """`apportion plan`: the moves of a change of nodes, before they happen."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ from cyclopts import Parameter
 
 from apportion.balance.succession import succeed
 from apportion.console.assignment_plan import plan_assignment
-from apportion.console.files.key_stream import Column, KeysFile, keys_of
+from apportion.console.files.key_stream import Column, KeysFile, batches_of
 from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.files.snapshots import is_snapshot, read
 from apportion.console.options.arguments import Force, Json
@@ -15,6 +16,7 @@ from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.plan_report import print_plan, print_plan_json
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.assignment import Spread
@@ -68,14 +70,15 @@ def plan(
         raise InvalidInput("--output", str(output), "no --keys beside it", hint)
     if file is not None:
         file.check()
-    change = _planned(source, edits, keys, column)
-    if file is not None:
-        file.write(codec.encode(change))
+    with Progress("planning", "keys" if keys else "", is_shown=not json) as progress:
+        change = _planned(source, edits, keys, column, progress)
+        if file is not None:
+            file.write(codec.encode(change))
     (print_plan_json if json else print_plan)(change)
     return PENDING if change.is_pending else 0
 
 
-def _planned(source: PlacementOptions, edits: Edits, keys: str | None, column: str | None) -> Plan:
+def _planned(source: PlacementOptions, edits: Edits, keys: str | None, column: str | None, progress: Progress) -> Plan:
     if edits.to is not None and is_snapshot(edits.to):
         if edits != Edits(to=edits.to) or keys is not None or column is not None:
             hint = "A saved table is complete, and its plan is exact; leave the other options out."
@@ -85,4 +88,5 @@ def _planned(source: PlacementOptions, edits: Edits, keys: str | None, column: s
     old = source.load_placement()
     target = edits.applied_to(old.topology)
     new = old if target == old.topology else succeed(old, target)
-    return plan_of(old, new, None if keys is None else keys_of((), keys, column))
+    listed: Iterable[bytes] | None = None if keys is None else progress.joined(batches_of((), keys, column))
+    return plan_of(old, new, listed)

@@ -12,6 +12,7 @@ from apportion.console.files.key_stream import Column, KeysFile, batches_of
 from apportion.console.options.arguments import Json, whole
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.output import FORMAT_VERSION, key_member
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput, NotEnoughNodes, shown
 from apportion.placement.api import Placement
 from apportion.placement.change import epoch_of
@@ -45,13 +46,15 @@ def route(
     if replicas is not None and replicas < 1:
         raise InvalidInput("--replicas", replicas, "a number of nodes from 1", "Leave it out for the owner alone.")
     batches = _watched(batches_of(arguments, keys, column), keys)
-    placement = source.load_routed()
-    if json:
-        _print_json(batches, placement, replicas)
-    else:
-        sys.stdout.flush()
-        sys.stdout.buffer.writelines(_lines(batches, placement, replicas))
-        sys.stdout.buffer.flush()
+    # On a terminal, the lines of the keys themselves show that the command works.
+    with Progress("routing", "keys", is_shown=not json and not sys.stdout.isatty()) as progress:
+        placement = source.load_routed()
+        if json:
+            _print_json(batches, placement, replicas)
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.writelines(_lines(progress.batches(batches), placement, replicas))
+            sys.stdout.buffer.flush()
     source.warn_of_keys(arguments)
 
 

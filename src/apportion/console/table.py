@@ -17,6 +17,7 @@ from apportion.console.options.placement import PlacementOptions
 from apportion.console.print.kept_report import print_kept
 from apportion.console.print.output import print_json
 from apportion.console.print.plan_report import print_plan, print_plan_json
+from apportion.console.print.progress import Progress
 from apportion.console.table_import import Reading, imported
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
@@ -49,11 +50,12 @@ def export_table(
     """
     reads = source.table, source.topology, source.hasher_key_file
     file = OutputFile(path=output, kind=FileKind.RANGES if csv else FileKind.TABLE, force=force, reads=reads)
-    table = _exported(source, replicas)
-    if csv:
-        file.write(write_ranges(table))
-    else:
-        save(table, file)
+    with Progress("exporting", is_shown=not json):
+        table = _exported(source, replicas)
+        if csv:
+            file.write(write_ranges(table))
+        else:
+            save(table, file)
     _report("table export", table, output, json=json)
 
 
@@ -77,8 +79,9 @@ def import_table(
     output
         File to write.
     """
-    found = imported(file, reading, nodes, hashing)
-    save(found.table, OutputFile(path=output, kind=FileKind.TABLE, force=force, reads=(file, nodes.topology)))
+    with Progress("importing", is_shown=not json):
+        found = imported(file, reading, nodes, hashing)
+        save(found.table, OutputFile(path=output, kind=FileKind.TABLE, force=force, reads=(file, nodes.topology)))
     _report("table import", found.table, output, json=json, notes=found.notes)
 
 
@@ -92,7 +95,8 @@ def diff_table(old: Path, new: Path, /, *, json: Json = False) -> None:
     new
         Table to compare with it.
     """
-    change = plan_of(read(old, Table), read(new, Table))
+    with Progress("comparing", is_shown=not json):
+        change = plan_of(read(old, Table), read(new, Table))
     (print_plan_json if json else print_plan)(change)
 
 

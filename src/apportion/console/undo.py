@@ -13,6 +13,7 @@ from apportion.console.files.snapshots import Saved, read_with_bytes
 from apportion.console.options.arguments import Json
 from apportion.console.print.kept_report import moved_between
 from apportion.console.print.output import print_json
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.table import Table
@@ -30,15 +31,16 @@ def undo(*, table: Path | None = None, assignment: Path | None = None, json: Jso
     """
     after: Table | Assignment
     before: Table | Assignment
-    if assignment is None:
-        path = table or Path("table.json")
-        after, before = _undone(OutputFile(path=path, kind=FileKind.TABLE, option="--table"), Table)
-    elif table is not None:
+    if assignment is not None and table is not None:
         raise InvalidInput("--table", str(table), "no --assignment beside it", "Undo one of the two at a time.")
-    else:
-        path = assignment
-        after, before = _undone(OutputFile(path=path, kind=FileKind.ASSIGNMENT, option="--assignment"), Assignment)
-    moved = moved_between(after, before)
+    with Progress("undoing", is_shown=not json):
+        if assignment is None:
+            path = table or Path("table.json")
+            after, before = _undone(OutputFile(path=path, kind=FileKind.TABLE, option="--table"), Table)
+        else:
+            path = assignment
+            after, before = _undone(OutputFile(path=path, kind=FileKind.ASSIGNMENT, option="--assignment"), Assignment)
+        moved = moved_between(after, before)
     if json:
         word = "table" if assignment is None else "assignment"
         epochs = {"epoch_before": str(after.epoch), "epoch_after": str(before.epoch)}

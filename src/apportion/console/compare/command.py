@@ -3,27 +3,24 @@
 It prints columns or JSON, or writes a page with charts. `trial` tells how each value is measured.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
-
-from rich.console import Console
-from rich.progress import Progress
 
 from apportion.balance.comparison import KeyComparison, KeyTrial, PlacementRow, lacking_cell
 from apportion.console.compare.baselines import baselines as all_baselines
 from apportion.console.compare.page import page_of
 from apportion.console.compare.report import BEST, HEADINGS, exact_shares, figures, notes
 from apportion.console.compare.trial import measured, measured_baseline
-from apportion.console.files.key_stream import Column, KeysFile, keys_of
+from apportion.console.files.key_stream import Column, KeysFile, batches_of
 from apportion.console.files.output_file import page_file
 from apportion.console.options.arguments import Force, Json
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
 from apportion.console.pages.parts import command_line
 from apportion.console.print.output import print_columns, print_json, print_text
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.placement import catalog
 
@@ -60,16 +57,16 @@ def compare(
     reads = nodes.topology, hashing.hasher_key_file, None if keys is None else Path(keys)
     page = page_file(html, force=force, reads=reads)
     topology, hasher = nodes.load_topology(), hashing.load_hasher()
-    listed = [b"key-%d" % number for number in range(MADE_KEYS)] if keys is None else list(keys_of((), keys, column))
-    if not listed:
-        raise InvalidInput("--keys", keys, "a file with at least one key", "Check the file.")
+    with Progress("reading", "keys", is_shown=not json) as progress:
+        listed = _listed(keys, column, progress)
     trial = KeyTrial.of(topology, listed, hasher)
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        rows = [measured(name, trial) for name in progress.track(catalog.names(), description="Comparing")]
-    comparison = KeyComparison(trial, rows)
     # The choices must be the same next time; they need not be secret.
     drawn = all_baselines(Random(SEED)) if baselines or html else ()  # noqa: S311
-    below = [measured_baseline(baseline, trial) for baseline in drawn]
+    names = catalog.names()
+    with Progress("comparing", "methods", total=len(names) + len(drawn), is_shown=not json) as progress:
+        rows = [measured(name, trial) for name in progress.each(names)]
+        below = [measured_baseline(baseline, trial) for baseline in progress.each(drawn)]
+    comparison = KeyComparison(trial, rows)
     if html is not None and page is not None:
         source = "made-up keys" if keys is None else "keys of standard input" if keys == "-" else f"keys of {keys}"
         command = _command(nodes, hashing, keys, column, html)
@@ -84,6 +81,16 @@ def compare(
     _print_baselines(shown)
     if html is not None:
         print(f"saved {html}")
+
+
+def _listed(keys: str | None, column: str | None, progress: Progress) -> list[bytes]:
+    """Return the keys of the file, or made-up keys."""
+    if keys is None:
+        return [b"key-%d" % number for number in range(MADE_KEYS)]
+    listed = list(progress.joined(batches_of((), keys, column)))
+    if not listed:
+        raise InvalidInput("--keys", keys, "a file with at least one key", "Check the file.")
+    return listed
 
 
 def _command(nodes: NodesSource, hashing: Hashing, keys: str | None, column: str | None, html: Path) -> str:

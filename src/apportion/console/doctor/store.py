@@ -11,6 +11,7 @@ from typing import get_args
 
 from apportion.console.doctor.records import read_records
 from apportion.console.print.output import print_columns, print_json, print_text
+from apportion.console.print.progress import Progress
 from apportion.errors import ApportionError
 from apportion.stores import Capabilities, Need
 from apportion.stores.administration import Finding
@@ -25,6 +26,14 @@ _INSPECT_SECONDS = 5.0
 def doctor_store(url: str, *, json: bool) -> int:
     """Diagnose one store; return the exit code."""
     parsed = parse(url, schemes=schemes())
+    with Progress("checking", is_shown=not json):
+        findings, speed = _found(parsed, url)
+    (_print_json if json else _print)(str(parsed), findings, speed)
+    return 1 if _ill(findings, "error") else 0
+
+
+def _found(parsed: StoreUrl, url: str) -> tuple[tuple[Finding, ...], Measured | None]:
+    """Return the findings, and the speed of a store that answers."""
     findings = (*_of_encryption(parsed), *asyncio.run(_inspected(url)))
     speed = None
     if not _ill(findings, "error") and not _ill(findings, "absent"):
@@ -34,8 +43,7 @@ def doctor_store(url: str, *, json: bool) -> int:
         except ApportionError as error:
             found = Finding(subject="requests", found=error.problem, verdict="error", advice=error.hint)
             findings = (*findings, found)
-    (_print_json if json else _print)(str(parsed), findings, speed)
-    return 1 if _ill(findings, "error") else 0
+    return findings, speed
 
 
 def _of_encryption(url: StoreUrl) -> tuple[Finding, ...]:

@@ -6,12 +6,8 @@ evaluation of CrushED. It prints columns or JSON, or writes a page with charts.
 Promises: an interrupted run leaves nothing behind; a page is written whole, at the end.
 """
 
-import sys
 import time
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import Progress
 
 from apportion.balance.evaluation import Findings, Refusal, TrialResult
 from apportion.console.evaluate.options import EvaluateOptions
@@ -19,6 +15,7 @@ from apportion.console.evaluate.page import page_of
 from apportion.console.evaluate.report import print_report, print_result
 from apportion.console.files.output_file import page_file
 from apportion.console.options.arguments import Force, Json
+from apportion.console.print.progress import Progress
 from apportion.errors import CannotPlace
 
 
@@ -40,8 +37,8 @@ def evaluate(
     trial = asked.trial()
     results: list[TrialResult] = []
     refused: list[Refusal] = [*trial.skipped]
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        for each in progress.track(trial.run(time.perf_counter), total=len(trial), description="Evaluating"):
+    with Progress("evaluating", "results", total=len(trial), is_shown=not json) as progress:
+        for each in progress.each(trial.run(time.perf_counter)):
             (results if isinstance(each, TrialResult) else refused).append(each)  # type: ignore[arg-type]
     findings = Findings.of(trial, results, refused)
     if html is not None and page is not None:

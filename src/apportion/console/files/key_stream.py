@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from io import BufferedReader
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -28,13 +27,11 @@ KeysFile: TypeAlias = Annotated[str | None, Parameter(allow_leading_hyphen=True)
 Column = Annotated[str | None, Parameter(help="Take the keys from this column of a CSV file with a header.")]
 
 
-def keys_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[bytes]:
-    """Return the keys of a command line; raise `InvalidInput` unless it has either arguments or a file."""
-    return chain.from_iterable(batches_of(arguments, file, column))
-
-
 def batches_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[list[bytes]]:
-    """Return the same keys in lists, as they arrive. The keys before a refused line are returned first."""
+    """Return the keys of a command line in lists, as they arrive; raise `InvalidInput` unless it has either source.
+
+    The keys before a refused line are returned first.
+    """
     listed = [os.fsencode(argument) for argument in arguments]
     if (file is None) == (not listed):
         hint = "Use one of the two."

@@ -15,6 +15,7 @@ from apportion.console.options.arguments import Force, GroupName, Json, MemberId
 from apportion.console.options.edits import Edits
 from apportion.console.plan import PENDING
 from apportion.console.print.output import print_json
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.groups.admin import Found, encode_plan, remarks
 from apportion.stores.catalog import shown_url
@@ -25,7 +26,9 @@ Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 def ls_group(url: Url, /, *, json: Json = False) -> None:
     """List the groups of a store."""
-    report.print_groups(shown_url(url), admin.read_all(url), json=json)
+    with Progress("reading", is_shown=not json):
+        groups = admin.read_all(url)
+    report.print_groups(shown_url(url), groups, json=json)
 
 
 def show_group(
@@ -40,7 +43,8 @@ def show_group(
     json
         Print one JSON object instead, with every partition.
     """
-    found = admin.read(url, name)
+    with Progress("reading", is_shown=not json):
+        found = admin.read(url, name)
     if json:
         report.print_group_json(found)
     else:
@@ -91,7 +95,8 @@ def undrain_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json 
 
 def explain_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
     """Show the owner of a partition, the step it waits for, and its history."""
-    explained = admin.explain(url, name, partition)
+    with Progress("reading", is_shown=not json):
+        explained = admin.explain(url, name, partition)
     (report.explanation_json if json else report.print_explanation)(explained)
 
 
@@ -158,7 +163,8 @@ def plan_group(
     output
         Save the plan, for `apportion group apply`.
     """
-    change = admin.plan(url, name, edits.applied_to)
+    with Progress("planning", is_shown=not json):
+        change = admin.plan(url, name, edits.applied_to)
     if output is not None:
         file = OutputFile(path=output, kind=FileKind.GROUP_PLAN, force=force, reads=(edits.to,))
         file.write(encode_plan(change.plan))
@@ -179,7 +185,8 @@ def apply_group(url: Url, name: GroupName, plan: Path, /, *, wait: bool = True, 
     saved = read_plan(plan)
     if saved.basis.group != name:
         raise InvalidInput("plan file", str(plan), f"a plan of group {name}", f"It is of group {saved.basis.group}.")
-    applied = admin.apply(url, saved)
+    with Progress("applying", is_shown=not json):
+        applied = admin.apply(url, saved)
     if applied.is_new and not json:
         print_change(applied.change)
     left = {each: _left(url, applied.found, each, wait=wait, json=json) for each in applied.plan.drains}

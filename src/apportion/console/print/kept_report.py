@@ -10,6 +10,7 @@ from pathlib import Path
 from apportion.console.files.kept import KeptFiles, kept_files
 from apportion.console.files.snapshots import Saved, read_with_bytes
 from apportion.console.print.output import print_columns, print_json, print_text
+from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Plan
@@ -33,7 +34,8 @@ class KeptLine:
 
 def print_kept(path: Path, kind: type[Saved], *, json: bool) -> None:
     """Print the kept tables or assignments of a file, the newest first."""
-    lines = list(_lines(path, kind))
+    with Progress("reading", "tables" if kind is Table else "assignments", is_shown=not json) as progress:
+        lines = list(progress.each(_lines(path, kind)))
     if json:
         listed = [
             {

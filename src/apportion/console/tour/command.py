@@ -9,11 +9,12 @@ from pathlib import Path
 
 from apportion.balance.comparison import evenness, fair_bound, movement
 from apportion.balance.succession import succeed
-from apportion.console.files.key_stream import keys_of
+from apportion.console.files.key_stream import batches_of
 from apportion.console.files.topology_file import read_topology
 from apportion.console.options.arguments import Json
 from apportion.console.options.composition import compose
 from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.progress import Progress
 from apportion.console.tour.peer import peer_name, peer_routes
 from apportion.console.tour.places import FILE, places
 from apportion.errors import InvalidInput, shown
@@ -46,12 +47,13 @@ def tour(*, keys: Path | None = None, topology: Path | None = None, json: Json =
     """
     started = time.perf_counter()
     file = keys or FILE
-    listed = list(keys_of((), str(keys), None)) if keys else places()
-    if not listed:
-        raise InvalidInput("--keys", str(file), "a file with at least one key", "Check the file.")
-    old = read_topology(topology or TOPOLOGY)
-    new, words = _changed(old)
-    methods = list(_methods(old, new, listed))
+    with Progress("touring", "keys", is_shown=not json) as progress:
+        listed = list(progress.joined(batches_of((), str(keys), None))) if keys else places()
+        if not listed:
+            raise InvalidInput("--keys", str(file), "a file with at least one key", "Check the file.")
+        old = read_topology(topology or TOPOLOGY)
+        new, words = _changed(old)
+        methods = list(_methods(old, new, listed))
     if json:
         print_json("tour", keys=len(listed), change=words, methods=[asdict(method) for method in methods])
         return
