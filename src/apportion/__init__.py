@@ -86,7 +86,9 @@ def __getattr__(name: str) -> object:
     if name in _ROOMS:
         return import_module(f"apportion.{name}")
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'apportion' has no attribute {name!r}")
+        raise import_module("apportion.errors.missing_name").MissingName(
+            "apportion", name, __all__, room="apportion.placement"
+        )
     value: object = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError
 from itertools import permutations
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -235,3 +236,9 @@ def test_many_names_are_checked_as_one_by_one(names):
 
     expected = outcome(lambda: [check_name("id", name) for name in names])
     assert expected == outcome(lambda: check_names("id", names))
+
+
+@pytest.mark.parametrize("weight", [np.int64(2), np.uint8(2), np.float16(2), np.float32(2), np.float64(2)])
+def test_a_number_of_numpy_is_the_weight_of_its_python_value(weight):
+    assert Node("a", weight=2) == Node("a", weight=weight)
+    assert type(Topology({"a": weight})["a"].weight) is float

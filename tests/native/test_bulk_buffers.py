@@ -137,7 +137,7 @@ REFUSED = [
     (np.zeros(2, "i4,i4"), "buffer format of keys is 'T{"), (np.array([], "f4"), "buffer format of keys is 'f'"),
     (np.zeros((2, 2), "i8"), "dimensions of keys is 2"), (np.array(7), "dimensions of keys is 0"),
     (np.int64(7), "dimensions of keys is 0"), (np.array(["2020-01-01"], "M8[D]"), "key is a datetime64"),
-    (np.array([object()]), "key is a object"), (np.array([1.5], object), "key is 1.5"), (array("d", [1]), "'d'"),
+    (np.array([object()]), "key is an object"), (np.array([1.5], object), "key is 1.5"), (array("d", [1]), "'d'"),
     (memoryview(b"abcd"), "expected an iterable of keys"), (memoryview(b"abcd").cast("c"), "an iterable of keys"),
     (memoryview(bytearray(4)), "expected an iterable of keys"), (memoryview(bytes(8)).cast("d"), "'d'"),
     (np.str_("abc"), "expected an iterable of keys"), (np.bytes_(b"abc"), "expected an iterable of keys"),

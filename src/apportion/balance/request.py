@@ -134,7 +134,7 @@ def _sizes(
             raise InvalidInput("sizes", f"{len(sizes)} of them", f"{count}, one per partition", "Or pass them by id.")
         by_id = dict(zip(ids if given is None else given, sizes, strict=True))
     else:
-        raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Leave sizes out if unknown.")
+        raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Of an array, pass sizes.tolist().")
     missing = next((name for name in ids if name not in by_id), None)
     if missing is not None:
         hint = "Give 0 to one unknown, or none at all."

@@ -5,7 +5,7 @@ This module joins placing and balancing: slots need an assignment, and only a ba
 
 from apportion.balance.slots import slots
 from apportion.model.topology import Topology
-from apportion.placement.api import Placement
+from apportion.placement.api import Placement, check_placement
 from apportion.placement.slots import Slots
 
 
@@ -17,6 +17,7 @@ def succeed(placement: Placement, topology: Topology) -> Placement:
     >>> succeed(Ring(["a", "b"]), after) == Ring(after)
     True
     """
+    check_placement("placement", placement)
     if isinstance(placement, Slots):
         return type(placement)(slots(topology, previous=placement.assignment), hasher=placement.hasher)
     return placement.on(topology)

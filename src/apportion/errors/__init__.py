@@ -78,6 +78,7 @@ class UnknownNode(InvalidInput):
         names = list(known)
         near = nearest(node_id, names)
         hint = f"Did you mean {near!r}?" if near else "Add the node first, or use an id of the topology."
+        hint = hint if isinstance(node_id, str) else "Pass one id, as a str; of a list, write *ids."
         super().__init__("node id", node_id, "one of " + listed(names), hint)
         self.nearest = near
 

@@ -23,7 +23,8 @@ def shown(value: object) -> str:
         return repr(value)
     if type(value) is int:
         return repr(value) if value.bit_length() <= 128 else f"an int of {value.bit_length()} bits"
-    return f"a {type(value).__name__}"
+    noun = type(value).__name__
+    return f"{'an' if noun[0] in 'aeiouAEIOU' else 'a'} {noun}"
 
 
 def nearest(value: object, known: Iterable[str]) -> str | None:

@@ -111,8 +111,6 @@ class Opening:
         quarantine_after: int | None = None,
         observer: Observer | None = None,
     ) -> None:
-        if throttle is not None and (type(throttle) is not int or throttle < 1):
-            raise InvalidInput("throttle", throttle, "an int of at least 1, or None", "It bounds moves under way.")
         node = _node(member_id, zone, weight)
         check_url(url)
         self.url = url
@@ -125,14 +123,14 @@ class Opening:
                 weight=node.weight,
                 zone=node.zone,
                 labels=_checked_labels(environment.labels(os.environ) if labels is None else labels),
-                grace_seconds=_grace(static, member_id, rejoin_grace),
+                grace_seconds=_grace(_flag("static", static), member_id, rejoin_grace),
             ),
             is_static=static,
-            replaces=replace,
+            replaces=_flag("replace", replace),
             ttl_seconds=_seconds("lease_ttl", lease_ttl),
             drain_seconds=_seconds("drain_timeout", drain_timeout),
             progress_seconds=_progress(progress_deadline),
-            throttle=throttle,
+            throttle=_bound(throttle),
             settle_seconds=_seconds("settle", settle, least=timedelta(0)),
             observer=checked_observer(observer),
         )
@@ -175,6 +173,19 @@ def _grace(static: bool, member_id: str | None, rejoin_grace: timedelta | None) 
         hint = "Pass member_id=, or set APPORTION_MEMBER_ID to the name of the pod."
         raise InvalidInput("member_id", None, "an id that is the same after a restart", hint)
     return _seconds("rejoin_grace", GRACE if rejoin_grace is None else rejoin_grace)
+
+
+def _bound(throttle: int | None) -> int | None:
+    if throttle is not None and (type(throttle) is not int or throttle < 1):
+        hint = "Write throttle=10, or leave it out for no bound on moves."
+        raise InvalidInput("throttle", throttle, "an int of at least 1, or None", hint)
+    return throttle
+
+
+def _flag(field: str, flag: bool) -> bool:
+    if type(flag) is not bool:
+        raise InvalidInput(field, flag, "True or False", f"Write {field}=True, or leave it out.")
+    return flag
 
 
 def _progress(progress_deadline: timedelta | None) -> float:

@@ -59,6 +59,9 @@ class RedisGuard:
     """
 
     def __init__(self, fence_key: Callable[[str], str] = fence_key) -> None:
+        if not callable(fence_key):
+            hint = "Leave it out, or pass a function from the resource to the key."
+            raise InvalidInput("fence_key", fence_key, "a function of a resource", hint)
         self._fence_key = fence_key
 
     def run(
@@ -66,14 +69,16 @@ class RedisGuard:
         args: Sequence[Argument] = (),
     ) -> Any:  # noqa: ANN401 - the script's result  # fmt: skip
         """Run a script in Lua under `token`, and return its result, or raise `Fenced`."""
-        return _result(client.execute_command(*self._call(token, script, keys, args)), token)
+        call = self._call(client, token, script, keys, args)
+        return _result(client.execute_command(*call), token)
 
     async def run_async(
         self, client: RedisCommands, token: FencingToken, script: str, keys: Sequence[str | bytes] = (),
         args: Sequence[Argument] = (),
     ) -> Any:  # noqa: ANN401 - the script's result  # fmt: skip
         """Do the same with a client of `redis.asyncio`."""
-        reply = client.execute_command(*self._call(token, script, keys, args))
+        call = self._call(client, token, script, keys, args)
+        reply = client.execute_command(*call)
         return _result(await reply if isinstance(reply, Awaitable) else reply, token)
 
     def set(self, client: RedisCommands, token: FencingToken, key: str | bytes, value: Argument) -> None:
@@ -85,8 +90,19 @@ class RedisGuard:
         await self.run_async(client, token, _SET, [key], [value])
 
     def _call(
-        self, token: FencingToken, script: str, keys: Sequence[str | bytes], args: Sequence[Argument]
+        self,
+        client: RedisCommands,
+        token: FencingToken,
+        script: str,
+        keys: Sequence[str | bytes],
+        args: Sequence[Argument],
     ) -> tuple[Any, ...]:
+        if not callable(getattr(client, "execute_command", None)):
+            raise InvalidInput(
+                "client", client, "a client of Redis", "Pass redis.Redis(...), or redis.asyncio.Redis(...)."
+            )
+        if not isinstance(script, str):
+            raise InvalidInput("script", script, "a str of Lua", "Write for example: return redis.call('GET', KEYS[1])")
         note(token)
         for field, given in (("keys", keys), ("args", args)):
             if isinstance(given, str | bytes):

@@ -40,6 +40,7 @@ def decide(kept: FencingToken | None, token: FencingToken) -> FencingToken:
     token = valid(token)
     if kept is None:
         return token
+    kept = valid(kept)
     if kept.resource != token.resource:
         expected = f"a token of {shown(kept.resource)}"
         raise InvalidInput("resource", token.resource, expected, "Keep one token for each resource.")

@@ -66,7 +66,9 @@ class SqlGuard:
         """Let the transaction write under `token`, or raise `Fenced`; check first, then write, then commit."""
         note(token)
         require_transaction(connection)
-        if not run(connection, self._check, _values(token)).fetchall():
+        with _Advised(self.table):
+            rows = run(connection, self._check, _values(token)).fetchall()
+        if not rows:
             raise _fenced(token, run(connection, self._kept, {"resource": token.resource}).fetchall())
 
     async def check_async(self, connection: Executes, token: FencingToken) -> None:
@@ -76,8 +78,25 @@ class SqlGuard:
             await connection.run_sync(self.check, token)
             return
         require_transaction_async(connection)
-        if not await run_async(connection, self._check, _values(token)):
+        with _Advised(self.table):
+            rows = await run_async(connection, self._check, _values(token))
+        if not rows:
             raise _fenced(token, await run_async(connection, self._kept, {"resource": token.resource}))
+
+
+class _Advised:
+    """A block that adds the next step to an error of the driver that names the table as absent."""
+
+    def __init__(self, table: str) -> None:
+        self._name = table.rpartition(".")[2]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, place: object) -> None:
+        said = str(error)
+        if error and self._name in said and ("no such table" in said or "does not exist" in said):
+            error.add_note("Nothing was written. Make the table once: call create(connection), or run ddl.")
 
 
 def _values(token: FencingToken) -> dict[str, str]:

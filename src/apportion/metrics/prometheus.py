@@ -13,7 +13,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from apportion.errors import InvalidInput
 from apportion.groups.group import Group
+from apportion.model.topology import check_name
 from apportion.tables.followed import FollowedTable
 
 Question = TypeVar("Question")
@@ -26,6 +28,9 @@ ROWS = Gauge("partition_row_count", "Rows that a partition holds, as its owner s
 
 def timed(route: Callable[[Question], Answer]) -> Callable[[Question], Answer]:
     """Return a lookup that measures its own duration. The measurement costs about a microsecond per call."""
+
+    if not callable(route):
+        raise InvalidInput("route", route, "a lookup", "Write timed(ring.route).")
 
     def timed_route(key: Question) -> Answer:
         """Find the owner of a key, and add the duration to the metric."""
@@ -42,6 +47,8 @@ class GroupMetrics(Collector):
     """A member's view of its group and its counters, read from memory at each scrape."""
 
     def __init__(self, group: Group) -> None:
+        if not isinstance(group, Group):
+            raise InvalidInput("group", group, "a group", "Pass the group that open_group opened.")
         self._group = group
 
     def collect(self) -> Iterator[Metric]:
@@ -85,7 +92,9 @@ class TableMetrics(Collector):
     """A follower's knowledge of its table."""
 
     def __init__(self, name: str, follower: FollowedTable) -> None:
-        self._name, self._follower = name, follower
+        if not isinstance(follower, FollowedTable):
+            raise InvalidInput("follower", follower, "a followed table", "Pass the table that follow opened.")
+        self._name, self._follower = check_name("name of the table", name), follower
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics of the table."""

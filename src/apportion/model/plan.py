@@ -187,6 +187,8 @@ class Plan:
         A cause is any of these: the source left, drains or lost weight; the target is new or gained weight; the move
         makes or drops a copy. Weights are compared node by node, as absolute numbers.
         """
+        if not isinstance(move, Move):
+            raise InvalidInput("move", move, "a Move", "Pass one of plan.moves.")
         if move.source is None or move.target is None:
             return False
         left_over = self.new[move.source].weight if move.source in self.new else 0

@@ -72,7 +72,7 @@ class Table:
         cls, ranges: Iterable[tuple[KeyRange, Owners]], *, topology: Topology, hasher: str, slots: int | None = None
     ) -> Self:
         """Build a table from ranges in any order; `BadRange` names the first gap or overlap. O(n log n)."""
-        listed = list(ranges)
+        listed = _listed_ranges(ranges)
         for (one, _), (other, _) in pairwise(listed):
             is_before(one.start, other.start)  # refuses to mix kinds
         listed.sort(key=lambda entry: entry[0].start)
@@ -131,6 +131,8 @@ class Table:
 
         Order: by position. O(stretches of both). Raises `InvalidInput` if the positions come from different hashes.
         """
+        if not isinstance(new, Table):
+            raise InvalidInput("new", new, "a Table", "Of a placement, pass its table().")
         if (self.hasher, self.is_measurable) != (new.hasher, new.is_measurable):
             hint = "Compare placements of different hashers over keys."
             raise InvalidInput("hasher", new.hasher, f"{self.hasher!r}, that of the other table", hint)
@@ -162,6 +164,12 @@ class Table:
 
         Raises `PlanRefused` if the owners are not those that a change starts from.
         """
+        if not isinstance(changes, Sequence) or not all(isinstance(change, Change) for change in changes):
+            raise InvalidInput("changes", changes, "a list of Change", "Pass the changes of a plan: plan.changes.")
+        if not isinstance(topology, Topology):
+            raise InvalidInput(
+                "topology", topology, "a Topology", "Pass the topology that the plan leads to: plan.new."
+            )
         ranges = [change.item for change in changes if isinstance(change.item, KeyRange)]
         ends = {item.end for item in ranges if item.end is not None and item.end != POSITIONS}
         starts = {item.start: change for item, change in zip(ranges, changes, strict=True)}
@@ -226,6 +234,18 @@ def _start_parts(starts: tuple[Position, ...]) -> list[bytes]:
     """Return the starts as parts of the digest of a table: one part for all tokens, one part per byte string."""
     tokens = [start for start in starts if isinstance(start, int)]
     return [pack(f"<{len(tokens)}Q", *tokens)] if tokens else [start for start in starts if isinstance(start, bytes)]
+
+
+def _listed_ranges(ranges: Iterable[tuple[KeyRange, Owners]]) -> list[tuple[KeyRange, Owners]]:
+    expected, hint = "pairs of a KeyRange and its owners", 'Write [(KeyRange(0, 2**64), ("a",))].'
+    if not isinstance(ranges, Iterable):
+        raise InvalidInput("ranges", ranges, expected, hint)
+    listed = list(ranges)
+    for pair in listed:
+        is_pair = isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], KeyRange)
+        if not is_pair or not isinstance(pair[1], (tuple, list)):
+            raise InvalidInput("range", pair[1] if is_pair else pair, expected, hint)
+    return listed
 
 
 def _check_joints(starts: list[Position], ends: list[Position | None]) -> None:

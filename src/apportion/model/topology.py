@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice, pairwise, repeat
+from numbers import Integral, Real
 from operator import attrgetter
 from typing import Self
 
@@ -241,16 +242,25 @@ def _is_word(text: str) -> bool:
 
 
 def _sorted_nodes(nodes: "Iterable[Node | str] | Mapping[str, float]") -> tuple[Node, ...]:
-    if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
-        raise InvalidInput("nodes", nodes, "an iterable of Node or str", 'Put a single node in a list: ["a"].')
+    if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable) or getattr(nodes, "ndim", 1) != 1:
+        is_single = isinstance(nodes, (str, bytes, Node))
+        hint = 'Put a single node in a list: ["a"].' if is_single else 'Write a list: ["a", "b"], or pass a topology.'
+        raise InvalidInput("nodes", nodes, "an iterable of Node or str", hint)
     if isinstance(nodes, Mapping):
         nodes = (Node(node_id, weight=weight) for node_id, weight in nodes.items())
     given = list(islice(nodes, MAX_NODES + 1))
     if len(given) > MAX_NODES:
         hint = "Place keys on groups of nodes, then within a group."
         raise InvalidInput("nodes", f"{MAX_NODES} and more", f"at most MAX_NODES = {MAX_NODES} of them", hint)
-    listed = [node if isinstance(node, Node) else Node(node) for node in given]
+    listed = [node if isinstance(node, Node) else _plain(node) for node in given]
     return tuple(sorted(listed, key=_id_of))
+
+
+def _plain(node_id: str) -> Node:
+    if isinstance(node_id, (tuple, list, dict)):
+        hint = 'Write Node("a", weight=2); of a list, add(*nodes).'
+        raise InvalidInput("node", node_id, "a Node or a str", hint)
+    return Node(node_id)
 
 
 def _checked_zone(zone: object) -> tuple[str, ...]:
@@ -264,10 +274,20 @@ def _checked_zone(zone: object) -> tuple[str, ...]:
 
 
 def _checked_weight(node_id: str, weight: float) -> float:
-    is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+    number = _number(weight)
     # NaN fails both comparisons, infinity the second.
-    if not is_number or not (weight == 0 or MIN_WEIGHT <= weight <= MAX_WEIGHT):
+    if number is None or not (number == 0 or MIN_WEIGHT <= number <= MAX_WEIGHT):
         expected = f"0 (drain) or a finite number in {MIN_WEIGHT:g} .. {MAX_WEIGHT:g}"
         hint = "Weights are relative: give the ordinary node 1."
-        raise BadWeight(f"weight of node {shown(node_id)}", weight, expected, hint)
-    return round(weight * 1_000_000) / 1_000_000
+        raise BadWeight(f"weight of node {shown(node_id)}", weight if number is None else number, expected, hint)
+    return round(number * 1_000_000) / 1_000_000
+
+
+def _number(weight: object) -> float | None:
+    """Return the Python value of a number, also of NumPy; None for another value."""
+    if isinstance(weight, bool) or not isinstance(weight, Real):
+        return None
+    if isinstance(weight, int):
+        return weight
+    # NumPy counts spans of time among its integers, but they have no index.
+    return float(weight) if hasattr(weight, "__index__") or not isinstance(weight, Integral) else None

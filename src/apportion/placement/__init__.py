@@ -101,6 +101,6 @@ def __getattr__(name: str) -> object:
     elif name in __all__:
         value = import_module(f"apportion.placement.{name}")
     else:
-        raise AttributeError(f"module 'apportion.placement' has no attribute {name!r}")
+        raise import_module("apportion.errors.missing_name").MissingName(__name__, name, __all__, room=__name__)
     globals()[name] = value
     return value

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal, Protocol, Self, TypeAlias
 
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, UnknownOption
 from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.table import Table
@@ -98,7 +98,11 @@ class PlacementSpec:
     takes: Literal["topology", "assignment", "explicit"] = "topology"
 
     def __call__(self, *args: object, **options: object) -> Placement:
-        """Build the placement, as a call of its class would."""
+        """Build the placement, as a call of its class would; `UnknownOption` for an option that it does not have."""
+        known = signature(self.build).parameters
+        takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
+        if (unknown := next((each for each in options if each not in known), None)) and not takes_any:
+            raise UnknownOption(f"option of {self.name}", unknown, known)
         return self.build(*args, **options)
 
     @property
@@ -110,6 +114,12 @@ class PlacementSpec:
         """
         option = signature(self.build).parameters.get("hasher")
         return option is not None and option.default == DEFAULT
+
+
+def check_placement(name: str, placement: Placement, call: str = "route_many") -> None:
+    """Raise `InvalidInput` for a value without a call of placements, or for a class in place of its object."""
+    if isinstance(placement, type) or not callable(getattr(placement, call, None)):
+        raise InvalidInput(name, placement, "a placement", "Build one, say Ring(topology).")
 
 
 def check_topology(topology: Topology) -> Topology:

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from apportion import native
-from apportion.errors import InvalidInput
 from apportion.model.plan import Key
-from apportion.placement.api import Placement
+from apportion.placement.api import Placement, check_placement
 from apportion.placement.keys.key_bytes import listed
 
 
@@ -34,8 +33,7 @@ def group_places(placement: Placement, keys: Iterable[Key], *, threads: int = 1)
     >>> group_places(Ring(["a", "b", "c"]), ["tenant-1", "tenant-2", "tenant-3", "tenant-4"])["b"]
     array('Q', [1, 3])
     """
-    if not callable(getattr(placement, "route_indexes", None)):
-        raise InvalidInput("placement", placement, "a placement", "Build one, say Ring(topology).")
+    check_placement("placement", placement, "route_indexes")
     indexes, ids = placement.route_indexes(keys, threads=threads), placement.topology.ids
     if native.IN_USE:
         ends, places = (array("Q", data) for data in native.extension.grouped(indexes, len(ids)))

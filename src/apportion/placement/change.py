@@ -21,7 +21,7 @@ from apportion.model.plan import Change, Key, Plan
 from apportion.model.table import Owners, Table
 from apportion.model.token import POSITIONS
 from apportion.model.topology import Topology
-from apportion.placement.api import Placement
+from apportion.placement.api import Placement, check_placement
 from apportion.placement.keys.key_bytes import listed
 from apportion.placement.twin_table import LaidTable, both_laid
 
@@ -46,8 +46,8 @@ def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, repli
     (True, 0.0, {'d'})
     """
     for name, placed in (("old", old), ("new", new)):
-        if not isinstance(placed, Assignment):
-            _check_placed(name, placed)
+        if not isinstance(placed, (Assignment, Table)):
+            check_placement(name, placed)
     if old.topology.cluster != new.topology.cluster:
         hint = "Compare placements of one cluster; check the files passed."
         raise InvalidInput("cluster", new.topology.cluster, repr(old.topology.cluster), hint)
@@ -112,8 +112,8 @@ def handover(old: Placement, new: Placement, key: Key, *, replicas: int = 1) -> 
     >>> handover(ring, ring.on(ring.topology.add("c")), "tenant-1").both
     ('c', 'b')
     """
-    _check_placed("old", old)
-    _check_placed("new", new)
+    check_placement("old", old)
+    check_placement("new", new)
     return Handover(current=new.preference(key, replicas), previous=old.preference(key, replicas))
 
 
@@ -121,11 +121,6 @@ def epoch_of(placed: Placed) -> Epoch:
     """Return the epoch that plans compare: of the table if there is one, else of the topology. O(stretches)."""
     table = _table(placed, 1)
     return placed.topology.epoch if table is None else table.epoch
-
-
-def _check_placed(name: str, placed: Placed) -> None:
-    if not isinstance(placed, Table) and not callable(getattr(placed, "route_many", None)):
-        raise InvalidInput(name, placed, "a placement or a Table", "Build one, say Ring(topology).")
 
 
 def _table(placed: Placed, replicas: int) -> Table | None:

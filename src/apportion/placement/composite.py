@@ -23,10 +23,10 @@ from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.table import Owners
 from apportion.model.topology import Topology
-from apportion.placement.api import Placement, PlacementSpec
+from apportion.placement.api import Placement, PlacementSpec, check_placement
 from apportion.placement.explanation import Explanation
 from apportion.placement.keys.key_bytes import key_bytes
-from apportion.placement.shapes.key_by_key import KeyByKey, check_base, led_by
+from apportion.placement.shapes.key_by_key import KeyByKey, led_by
 from apportion.placement.spread import Spread
 
 MAX_PERIODS = 2**20
@@ -70,7 +70,7 @@ class Composite(KeyByKey):
         separator: str = "|",
         spread: Spread = "strict",
     ) -> None:
-        check_base(base)
+        check_placement("base", base)
         _check_positive("width", width, "How many nodes one entity may touch.")
         _check_positive("period_seconds", period_seconds, "How long an entity writes to one node; 86400 is a day.")
         values = {

@@ -17,10 +17,10 @@ from apportion.errors import CannotPlace, InvalidInput, shown
 from apportion.errors.brief import brief
 from apportion.model.plan import Key
 from apportion.model.topology import Topology
-from apportion.placement.api import Placement, PlacementSpec
+from apportion.placement.api import Placement, PlacementSpec, check_placement
 from apportion.placement.explanation import Explanation
 from apportion.placement.keys.key_bytes import key_bytes
-from apportion.placement.shapes.key_by_key import AS_THEY_ARE, KeyByKey, check_base, check_owns, led_by
+from apportion.placement.shapes.key_by_key import AS_THEY_ARE, KeyByKey, check_owns, led_by
 from apportion.placement.spread import Spread
 
 MAX_EXCEPTIONS = 2**20
@@ -47,7 +47,7 @@ class Directory(KeyByKey):
     _nodes: dict[bytes, str] = field(compare=False)
 
     def __init__(self, base: Placement, *, exceptions: Mapping[Key, str]) -> None:
-        check_base(base)
+        check_placement("base", base)
         self._fill(base, _nodes_of(exceptions, base.topology))
 
     def _fill(self, base: Placement, nodes: dict[bytes, str]) -> None:

@@ -68,7 +68,7 @@ class NamedHasher:
 
     def __call__(self, data: bytes) -> int:
         """Return the hash of `data`, 0 <= hash < 2**bits. O(length)."""
-        return self.digest(data)
+        return self.digest(_checked_data(data))
 
     def __reduce__(self) -> tuple[type["NamedHasher"], tuple[str, bytes | None]]:
         return NamedHasher, (self.name, self.key)
@@ -83,9 +83,25 @@ class FixedHasher:
     digest: Digest = field(repr=False)
     has_twin: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.label, str) or not self.label:
+            raise InvalidInput("label of a hasher", self.label, "a name", "Name the hash; tables keep the name.")
+        if type(self.bits) is not int or not 1 <= self.bits <= 64:
+            raise InvalidInput("bits of a hasher", self.bits, "an int in 1 .. 64", "Declare the bits of the hash.")
+        if not callable(self.digest):
+            raise InvalidInput(
+                "digest of a hasher", self.digest, "a function from bytes to an int", "Write def digest(data): ..."
+            )
+
     def __call__(self, data: bytes) -> int:
         """Return the hash of `data`, 0 <= hash < 2**bits. O(length)."""
-        return self.digest(data)
+        return self.digest(_checked_data(data))
+
+
+def _checked_data(data: bytes) -> bytes:
+    if not isinstance(data, bytes):
+        raise InvalidInput("data to hash", data, "bytes", "Encode text first: text.encode().")
+    return data
 
 
 def names() -> tuple[str, ...]:

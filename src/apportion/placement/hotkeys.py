@@ -23,9 +23,8 @@ from apportion.model.numbers import check_int
 from apportion.model.plan import Key
 from apportion.model.table import Owners
 from apportion.model.topology import Topology
-from apportion.placement.api import Placement
+from apportion.placement.api import Placement, check_placement
 from apportion.placement.keys.key_bytes import key_bytes
-from apportion.placement.shapes.key_by_key import check_base
 from apportion.placement.spread import Spread
 
 MAX_SALTS = 4096
@@ -83,7 +82,7 @@ class PopularKeys:
     _counts: dict[bytes, int] = field(compare=False)
 
     def __init__(self, base: Placement, *, popular: Mapping[Key, int], spread: Spread = "best-effort") -> None:
-        check_base(base)
+        check_placement("base", base)
         counts = _counts_of(popular)
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "popular", tuple(sorted(counts.items())))
@@ -156,6 +155,8 @@ def _with_salt(data: bytes, number: int) -> bytes:
 
 
 def _drawn(rng: RandomSource, stop: int) -> int:
+    if not callable(getattr(rng, "randrange", None)):
+        raise InvalidInput("rng", rng, "a source of random numbers", "Pass a random.Random.")
     number = rng.randrange(stop)
     if type(number) is not int or not 0 <= number < stop:
         raise InvalidInput("number that rng.randrange drew", number, f"one below {stop}", "Pass a random.Random.")

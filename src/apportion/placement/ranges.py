@@ -119,6 +119,8 @@ class Ranges(RangeRouter, OtherNames):
         >>> [(ranges.keys_of(key_range), owners) for key_range, owners in ranges.scan(-5, 7)]
         [((-5, 0), ('a',)), ((0, 7), ('b',))]
         """
+        if not isinstance(key_range, KeyRange):
+            raise InvalidInput("range", key_range, "a KeyRange", "Pass a range that scan named.")
         start, end = key_range.start, key_range.end
         if isinstance(start, int) is not self._table.is_measurable:
             kind = "of ints" if self._table.is_measurable else "of bytes"

@@ -124,6 +124,8 @@ class Slots(Tabular):
     def of_table(cls, table: Table, *, hasher: str | Hasher = DEFAULT) -> Self:
         """Return the slots that a saved table was made of; `InvalidInput` if it was not made of slots. O(slots)."""
         chosen = resolve(hasher)
+        if not isinstance(table, Table):
+            raise InvalidInput("table", table, "a Table", "Of a placement, pass its table().")
         if table.slots is None or table.hasher != chosen.label:
             hint = "Export it from Slots, with the same hasher."
             raise InvalidInput("table", repr(table), f"one made of slots with {chosen.label}", hint)

@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-from apportion.errors import UnknownOption
+from apportion.errors import InvalidInput, UnknownOption
 from apportion.errors.brief import brief
 
 Need = Literal["durable", "fencing", "gapless_watch", "linearizable", "multi_host"]
@@ -175,12 +175,18 @@ class Capabilities:
 
     def lacking(self, needs: Iterable[Need]) -> Need | None:
         """Return the first need that is not met, None when all are met. `UnknownOption` for an unknown need."""
-        for need in needs:
-            if need not in get_args(Need):
-                raise UnknownOption("need", need, get_args(Need))
-            if not getattr(self, need):
-                return need
-        return None
+        return next((need for need in check_needs(needs) if not getattr(self, need)), None)
+
+
+def check_needs(needs: Iterable[Need]) -> tuple[Need, ...]:
+    """Return the needs; `UnknownOption` for an unknown one, `InvalidInput` for a value that lists none."""
+    if isinstance(needs, (str, bytes)) or not isinstance(needs, Iterable):
+        raise InvalidInput("needs", needs, "a list of guarantees", 'Write needs=["durable"], also for a single one.')
+    listed = tuple(needs)
+    for need in listed:
+        if need not in get_args(Need):
+            raise UnknownOption("need", need, get_args(Need))
+    return listed
 
 
 class CoordinationStore(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Sequence
 from functools import partial
 
 from apportion.runtime.resource import SyncResource
-from apportion.stores.api import Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan, StoreChange
+from apportion.stores.api import Compare, CoordinationStore, Lease, Need, Outcome, Put, Scan, StoreChange, check_needs
 from apportion.stores.catalog import check_url, connect
 from apportion.stores.on_thread import PulledWatch, StoreOnThread
 
@@ -30,7 +30,7 @@ def open_store(url: str, *, needs: Collection[Need] = ()) -> "SyncResource[Coord
     `StoreDenied` when the store refuses the user, and `NotPromised` when the store lacks a need.
     """
     check_url(url)
-    opened = partial(connect, url, needs=needs)
+    opened = partial(connect, url, needs=check_needs(needs))
     return SyncResource("apportion.sync.open_store(url)", opened, lambda store: store.close(), SyncStore)
 
 

@@ -5,12 +5,13 @@ The sync twin of this file is `sync/tables.py`.
 
 from functools import partial
 
-from apportion.placement.hashers import Hasher
+from apportion.placement.hashers import Hasher, resolve
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.resource import AsyncResource
 from apportion.stores.catalog import check_url
 from apportion.tables.deltas import Routing
 from apportion.tables.followed import Followed, FollowedTable, closed, followed, published
+from apportion.tables.follower import check_seconds
 from apportion.tables.layout import TableKeys, Version
 from apportion.tables.publisher import Published
 from apportion.tables.routes import Routes
@@ -53,6 +54,9 @@ def follow(
     table is damaged, and no publish mended it in time. `InvalidInput`: the table needs another hasher.
     """
     check_url(url)
+    check_seconds(within_seconds)
+    if hasher is not None:
+        resolve(hasher)
     begin = partial(followed, url, TableKeys(name).name, within_seconds, hasher)
     return AsyncResource("apportion.follow(url, name)", begin, closed, AsyncFollower)
 

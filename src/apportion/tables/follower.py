@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 
-from apportion.errors import ApportionError, BadSnapshot, StoreClosed, StoreUnavailable
+from apportion.errors import ApportionError, BadSnapshot, InvalidInput, StoreClosed, StoreUnavailable
 from apportion.placement.hashers import Hasher
 from apportion.runtime.clock import Clock
 from apportion.runtime.endings import or_undo
@@ -103,6 +103,7 @@ class Follower:
         return self.routes
 
     async def _wait_for(self, version: Version | None, within_seconds: float) -> None:
+        check_seconds(within_seconds)
         try:
             async with asyncio.timeout(within_seconds):
                 await self._until_after(version)
@@ -207,3 +208,11 @@ async def following(
         yield follower
     finally:
         await follower.close()
+
+
+def check_seconds(within_seconds: float) -> None:
+    """Raise `InvalidInput` for a value that is no number of seconds to wait."""
+    is_number = isinstance(within_seconds, (int, float)) and not isinstance(within_seconds, bool)
+    if not is_number or not within_seconds >= 0:
+        hint = "Write for example within_seconds=10."
+        raise InvalidInput("within_seconds", within_seconds, "a number of seconds, not negative", hint)

@@ -142,7 +142,7 @@ def _checked_head(
         raise BadSnapshot("snapshot", data, "bytes that apportion saved", "Check that it is the right file, and whole.")
     kind = head["kind"].decode()
     if kind != wanted:
-        raise BadSnapshot("snapshot kind", kind, repr(wanted), "Pass the file that the command asks for.")
+        raise BadSnapshot("snapshot kind", kind, repr(wanted), "Pass a snapshot of that kind.")
     if int(head["version"]) != version:
         hint = "Read it with the release that wrote it, or upgrade."
         raise BadSnapshot("format_version", int(head["version"]), str(version), hint)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from apportion.errors import CannotPlace, InvalidInput, NotEnoughNodes
+from apportion.errors import CannotPlace, NotEnoughNodes
 from apportion.model.plan import Key
 from apportion.model.table import Owners, Table
 from apportion.model.topology import Topology
@@ -82,12 +82,6 @@ def led_by(
         if len(picked) == count:
             break
     return tuple(base.topology.ids[index] for index in picked)
-
-
-def check_base(base: Placement) -> None:
-    """Raise `InvalidInput` for a value that is not a placement to build on."""
-    if isinstance(base, (type, Table)) or not callable(getattr(base, "route_many", None)):
-        raise InvalidInput("base", base, "a placement", "Build one, say Ring(topology).")
 
 
 def check_owns(node_id: str, topology: Topology, what: str, hint: str) -> None:
