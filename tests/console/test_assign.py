@@ -130,7 +130,7 @@ def test_json_lists_every_owner_and_every_move(state):
         (
             (*NODES, "--partitions", "3"),
             "state.json",
-            "is not the one before.\nTake another name, pass --previous state",
+            "is not the one before.\nChoose another name, pass --previous state",
         ),
         (("--topology", "shop.toml", "--partitions", "3"), "state.json", "is not the one before"),
         (("--previous", "state.json", "--down", "a"), "other.json", "the assignment there, of epoch 1:"),
@@ -142,7 +142,7 @@ def test_json_lists_every_owner_and_every_move(state):
         (
             (*NODES, "--partitions", "ids"),
             "ids",
-            "expected a file that the command does not read.\nTake another name, or pass --force",
+            "expected a file that the command does not read.\nChoose another name, or pass --force",
         ),
         ((*NODES, "--partitions", "ids"), "table.json", "or a free name, because the file there is a table"),
     ],
@@ -256,7 +256,7 @@ def test_a_mistake_in_a_table_of_partitions_is_named(text, says, tmp_path):
         ((*NODES, "--partitions", "nowhere"), "no such file"),
         ((*NODES, "--partitions", "."), "not a directory"),
         ((*NODES, "--partitions", "5", "--column", "x"), "--column"),
-        ((*NODES, "--partitions", "state.json", "--size-column", "x"), "--column beside it"),
+        ((*NODES, "--partitions", "state.json", "--size-column", "x"), "--column too"),
         ((*NODES, "--partitions", "5", "--replicas", "0"), "replicas is 0"),
         (
             (*NODES, "--partitions", "5", "--replicas", "5"),
@@ -267,7 +267,7 @@ def test_a_mistake_in_a_table_of_partitions_is_named(text, says, tmp_path):
         ((*NODES, "--partitions", "5", "--live", "a,x"), "node id is 'x'"),
         ((*NODES, "--partitions", "5", "--down", "x"), "node id is 'x'"),
         ((*NODES, "--partitions", "5", "--down", "a,b,c,d"), "needs a node"),
-        ((*NODES, "--partitions", "5", "--live", "a", "--down", "b"), "--live is 'a', expected no --down beside it"),
+        ((*NODES, "--partitions", "5", "--live", "a", "--down", "b"), "--live is 'a', expected no --down with it"),
         (("--previous", "table.json"), "snapshot kind is 'table', expected 'assignment'"),
         (("--previous", "junk"), "bytes that apportion saved"),
         (("--previous", "nowhere"), "assignment file is 'nowhere', expected a usable file"),

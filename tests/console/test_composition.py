@@ -25,7 +25,9 @@ def test_a_hash_function_is_taken_or_refused_as_the_spec_says(spec):
         return
     assert set(NODES.ids) == set(compose(spec.name, NODES).route_many(KEYS))
     for asked in ("md5", "xxh3-64", hashers.get()):
-        with pytest.raises(InvalidInput, match=rf"--hasher is '\S+', expected nothing: {spec.name} prescribes its own"):
+        with pytest.raises(
+            InvalidInput, match=rf"--hasher is '\S+', expected no value: {spec.name} prescribes its own"
+        ):
             compose(spec.name, NODES, hasher=asked)
 
 
@@ -37,7 +39,9 @@ def test_both_kinds_of_hashing_are_in_the_catalog():
 
 @pytest.mark.parametrize("name", EXPLICIT)
 def test_what_nodes_alone_do_not_make_is_refused_with_the_way_out(name):
-    with pytest.raises(InvalidInput, match=f"--placement is {name!r}, expected one that is made of nodes") as caught:
+    with pytest.raises(
+        InvalidInput, match=f"--placement is {name!r}, expected a placement that needs only nodes"
+    ) as caught:
         compose(name, NODES)
     assert "Pick another --placement" in caught.value.hint
 

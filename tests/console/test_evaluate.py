@@ -106,7 +106,7 @@ def test_all_that_place_replicas_take_part_and_who_is_not_here_is_named(tmp_path
     assert placing == sorted(line["balancer"] for line in found["summary"])
     assert dict.fromkeys(("swift", "ceph.crush", "ceph.upmap"), "it is not installed") == found["absent"]
     printed = run("evaluate", "--scenario", file, "--scenarios", "static", folder=tmp_path).stdout.decode()
-    assert "swift: not here: it is not installed" in printed
+    assert "swift: not available: it is not installed" in printed
 
 
 def test_what_a_balancer_refuses_is_said_and_the_others_go_on(tmp_path):

@@ -126,5 +126,5 @@ def test_replicas_that_ceph_leaves_on_a_node_that_is_down_are_not_measured(monke
     first = upmap.ENTRANT.place(CLUSTER, State(topology=CLUSTER.topology), None)
     assert ("n0", "n1", "n2") == first.resources["orders"].preference_lists["orders_0"]
     for state in (State(topology=AFTER), State(topology=CLUSTER.topology, down=frozenset(["n0"]))):
-        with pytest.raises(CannotPlace, match="leaves exceptions for n0, which is gone or down"):
+        with pytest.raises(CannotPlace, match="keeps exceptions for n0, which is gone or down"):
             upmap.ENTRANT.place(CLUSTER, state, first)

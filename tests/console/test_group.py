@@ -251,7 +251,7 @@ def test_a_static_member_that_is_forgotten_is_not_waited_for(tmp_path):
         assert "note: to forget b cannot be undone" in plan
         before, after = printed("forget", URL, "mailers", "b", folder=tmp_path).splitlines()
         assert "group forget: this cannot be undone; if b comes back, it joins as a new member" == before
-        assert "group forget: mailers waits for b no longer, and this cannot be undone" == after
+        assert "group forget: mailers no longer waits for b, and this cannot be undone" == after
         eventually(lambda: len(groups["a"].owned) == 8)
 
 
@@ -330,7 +330,7 @@ def test_watching_a_store_buries_those_who_were_killed(tmp_path):
     member.wait()
     text = printed("show", URL, "mailers", folder=tmp_path)
     assert "note: no member was seen to renew while we looked, for 0.2 s" in text
-    assert text.rstrip().endswith("target 1, not seen to renew while we looked")
+    assert text.rstrip().endswith("target 1, no renewal was seen")
     shown = said("show", URL, "mailers", folder=tmp_path)
     assert (["a"], False) == (shown["unseen"], shown["settled"])
     assert "in use by a" in complaint("resize", URL, "mailers", "4", folder=tmp_path)

@@ -77,7 +77,7 @@ def test_a_plan_that_was_carried_out_is_not_done_again(tmp_path):
         groups["a"].wait_until_settled()
         before = everything(tmp_path)
         text = applied(folder=tmp_path)
-        assert text.endswith("group apply: nothing to do, all of it was done before: b owns nothing now\n")
+        assert text.endswith("group apply: nothing to do, because all was done before: b owns nothing now\n")
         assert before == everything(tmp_path)
         document = json.loads(applied("--json", folder=tmp_path))
     assert (1, "group apply", "mailers", True) == tuple(
@@ -98,7 +98,7 @@ def test_members_are_drained_and_forgotten_at_once_and_json_says_so(tmp_path):
         )  # fmt: skip
         assert None is item_of(tmp_path, KEYS.static("b"))
         again = applied(folder=tmp_path)
-    assert "all of it was done before: c owns nothing now, mailers waits for b no longer" in again
+    assert "all was done before: c owns nothing now, mailers no longer waits for b" in again
 
 
 def test_a_drain_need_not_be_waited_for_and_the_second_run_waits(tmp_path):
@@ -239,9 +239,9 @@ def test_a_plan_of_another_group_is_refused_before_the_store_is_asked(tmp_path):
     with members(tmp_path, "a"), members(tmp_path, "a", group="crawl"):
         planned("--drain", "a", folder=tmp_path)
         text = complaint(name="crawl", folder=tmp_path)
-        assert "a plan of group crawl" in text
-        assert "It is of group mailers." in text
-        assert "a plan of group mialers" in complaint(name="mialers", folder=tmp_path)
+        assert "a plan for group crawl" in text
+        assert "The plan is for group mailers." in text
+        assert "a plan for group mialers" in complaint(name="mialers", folder=tmp_path)
 
 
 def test_a_store_that_is_away_or_is_none_is_told_and_no_password_shown(tmp_path):
@@ -328,7 +328,7 @@ def sealed(body):
 def test_a_plan_of_tables_and_one_of_members_are_told_apart(tmp_path):
     run("table", "export", "--nodes", "a,b", folder=tmp_path)
     run("plan", "--table", "table.json", "--add", "c", "-o", "plan.json", folder=tmp_path)
-    assert "this one is for: apportion apply" in complaint(folder=tmp_path)
+    assert "for this file, use: apportion apply" in complaint(folder=tmp_path)
     with members(tmp_path, "a"):
         done = run("group", "plan", URL, "mailers", "--drain", "a", "-o", "plan.json", folder=tmp_path)
         assert "a plan of a group or a free name, because the file there is a plan." in refused(done)

@@ -209,7 +209,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False, preexec_fn=limited)
     message = refused(done)
     assert "(file too large)" in message
-    assert "Free space there; the file is as it was." in message
+    assert "Free space there. The file is unchanged." in message
     assert [("plan.json", b"")] == [(path.name, path.read_bytes()) for path in tmp_path.iterdir()]
 
 

@@ -121,9 +121,9 @@ def test_json_lists_every_move_with_its_partition(state):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--nodes", "a"), "--assignment is 'state.json', expected no nodes, placement or keys beside it"),
-        (("--keys", "state.json"), "no nodes, placement or keys beside it"),
-        (("--slots", "64"), "no nodes, placement or keys beside it"),
+        (("--nodes", "a"), "--assignment is 'state.json', expected no nodes, placement or keys with it"),
+        (("--keys", "state.json"), "no nodes, placement or keys with it"),
+        (("--slots", "64"), "no nodes, placement or keys with it"),
         (("--to", "state.json", "--add", "e"), "--to is 'state.json'"),
         (("--to", "state.json", "--down", "a"), "--to is 'state.json'"),
         (("--to", "state.json", "-o", "x.json"), "no --output"),
@@ -131,10 +131,10 @@ def test_json_lists_every_move_with_its_partition(state):
         (("--to", "state.json", "--spread", "strict"), "--to is 'state.json'"),
         (("-o", "state.json"), "--output is 'state.json', expected a file that the command does not read"),
         (("-o", "./state.json"), "expected a file that the command does not read"),
-        (("--remove", "a", "--drain", "a"), "--drain is 'a', expected no --remove of the same node beside it"),
-        (("--remove", "a", "--weight", "a=2"), "--weight is 'a', expected no --remove of the same node beside it"),
-        (("--remove", "a", "--down", "b,a"), "--down is 'a', expected no --remove of the same node beside it"),
-        (("--remove", "a", "--live", "a,b,c"), "--live is 'a', expected no --remove of the same node beside it"),
+        (("--remove", "a", "--drain", "a"), "--drain is 'a', expected no --remove of the same node with it"),
+        (("--remove", "a", "--weight", "a=2"), "--weight is 'a', expected no --remove of the same node with it"),
+        (("--remove", "a", "--down", "b,a"), "--down is 'a', expected no --remove of the same node with it"),
+        (("--remove", "a", "--live", "a,b,c"), "--live is 'a', expected no --remove of the same node with it"),
         (("--down", "e"), "node id is 'e'"),
         (("--add", "a"), "'a'"),
     ],
@@ -149,7 +149,7 @@ def test_what_is_no_assignment_is_refused(state):
     assert "kind is 'table'" in refused(run("apply", "table.json", "--assignment", "state.json", folder=state))
     assert "kind is 'table'" in refused(run(*PLAN, "--to", "table.json", folder=state))
     both = run("apply", "next.json", "--assignment", "state.json", "--table", "table.json", folder=state)
-    assert "no --assignment beside it" in refused(both)
+    assert "no --assignment with it" in refused(both)
 
 
 def test_a_node_that_is_down_can_be_removed_for_good(state):

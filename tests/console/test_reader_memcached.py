@@ -63,7 +63,7 @@ def test_every_spelling_of_a_list_is_read(text, expected):
         ("h1:1 0", "line 1 is '0', expected a weight in 1 .. 1000000000"),
         ("h1:1:1000000001", "line 1 is '1000000001', expected a weight in 1"),
         ("h1:1 " + "9" * 5000, "expected a weight in 1"),
-        ("h1:1\nh2:2\nh1:1 5", "line 3 is 'h1:1', expected a server that line 1 has not named"),
+        ("h1:1\nh2:2\nh1:1 5", "line 3 is 'h1:1', expected each server once; line 1 has it too"),
         ("h1:1,,h2:2", "line 1 is 'h1:1,,h2:2', expected a server before each comma"),
         (",", "line 1 is ',', expected a server before each comma"),
         ("h1:1\n\ufeffh2:1", "line 2 is '\\ufeffh2:1', expected a name"),
@@ -88,7 +88,7 @@ def test_a_password_never_reaches_a_message():
 def test_too_many_servers_are_refused_on_their_line(monkeypatch):
     monkeypatch.setattr(memcached, "MAX_NODES", 3)
     assert 3 == len(parse_memcached("a:1 b:1 c:1"))
-    with pytest.raises(InvalidInput, match="line 2 is 'd:1', expected the end after 3 servers"):
+    with pytest.raises(InvalidInput, match="line 2 is 'd:1', expected at most 3 servers"):
         parse_memcached("a:1 b:1 c:1\nd:1 e:1")
 
 

@@ -117,10 +117,13 @@ def test_ranges_in_any_order_cover_what_they_name(cuts, random):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (line(slots="0-5460 5462-16383"), "cluster nodes: slot is 5461, expected of an owner; 1 slots have none"),
+        (
+            line(slots="0-5460 5462-16383"),
+            "cluster nodes: slot is 5461, expected a slot with an owner; 1 slots have none",
+        ),
         (line(slots="1-16383"), "slot is 0,"),
         (line(slots="0-16382"), "slot is 16383,"),
-        (line(slots=""), "slot is 0, expected of an owner; 16384 slots have none"),
+        (line(slots=""), "slot is 0, expected a slot with an owner; 16384 slots have none"),
         (line("a") + line("b", "7"), "line 2 of cluster nodes: slot is 7, expected named once; line 1 has it"),
         (line(slots="0-16383 5"), "line 1 of cluster nodes: slot is 5,"),
     ],

@@ -160,7 +160,7 @@ def test_vnodes_beside_a_foreign_table_are_refused(tmp_path):
     imported(tmp_path, written(tmp_path, "servers", SERVERS), "memcached")
     for command in (("plan",), ("explain", "k")):
         message = refused(run(*command, "--table", "table.json", "--vnodes", "3", folder=tmp_path))
-        assert "nothing: the table is made of md5-first-word positions" in message
+        assert "no value: the table is made of md5-first-word positions" in message
 
 
 def test_the_hasher_of_every_table_is_found_by_its_label():
@@ -194,11 +194,14 @@ def test_a_csv_of_a_layouts_table_is_read_back_under_its_label(tmp_path):
 
 def test_what_a_table_has_no_room_for_is_said(tmp_path):
     ring = run("table", "import", RING, "--format", "nodetool-ring", folder=tmp_path)
-    assert ring.stdout.startswith(b"10.0.0.14:7000 is not up; it owns its tokens nevertheless\n")
+    assert ring.stdout.startswith(b"10.0.0.14:7000 is not up, but still owns its tokens\n")
     options = ("table", "import", MIGRATING, "--format", "redis-cluster", "--accept-migrating", "--json")
     notes = json.loads(run(*options, folder=tmp_path).stdout)["notes"]
     assert 4 == len(notes)
-    assert "slot 93 is on its way to ac83c0917c402d64f07ae3645f563c99c677102a, and stays where it is here" == notes[-1]
+    assert (
+        "slot 93 is moving to ac83c0917c402d64f07ae3645f563c99c677102a; here it stays with its present owner"
+        == notes[-1]
+    )
     assert notes[0].endswith(" slots: 5461, replicas: 1")
     printed = run(
         "table", "import", written(tmp_path, "s", SERVERS), "--format", "memcached", "--json", folder=tmp_path
@@ -215,7 +218,7 @@ FOREIGN = ("memcached", "nodetool-describering", "nodetool-ring", "redis-cluster
 )
 def test_nodes_and_hash_functions_beside_a_format_that_has_its_own_are_refused(form, option, tmp_path):
     message = refused(run("table", "import", "file", "--format", form, *option, folder=tmp_path))
-    assert f"{option[0]} is '{option[1]}', expected nothing beside --format {form}" in message
+    assert f"{option[0]} is '{option[1]}', expected no value, with --format {form}" in message
     assert not (tmp_path / "table.json").exists()
 
 
@@ -231,7 +234,7 @@ TAKERS = {
 def test_an_option_of_another_format_is_refused(form, option, tmp_path):
     taker, *value = TAKERS[option]
     message = refused(run("table", "import", "file", "--format", form, option, *value, folder=tmp_path))
-    is_refused = f"expected nothing beside --format {form}." in message
+    is_refused = f"expected no value, with --format {form}." in message
     assert (form != taker) == is_refused
     if is_refused:
         assert f"or pass --format {taker}" in message
@@ -243,7 +246,7 @@ def cluster_line(node_id, slots, flags="master"):
 
 ROWS = "Datacenter: dc1\n10.0.0.1 r1 Up Normal ? ? -5\n10.0.0.2 r1 Up Normal ? ? 5\n"
 BAD = {
-    "slots with a gap": ("redis-cluster", cluster_line("a", "0-99 101-16383"), "slot is 100, expected of an owner"),
+    "slots with a gap": ("redis-cluster", cluster_line("a", "0-99 101-16383"), "slot is 100, expected a slot with"),
     "slots of two": ("redis-cluster", cluster_line("a", "0-16383") + cluster_line("b", "7"), "slot is 7, expected n"),
     "a slot too high": ("redis-cluster", cluster_line("a", "0-16384"), "line 1 of cluster nodes is '0-16384'"),
     "an owner that is down": ("redis-cluster", cluster_line("a", "0-16383", "master,fail"), "an owner that is up"),
@@ -258,8 +261,8 @@ BAD = {
     "a line cut": ("nodetool-ring", ROWS[:-4], "line 3 of the nodetool output"),
     "tokens of bytes": ("nodetool-ring", ROWS.replace(" 5", " 6b"), "Tokens of ByteOrderedPartitioner are not read"),
     "tokens of 127 bits": ("nodetool-ring", RANDOM.read_text(), "RandomPartitioner's do not fit into a table"),
-    "describering as a ring": ("nodetool-ring", DESCRIBERING.read_text(), "expected nodetool-describering, which the"),
-    "a ring as describering": ("nodetool-describering", ROWS, "expected nodetool-ring, which the file is"),
+    "describering as a ring": ("nodetool-ring", DESCRIBERING.read_text(), "expected nodetool-describering, the"),
+    "a ring as describering": ("nodetool-describering", ROWS, "expected nodetool-ring, the format of this file"),
     "a describering cut": ("nodetool-describering", DESCRIBERING.read_text()[:-400], "of the nodetool output"),
     "no port": ("memcached", "cache1 2\n", "server list, line 1 is 'cache1', expected host:port"),
     "a server twice": ("memcached", "a:1\na:1 2\n", "server list, line 2"),

@@ -62,9 +62,7 @@ def test_what_nobody_can_read_is_left_to_the_next_publish(tmp_path):
     url = f"sqlite:///{tmp_path}/work.db"
     publish(url, "tenants", Ring(["a", "b"]).table())
     write(tmp_path, KEYS.head, b"?")
-    assert "Publish the table: that mends the damage." in refused(
-        run("table", "repair", URL, "tenants", folder=tmp_path)
-    )
+    assert "Publish the table to repair it." in refused(run("table", "repair", URL, "tenants", folder=tmp_path))
     assert "'nothing'" in refused(run("table", "repair", URL, "tenant", folder=tmp_path))
     done = publish(url, "tenants", Ring(["a", "b"]).table())
     with follow(url, "tenants") as follower:

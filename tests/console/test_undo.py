@@ -68,7 +68,7 @@ def test_a_second_undo_goes_back_further_and_the_first_table_is_the_end(story):
         undone(story)
         assert table == table_in(story)
     message = refused(run("undo", folder=story))
-    assert "--table is 'table.json', expected a file with a kept one before it.\nNothing was changed" in message
+    assert "--table is 'table.json', expected a file with an earlier one.\nNothing was changed" in message
     assert tables[0] == table_in(story)
 
 
@@ -199,7 +199,7 @@ def test_a_damaged_table_is_refused_and_the_kept_ones_are_named(story):
     written(story, "table.json", table_in(story)[:-9])
     message = refused(run("undo", folder=story))
     assert "table.json: checksum is" in message
-    assert "Kept ones are in table.json.kept: copy one of them over it." in message
+    assert "Earlier files are in table.json.kept. Copy one of them over this file." in message
 
 
 def test_kept_tables_are_as_private_as_the_table(story):
@@ -246,7 +246,7 @@ def test_the_plan_to_a_saved_table_leads_to_it_byte_for_byte(story):
         (("--to", "saved.json", "--keys", "keys"), "--to is 'saved.json', expected no change of nodes and no keys"),
         (("--to", "plan.json"), "snapshot kind is 'plan', expected 'table'"),
         (("--to", "other.json"), "hasher is 'xxh64"),
-        (("--to", "saved.json", "--vnodes", "3"), "--vnodes is '3', expected nothing beside --table"),
+        (("--to", "saved.json", "--vnodes", "3"), "--vnodes is '3', expected no value, with --table"),
     ],
 )
 def test_a_saved_table_stands_alone(options, says, story):

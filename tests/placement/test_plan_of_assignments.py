@@ -44,11 +44,11 @@ def test_a_new_partition_is_a_copy_and_a_dropped_one_moves_nothing():
 @pytest.mark.parametrize(
     ("old", "new", "options", "says"),
     [
-        (BEFORE, Ring(TOPOLOGY), {}, "an Assignment beside an Assignment"),
+        (BEFORE, Ring(TOPOLOGY), {}, "an Assignment on both sides"),
         (Slots(balance.slots(TOPOLOGY)), BEFORE, {}, "slots.assignment"),
         (BEFORE, None, {}, "new is None"),
-        (BEFORE, AFTER, {"keys": ["k"]}, "nothing beside assignments"),
-        (BEFORE, AFTER, {"replicas": 2}, "nothing beside assignments"),
+        (BEFORE, AFTER, {"keys": ["k"]}, "no value, with assignments"),
+        (BEFORE, AFTER, {"replicas": 2}, "no value, with assignments"),
         (BEFORE, Assignment(topology=Topology(["a"], cluster="x"), rows=((0,),)), {}, "cluster"),
     ],
 )

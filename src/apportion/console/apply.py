@@ -52,8 +52,8 @@ def apply(
         with Progress("applying", is_shown=not json):
             before, after = _applied(plan, changed, file)
     elif table is not None:
-        hint = "Use the saved one that the plan is for."
-        raise InvalidInput("--table", str(table), "no --assignment beside it", hint)
+        hint = "Name only the file that the plan was made from."
+        raise InvalidInput("--table", str(table), "no --assignment with it", hint)
     else:
         option = "--assignment" if output is None else "--output"
         path = output or assignment
@@ -83,5 +83,5 @@ def _plan_in(path: Path) -> Plan:
         if error.field == "snapshot kind" and data.startswith(b'{"apportion":"assignment"'):
             error.hint = "Pass --assignment FILE: the assignment that this one was planned from."
         elif error.field == "snapshot kind" and data.startswith(b'{"apportion":"groupplan"'):
-            error.hint = "The plan is of members of a group: apportion group apply URL GROUP FILE"
+            error.hint = "This is the plan of a group. Apply it with: apportion group apply URL GROUP FILE"
         raise

@@ -46,7 +46,7 @@ def _planned(
     if edits.to is not None and is_snapshot(edits.to):
         if edits != Edits(to=edits.to) or outage.is_given or output is not None or spread is not None:
             hint = "The assignment is complete; leave the other options out."
-            raise InvalidInput("--to", str(edits.to), "no changes beside a saved assignment, and no --output", hint)
+            raise InvalidInput("--to", str(edits.to), "no change and no --output, with a saved assignment", hint)
         after = read(edits.to, Assignment)
     else:
         outage.check_beside(edits)

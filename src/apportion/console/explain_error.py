@@ -11,7 +11,7 @@ from apportion.console.print.output import print_json
 from apportion.errors import ApportionError, UnknownOption
 
 NEXT = {
-    "BadRange": "Mend the ranges: each begins where the one before ends.",
+    "BadRange": "Correct the ranges: each begins where the one before ends.",
     "BadSnapshot": "Take a fresh copy of the file, and check that it is of the kind that the command reads.",
     "BadWeight": "Write 0 to drain a node, or a finite number above 0.",
     "Compacted": "Scan the prefix again, and watch from the revision of that scan.",
@@ -53,7 +53,7 @@ def explain_error(code: Annotated[str, Parameter(name="CODE")], /, *, json: Json
     if kind is None:
         raise UnknownOption("code of an error", code, KINDS)
     meaning = (inspect.getdoc(kind) or "").partition("\n\n")[0]
-    step = NEXT.get(code, "Mend the value or the state that the message names.")
+    step = NEXT.get(code, "Correct the value or the state that the message names.")
     if json:
         print_json("explain-error", code=code, meaning=meaning, retryable=kind.retryable, next=step)
         return

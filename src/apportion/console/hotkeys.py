@@ -58,7 +58,7 @@ def hotkeys(*, keys: KeysFile = None, column: Column = None, top: Whole = 10, js
         Number of keys to list.
     """
     if not 0 < top <= MOST_LISTED:
-        raise InvalidInput("--top", top, f"an int in 1 .. {MOST_LISTED}", "Write --top 10: the hottest few decide.")
+        raise InvalidInput("--top", top, f"an int in 1 .. {MOST_LISTED}", "Write --top 10: a few keys are enough.")
     sketch, no_false_negatives = _empty_sketch()
     with Progress("counting", "keys", is_shown=not json) as progress:
         for key in progress.joined(batches_of((), keys, column)):
@@ -97,7 +97,7 @@ def _print(hot: list[HotKey], total: int, others_at_most: int, *, json: bool) ->
     rows = [(_shown(each.key), f"{each.at_least}", f"{each.at_most}", f"{each.at_least / total:.2%}") for each in hot]
     print_columns(("key", "at least", "at most", "share"), rows)
     print()
-    print(f"hotkeys: {total} keys read; each key that is not listed came at most {others_at_most} times")
+    print(f"hotkeys: {total} keys read; each other key came at most {others_at_most} times")
 
 
 def _shown(key: bytes) -> str:

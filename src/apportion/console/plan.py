@@ -59,15 +59,15 @@ def plan(
     if assignment is not None:
         if source != PlacementOptions() or keys is not None or column is not None:
             hint = "An assignment has nodes, partitions and replicas; leave the options of placements and keys out."
-            raise InvalidInput("--assignment", str(assignment), "no nodes, placement or keys beside it", hint)
+            raise InvalidInput("--assignment", str(assignment), "no nodes, placement or keys with it", hint)
         is_pending = plan_assignment(assignment, edits, outage, file, spread=spread, json=json)
         return PENDING if is_pending else 0
     if outage.is_given or spread is not None:
-        hint = "Placements of keys know no outage and keep no rule."
-        raise InvalidInput("--assignment", None, "one beside --live, --down or --spread", hint)
+        hint = "Placements of keys have no outages and no rule."
+        raise InvalidInput("--assignment", None, "a file, with --live, --down or --spread", hint)
     if output is not None and keys is not None:
         hint = "Only an exact plan can be saved and applied."
-        raise InvalidInput("--output", str(output), "no --keys beside it", hint)
+        raise InvalidInput("--output", str(output), "no --keys with it", hint)
     if file is not None:
         file.check()
     with Progress("planning", "keys" if keys else "", is_shown=not json) as progress:
@@ -82,7 +82,7 @@ def _planned(source: PlacementOptions, edits: Edits, keys: str | None, column: s
     if edits.to is not None and is_snapshot(edits.to):
         if edits != Edits(to=edits.to) or keys is not None or column is not None:
             hint = "A saved table is complete, and its plan is exact; leave the other options out."
-            raise InvalidInput("--to", str(edits.to), "no change of nodes and no keys beside a saved table", hint)
+            raise InvalidInput("--to", str(edits.to), "no change of nodes and no keys, with a saved table", hint)
         table = source.load_placement() if source.table is None else source.load_table()
         return plan_of(table, read(edits.to, Table))
     old = source.load_placement()

@@ -44,7 +44,9 @@ def route(
         Nodes to print for each key: its preference list, the owner first.
     """
     if replicas is not None and replicas < 1:
-        raise InvalidInput("--replicas", replicas, "a number of nodes from 1", "Leave it out for the owner alone.")
+        raise InvalidInput(
+            "--replicas", replicas, "a number of nodes from 1", "Leave the option out to print only the owner."
+        )
     batches = _watched(batches_of(arguments, keys, column), keys)
     # On a terminal, the lines of the keys themselves show that the command works.
     with Progress("routing", "keys", is_shown=not json and not sys.stdout.isatty()) as progress:

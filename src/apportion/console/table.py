@@ -113,7 +113,7 @@ def log_table(*, table: Path | None = None, assignment: Path | None = None, json
     if assignment is None:
         print_kept(table or Path("table.json"), Table, json=json)
     elif table is not None:
-        raise InvalidInput("--table", str(table), "no --assignment beside it", "List one of the two at a time.")
+        raise InvalidInput("--table", str(table), "no --assignment with it", "List one of the two at a time.")
     else:
         print_kept(assignment, Assignment, json=json)
 
@@ -137,11 +137,11 @@ def _exported(source: PlacementOptions, replicas: int | None) -> Table:
     if source.table is not None:
         if replicas is not None:
             hint = "A table holds a fixed number of owners."
-            raise InvalidInput("--replicas", replicas, "nothing beside --table", hint)
+            raise InvalidInput("--replicas", replicas, "no value, with --table", hint)
         return source.load_table()
     table = source.load_placement().table(1 if replicas is None else replicas)
     if table is None:
-        hint = "Route with it directly; there is nothing to save."
+        hint = "Route with this placement directly: it has no table to save."
         raise InvalidInput("--placement", source.placement, "one that has a table: slots or ring", hint)
     return table
 

@@ -75,7 +75,7 @@ def imported(path: Path, reading: Reading, nodes: NodesSource, hashing: Hashing)
     }
     for option, value in given.items():
         if value is not None and option not in takes:
-            raise InvalidInput(option, str(value), f"nothing beside --format {reading.format}", _why_not(option))
+            raise InvalidInput(option, str(value), f"no value, with --format {reading.format}", _why_not(option))
     return read(path, reading) if read else _of_ranges(path, nodes, hashing)
 
 
@@ -112,7 +112,8 @@ def _owner_notes(found: RedisCluster) -> tuple[str, ...]:
 
 def _slot_notes(found: RedisCluster) -> tuple[str, ...]:
     return tuple(
-        f"slot {slot} is on its way to {other}, and stays where it is here" for slot, other in found.migrating.items()
+        f"slot {slot} is moving to {other}; here it stays with its present owner"
+        for slot, other in found.migrating.items()
     )
 
 
@@ -124,7 +125,7 @@ def _of_token_ring(path: Path, reading: Reading) -> Imported:
         wanted = dict(strategy.replicas)[name] if isinstance(strategy, NetworkTopologyStrategy) else strategy.replicas
         where = f" in {name}" if isinstance(strategy, NetworkTopologyStrategy) else ""
         expected = f"at most {wanted - missing}, the number of nodes there"
-        hint = "Lower it: Cassandra too places no more replicas than there are nodes."
+        hint = "Lower the number: Cassandra also places at most one replica per node."
         raise InvalidInput(f"--replication{where}", wanted, expected, hint)
     return Imported(table=cluster.replica_table(), notes=_ring_notes(found))
 
@@ -141,7 +142,7 @@ def _token_ring(path: Path, reading: Reading) -> TokenRing:
     found = read_token_ring(path)
     printed_by = "nodetool-describering" if found.replicas else "nodetool-ring"
     if printed_by != reading.format:
-        raise InvalidInput("--format", reading.format, f"{printed_by}, which the file is", "Pass that.")
+        raise InvalidInput("--format", reading.format, f"{printed_by}, the format of this file", "Pass that format.")
     for node_id, own in found.tokens.items():
         if own[-1] > MOST_MURMUR3:
             expected = "one of Murmur3Partitioner, in -2**63 .. 2**63 - 1"
@@ -151,7 +152,7 @@ def _token_ring(path: Path, reading: Reading) -> TokenRing:
 
 
 def _ring_notes(found: TokenRing) -> tuple[str, ...]:
-    return tuple(f"{node_id} is not up; it owns its tokens nevertheless" for node_id in found.not_up)
+    return tuple(f"{node_id} is not up, but still owns its tokens" for node_id in found.not_up)
 
 
 def _strategy(text: str) -> Strategy:

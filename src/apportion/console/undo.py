@@ -32,7 +32,7 @@ def undo(*, table: Path | None = None, assignment: Path | None = None, json: Jso
     after: Table | Assignment
     before: Table | Assignment
     if assignment is not None and table is not None:
-        raise InvalidInput("--table", str(table), "no --assignment beside it", "Undo one of the two at a time.")
+        raise InvalidInput("--table", str(table), "no --assignment with it", "Undo one of the two at a time.")
     with Progress("undoing", is_shown=not json):
         if assignment is None:
             path = table or Path("table.json")
@@ -53,10 +53,12 @@ def undo(*, table: Path | None = None, assignment: Path | None = None, json: Jso
 def _undone(file: OutputFile, kind: type[Saved]) -> tuple[Saved, Saved]:
     """Put the kept file before the current one in its place; return the values that the file held, and holds now."""
     with file.alone():
-        hint = f"Kept ones are in {kept_folder(file.path)}: copy one of them over it."
+        hint = f"Earlier files are in {kept_folder(file.path)}. Copy one of them over this file."
         held, after = _read(file.path, kind, hint=hint if kept_folder(file.path).is_dir() else "")
         kept = kept_before(file, held)
-        data, before = _read(kept.path, kind, hint="apportion table log lists the others; copy one of them over it.")
+        data, before = _read(
+            kept.path, kind, hint="apportion table log lists the others. Copy one of them over this file."
+        )
         file.write(data)
     return after, before
 

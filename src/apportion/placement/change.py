@@ -128,7 +128,7 @@ def _table(placed: Placed, replicas: int) -> Table | None:
         return placed.table(replicas)
     if replicas != 1:
         hint = "Pass the placements, or tables made with that many replicas and leave it out."
-        raise InvalidInput("replicas", replicas, "1 beside a Table, because its rows are fixed", hint)
+        raise InvalidInput("replicas", replicas, "1 with a Table, because its rows are fixed", hint)
     return placed
 
 
@@ -152,10 +152,10 @@ def _assigned(old: Planned, new: Planned, keys: Iterable[Key] | None, replicas: 
     if not isinstance(old, Assignment) or not isinstance(new, Assignment):
         other = new if isinstance(old, Assignment) else old
         hint = "Of Slots, compare the assignments: slots.assignment."
-        raise InvalidInput("the other side of the plan", other, "an Assignment beside an Assignment", hint)
+        raise InvalidInput("the other side of the plan", other, "an Assignment on both sides", hint)
     if keys is not None or replicas != 1:
         hint = "Leave keys and replicas out: an assignment names its partitions and their owners."
-        raise InvalidInput("keys or replicas", "given", "nothing beside assignments", hint)
+        raise InvalidInput("keys or replicas", "given", "no value, with assignments", hint)
     return Plan(
         before=old.epoch,
         after=new.epoch,

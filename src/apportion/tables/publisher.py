@@ -129,7 +129,7 @@ class Publisher:
         value = known.saved if known.value is None else known.value
         if value is None:
             found = "damaged" if known.is_damaged else "nothing"
-            hint = "Publish the table: that mends the damage. Until then followers keep the version they have."
+            hint = "Publish the table to repair it. Until then followers keep their present version."
             raise BadSnapshot(f"table {self._keys.name}", found, "a version that can be read", hint)
         self._known = _anew(known)
         return await self.publish(value)

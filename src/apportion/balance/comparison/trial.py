@@ -74,7 +74,7 @@ class KeyTrial:
         owning = [node for node in topology if node.weight > 0]
         if len(owning) < 2:
             hint = "Name more nodes."
-            raise CannotPlace("a comparison needs two nodes with a weight above 0, to take one away.", hint)
+            raise CannotPlace("a comparison needs two nodes with a weight above 0, because it removes one.", hint)
         joining = next(node_id for node_id in map("~new-{}".format, count()) if node_id not in topology)
         added = topology.add(Node(joining, weight=owning[0].weight))
         removed = topology.without(owning[-1].id)

@@ -22,7 +22,7 @@ class Draws:
     """
 
     def __init__(self, seed: int, name: str) -> None:
-        check_int("seed", seed, 0, MAX_SEED, hint="Any will do; the same gives the same.")
+        check_int("seed", seed, 0, MAX_SEED, hint="Any seed will do. The same seed gives the same figures.")
         self._name = f"apportion/evaluation/1/{seed}/{name}/"
         self._drawn = 0
         self._digest = hashers.get().digest

@@ -119,7 +119,9 @@ def _by_subscriptions(
     topics = {name: cluster.count(name) for name in cluster.resources}
     for name, resource in cluster.resources.items():
         if resource.replicas != 1:
-            raise CannotPlace(f"{spec.name} places one replica, and {name} has {resource.replicas}.", "Leave it out.")
+            raise CannotPlace(
+                f"{spec.name} places only one replica, but {name} has {resource.replicas}.", "Leave it out."
+            )
     owned = _owned(before)
     members = [
         Subscription(node_id, topics=topics, owned=owned.get(node_id, ()), generation=-1 if before is None else 1)

@@ -55,7 +55,7 @@ class Scenario:
     def change(cls, name: str, before: State, after: State) -> "Scenario":
         """Return the scenario of one change."""
         if not after.weights:
-            raise CannotPlace(f"scenario {name} leaves no node that may hold something.", "Leave one up.")
+            raise CannotPlace(f"scenario {name} leaves no node that may hold partitions.", "Keep at least one node up.")
         return cls(name=name, states=(before, after), steps=((0, 1),))
 
 
@@ -114,7 +114,9 @@ def _reweigh(name: str, topology: Topology, draws: Draws) -> Scenario:
 def _lose_zone(name: str, topology: Topology, draws: Draws) -> Scenario:
     zones = sorted({node.zone for node in topology if node.zone and node.weight})
     if len(zones) < 2:
-        raise CannotPlace(f"{name} needs two zones, so that one is left.", "Give nodes a zone, or leave it out.")
+        raise CannotPlace(
+            f"{name} needs two zones, so that one remains.", "Give the nodes zones, or leave the scenario out."
+        )
     lost = draws.one_of(zones)
     down = frozenset(node.id for node in topology if node.zone == lost)
     return Scenario.change(name, State(topology=topology), State(topology=topology, down=down))
@@ -142,7 +144,7 @@ def _some(name: str, topology: Topology, number: int, draws: Draws) -> list[str]
     holding = _holding(topology)
     if len(holding) <= number:
         raise CannotPlace(
-            f"{name} takes {number} of {len(holding)} nodes with a weight above 0, and one has to be left.",
+            f"{name} takes {number} of {len(holding)} nodes with a weight above 0, but one must remain.",
             "Leave it out, or add nodes.",
         )
     return draws.some_of(holding, number)

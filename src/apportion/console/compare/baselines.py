@@ -36,12 +36,12 @@ def baselines(random: Random) -> tuple[Baseline, ...]:
         Baseline(
             "key ranges",
             key_ranges,
-            "keys that begin alike lie on one node, and one node more or less shifts every boundary but the outer two",
+            "keys with the same beginning are on one node, and a change of one node shifts nearly every boundary",
         ),
         Baseline(
             "random",
             partial(random_node, random),
-            "the place of a key is not known: each lookup gives another node, so a reader asks every node",
+            "the node of a key is not known: each lookup names another node, so a reader asks every node",
         ),
         Baseline(
             "single node",

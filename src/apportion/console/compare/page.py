@@ -31,12 +31,12 @@ _LESS = "\N{MINUS SIGN}"
 _EDGES = tuple(tenths / 10 for tenths in range(5, 16))
 _COLUMN_NAMES = ("below 0.5", *(f"{edge:.1f} to {edge + 0.1:.1f}" for edge in _EDGES[:-1]), "1.5 or more")
 _READING = (
-    ("max/mean", "The keys of the fullest node over its fair share: at 1.20 it is 20% fuller than meant."),
-    ("variation", "How far nodes lie from their fair shares, as standard deviation over mean."),
+    ("max/mean", "The keys of the fullest node over its fair share. At 1.20, the node has 20% more than its share."),
+    ("variation", "The differences from the fair shares, as standard deviation over mean."),
     ("moved on add, on remove", "Keys that change nodes when a node joins or leaves. Compare with the last line."),
     ("stray", "Keys that move between two nodes that stay as they are: the larger share of both changes."),
     ("lacking", f"Of the first keys, those without {REPLICAS} owners in distinct zones."),
-    ("ns/key, bytes", "Time per lookup of many, in one thread, on one machine; memory that the placement keeps."),
+    ("ns/key, bytes", "Time per lookup in a large batch, with one thread on one machine; memory of the placement."),
 )
 
 

@@ -20,9 +20,9 @@ BATCH = 24
 MEANINGS = {
     "overlaps": "partitions with two workers at once",
     "lost": "places that were not counted exactly once",
-    "disturbed": "partitions that were interrupted though they stayed",
-    "stale_writes_refused": "late writes of the sleeper that the guard refused (1 at least)",
-    "moves_vs_minimum": "partitions that moved, over the fewest that had to",
+    "disturbed": "partitions that were interrupted without a move",
+    "stale_writes_refused": "late writes of the stopped worker that the guard refused (at least 1)",
+    "moves_vs_minimum": "partitions that moved, over the fewest possible",
 }
 
 
@@ -85,7 +85,7 @@ def _play(crew: Crew, screen: Screen, places: int) -> None:
     _settle(crew, screen, names)
 
     names.remove("worker-3")
-    screen.say("worker-3 is killed with SIGKILL: no other process hears of it; its lease must end")
+    screen.say("worker-3 is killed with SIGKILL: no other process is told, so its lease must end")
     crew.noted("worker-3 is killed", names)
     crew.killed("worker-3")
     _settle(crew, screen, names)

@@ -45,7 +45,9 @@ def _of_histories(groups: list[Found]) -> Iterator[Finding]:
     for each in groups:
         if not each.is_whole:
             found = "its history was not read to its end in time"
-            advice = f"An epoch that went back may not show. To read longer: apportion group repair URL {each.name}"
+            advice = (
+                f"An epoch that went back may be missing here. To read longer: apportion group repair URL {each.name}"
+            )
             yield Finding(subject=f"group {each.name}", found=found, verdict="warning", advice=advice)
 
 
@@ -55,7 +57,7 @@ def _of_tables(tables: dict[str, dict[str, bytes]]) -> Iterator[Finding]:
             keys = TableKeys(name)
             resolved(decode_head(chunks.get(keys.head, b"")), keys, chunks)
         except InvalidInput as error:
-            advice = "Publish the table again: that mends it. Until then followers keep the version they have."
+            advice = "Publish the table again to repair it. Until then followers keep their present version."
             yield Finding(subject=f"table {name}", found=error.problem, verdict="error", advice=advice)
 
 

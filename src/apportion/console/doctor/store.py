@@ -62,7 +62,7 @@ async def _inspected(url: str) -> tuple[Finding, ...]:
         async with asyncio.timeout(_INSPECT_SECONDS):
             return await store.inspect()
     except TimeoutError:
-        found, advice = f"no answer within {_INSPECT_SECONDS:g} s", "Is it running, and in reach of this host?"
+        found, advice = f"no answer within {_INSPECT_SECONDS:g} s", "Is the server running, and can this host reach it?"
         return (Finding(subject="server", found=found, verdict="error", advice=advice),)
 
 

@@ -26,11 +26,11 @@ from apportion.console.pages.parts import document, figure, header, legend_of, p
 _READING = (
     ("STDEV", "How far loads lie from exact shares by weight, as standard deviation, in partitions: the mean of all "
      "clusters. Of all resources of a cluster together; “each” is of one resource at a time."),
-    ("gain", "How much smaller the deviation is than that of CRUSH on the same cluster, as a ratio."),
-    ("max-min", "The largest load over its share less the smallest, in partitions."),
-    ("moved, leaders", "Replicas that change nodes, of all; partitions that change leaders, of all."),
+    ("gain", "The part by which the deviation is smaller than that of CRUSH on the same cluster."),
+    ("max-min", "Load minus share: the largest value minus the smallest, in partitions."),
+    ("moved, leaders", "The part of all replicas that change nodes; the part of all partitions that change leaders."),
     ("extra", "Replicas that moved without a cause: no node that came, went or changed weight explains the move."),
-    ("bound", "The least that moves between these loads."),
+    ("bound", "The fewest moves of any way between these two loads."),
     ("best possible", "The least STDEV of any placement that keeps the zone rule, with these weights and replicas."),
     ("lacking", "Partitions with fewer replicas, or in fewer zones, than the nodes that are up allow."),
     ("s, x CRUSH", "Seconds to place all resources of all clusters once; varies from run to run."),

@@ -61,7 +61,7 @@ def size_of(cluster: Cluster) -> str:
 def left_out(findings: Findings) -> Iterator[str]:
     """Yield the absent entrants and the missing measurements, each reason once."""
     for name, why in findings.trial.absent.items():
-        yield f"{name}: not here: {why}"
+        yield f"{name}: not available: {why}"
     reasons: dict[tuple[str, str], list[str]] = {}
     for each in findings.refused:
         where = reasons.setdefault((each.balancer, each.reason), [])

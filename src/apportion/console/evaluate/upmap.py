@@ -60,7 +60,9 @@ def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
                 for partition in cluster.partitions(resource)
             ]
             if len(pool) < len(ids):
-                reason = f"{NAME} needs a partition a node, and {len(pool)} have {replicas} replicas."
+                reason = (
+                    f"{NAME} needs at least {len(ids)} partitions, one per node; {len(pool)} have {replicas} replicas."
+                )
                 raise CannotPlace(reason, "Leave it out.")
             path = folder / f"map-{replicas}"
             _write(path, memory.maps.get(replicas), pool=len(pool), replicas=replicas)
@@ -69,7 +71,7 @@ def _place(cluster: Cluster, state: State, before: Placed | None) -> Placed:
             now.maps[replicas] = path.read_bytes()
     gone = {node_id for owners in lists.values() for node_id in owners}.difference(state.live)
     if gone:
-        raise CannotPlace(f"{PROGRAM} leaves exceptions for {min(gone)}, which is gone or down.", "Leave it out.")
+        raise CannotPlace(f"{PROGRAM} keeps exceptions for {min(gone)}, which is gone or down.", "Leave it out.")
     resources = {resource: laid_out(cluster, state, resource, lists) for resource in cluster.resources}
     return Placed(resources=resources, memory=now)
 

@@ -68,5 +68,5 @@ def open_for_reading(path: Path, *, what: str) -> int:
 def unusable(what: str, path: Path, error: OSError) -> InvalidInput:
     """Return the error for a file that the system refuses to read or write."""
     reason = error.strerror or type(error).__name__
-    hint = "Free space there; the file is as it was." if error.errno in _FULL else "Check the path and its permissions."
+    hint = "Free space there. The file is unchanged." if error.errno in _FULL else "Check the path and its permissions."
     return InvalidInput(what, str(path), f"a usable file ({reason.lower()})", hint)

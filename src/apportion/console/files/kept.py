@@ -130,8 +130,10 @@ def kept_before(file: OutputFile, data: bytes) -> KeptFile:
     with _usable(file.path):
         found = kept.at(kept.current(data).before) if kept.files else None
     if found is None:
-        hint = "Nothing was changed: each apply keeps one, and the last ten stay. apportion table log lists them."
-        raise InvalidInput(file.option, str(file.path), "a file with a kept one before it", hint)
+        hint = (
+            "Nothing was changed. Each apply keeps the file before it, up to ten. List them with: apportion table log"
+        )
+        raise InvalidInput(file.option, str(file.path), "a file with an earlier one", hint)
     return found
 
 

@@ -101,11 +101,11 @@ def _column(stream: BufferedReader, column: str) -> Iterator[list[bytes]]:
         place = header.index(column)
         for row in rows:
             if len(row) <= place:
-                expected, hint = f"{len(header)} as in the header", "Mend the line."
+                expected, hint = f"{len(header)} as in the header", "Correct the line."
                 raise InvalidInput(f"line {rows.line_num} of --keys", f"{len(row)} columns", expected, hint)
             yield [row[place].encode(errors="surrogateescape")]
     except csv.Error as error:
-        raise InvalidInput(f"line {rows.line_num} of --keys", str(error), "CSV", "Mend the line.") from error
+        raise InvalidInput(f"line {rows.line_num} of --keys", str(error), "CSV", "Correct the line.") from error
 
 
 def _bounded(stream: BufferedReader) -> Iterator[str]:

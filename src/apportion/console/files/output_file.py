@@ -108,10 +108,10 @@ class OutputFile:
     def _check_place(self, mode: int | None) -> None:
         if not self.path.parent.is_dir() or (mode is not None and not stat.S_ISREG(mode)):
             hint = "Check the path: it leads to a folder or a disk, or into a folder that is not there."
-            raise InvalidInput(self.option, str(self.path), "a file in a folder that is there", hint)
+            raise InvalidInput(self.option, str(self.path), "a file in an existing folder", hint)
         if mode is None or self.force:
             return
-        hint = "Take another name, or pass --force to replace the file."
+        hint = "Choose another name, or pass --force to replace the file."
         if any(other is not None and other.exists() and other.samefile(self.path) for other in self.reads):
             raise InvalidInput(self.option, str(self.path), "a file that the command does not read", hint)
         found = _kind_at(self.path)
@@ -120,7 +120,7 @@ class OutputFile:
             raise InvalidInput(self.option, str(self.path), expected, hint)
         if not mode & 0o222:
             expected = "a file that may be written, because the file there is read-only"
-            hint = "Make the file writable (chmod u+w), or take another name."
+            hint = "Make the file writable (chmod u+w), or choose another name."
             raise InvalidInput(self.option, str(self.path), expected, hint)
 
 

@@ -30,7 +30,7 @@ class Listed:
 def read_partitions(name: str, *, column: str | None, size_column: str | None) -> Listed:
     """Return the partitions that a file lists; `-` is standard input. O(size)."""
     if column is None and size_column is not None:
-        raise InvalidInput("--size-column", size_column, "--column beside it", "Name the column of the ids too.")
+        raise InvalidInput("--size-column", size_column, "--column too", "Name the column of the ids too.")
     lines: dict[str, int] = {}
     sizes = []
     text = _text_of(name)
@@ -75,14 +75,16 @@ def _rows(text: str, column: str, size_column: str | None) -> Iterator[tuple[int
         for row in rows:
             if len(row) != len(header):
                 expected = f"{len(header)} as in the header"
-                raise InvalidInput(f"columns in line {rows.line_num} of {_FILE}", len(row), expected, "Mend the line.")
+                raise InvalidInput(
+                    f"columns in line {rows.line_num} of {_FILE}", len(row), expected, "Correct the line."
+                )
             yield rows.line_num, row[place], None if size_place is None else row[size_place]
     except csv.Error as error:
-        raise InvalidInput(f"line {rows.line_num} of {_FILE}", str(error), "CSV", "Mend the line.") from error
+        raise InvalidInput(f"line {rows.line_num} of {_FILE}", str(error), "CSV", "Correct the line.") from error
 
 
 def _bytes_in(text: str, line: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 20):
         expected = "bytes: a whole number, not negative"
-        raise InvalidInput(f"size in line {line} of {_FILE}", text, expected, "Mend the line, or leave sizes out.")
+        raise InvalidInput(f"size in line {line} of {_FILE}", text, expected, "Correct the line, or leave sizes out.")
     return int(text)

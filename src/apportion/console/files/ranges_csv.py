@@ -23,9 +23,9 @@ def read_ranges(path: Path) -> list[tuple[KeyRange, Owners]]:
     try:
         rows = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput("CSV file", str(error), "CSV in UTF-8", "Mend the file.") from error
+        raise InvalidInput("CSV file", str(error), "CSV in UTF-8", "Correct the file.") from error
     if not rows or tuple(rows[0][:3]) != HEADING:
-        hint = "Write it first."
+        hint = "Write this heading as the first line."
         raise InvalidInput("heading of the CSV file", ",".join(rows[0]) if rows else "", ",".join(HEADING), hint)
     ranges = []
     for number, row in enumerate(rows[1:], 2):
@@ -50,5 +50,5 @@ def _range(row: list[str]) -> tuple[KeyRange, Owners]:
     start = position_of_text(row[0])
     if len(row) < 3 or start is None:
         expected = "start, end (both hexadecimal) and at least one owner"
-        raise InvalidInput("range", ",".join(row), expected, "Mend the line.")
+        raise InvalidInput("range", ",".join(row), expected, "Correct the line.")
     return KeyRange(start, position_of_text(row[1])), tuple(row[2:])

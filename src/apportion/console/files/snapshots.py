@@ -87,7 +87,7 @@ def _held(output: OutputFile, kind: type[Saved]) -> tuple[bytes, Saved] | None:
         if output.force:
             return None
         expected = f"a free name: the file there cannot be read as {output.kind.value}"
-        hint = f"Take another name, or pass --force to replace the file. Its fault: {error.problem}"
+        hint = f"Choose another name, or pass --force to replace the file. Its fault: {error.problem}"
         raise InvalidInput(output.option, str(output.path), expected, hint) from error
 
 
@@ -99,4 +99,4 @@ def _check_replaced(
         return
     go_on = "" if is_plan else f"pass --previous {path} to go on from it, "
     expected = f"a free name: the assignment there, of epoch {held.epoch}, is not the one before"
-    raise InvalidInput("--output", str(path), expected, f"Take another name, {go_on}or pass --force to replace it.")
+    raise InvalidInput("--output", str(path), expected, f"Choose another name, {go_on}or pass --force to replace it.")

@@ -111,7 +111,7 @@ def forget_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json =
     if json:
         print_json("group forget", group=name, member=member, can_be_undone=False)
     else:
-        print(f"group forget: {name} waits for {member} no longer, and this cannot be undone")
+        print(f"group forget: {name} no longer waits for {member}, and this cannot be undone")
 
 
 def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
@@ -120,7 +120,7 @@ def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, j
     if json:
         print_json("group release", group=name, partition=partition, deaths_before=deaths)
     else:
-        done = f"{deaths} deaths are forgiven" if deaths else "no session ended under it: nothing to do"
+        done = f"{deaths} deaths are forgiven" if deaths else "it has no deaths: nothing to do"
         print(f"group release: partition {partition} of {name}: {done}")
 
 
@@ -184,7 +184,9 @@ def apply_group(url: Url, name: GroupName, plan: Path, /, *, wait: bool = True, 
     """
     saved = read_plan(plan)
     if saved.basis.group != name:
-        raise InvalidInput("plan file", str(plan), f"a plan of group {name}", f"It is of group {saved.basis.group}.")
+        raise InvalidInput(
+            "plan file", str(plan), f"a plan for group {name}", f"The plan is for group {saved.basis.group}."
+        )
     with Progress("applying", is_shown=not json):
         applied = admin.apply(url, saved)
     if applied.is_new and not json:

@@ -20,7 +20,7 @@ def read_plan(path: Path) -> MemberPlan:
     except BadSnapshot as error:
         error.within(str(path))
         if error.field == "snapshot kind":
-            taker = "; this one is for: apportion apply" if data.startswith(b'{"apportion":"plan"') else ""
+            taker = "; for this file, use: apportion apply" if data.startswith(b'{"apportion":"plan"') else ""
             error.hint = f"Pass a file saved by apportion group plan -o{taker}"
         raise
 
@@ -63,9 +63,9 @@ def print_applied(applied: Applied, left: Mapping[str, int]) -> None:
     asked = {each: f"is asked for {count} partition" + "s" * (count != 1) for each, count in left.items()}
     done = [f"{each} {words if left[each] else 'owns nothing now'}" for each, words in asked.items()]
     group = applied.plan.basis.group
-    done += [f"{group} waits for {each} no longer, which cannot be undone" for each in applied.plan.forgets]
+    done += [f"{group} no longer waits for {each}, and this cannot be undone" for each in applied.plan.forgets]
     words = ", ".join(done) or f"nothing to do: {applied.plan.summary}"
-    before = "" if applied.is_new or not done else "nothing to do, all of it was done before: "
+    before = "" if applied.is_new or not done else "nothing to do, because all was done before: "
     print_text(f"group apply: {before}{words}")
 
 

@@ -70,7 +70,7 @@ def summary(found: Found) -> str:
     ]
     unsettled = len(found.unsettled)
     if found.unseen:
-        return ", ".join([*parts, "not seen to renew while we looked"])
+        return ", ".join([*parts, "no renewal was seen"])
     return ", ".join([*parts, "settled" if found.is_settled else f"{unsettled} not settled"])
 
 
@@ -158,9 +158,9 @@ def print_repairs(name: str, repaired: Repaired, *, json: bool) -> None:
     for each in repairs:
         print(f"{each.key}: {each.problem}\n  {each.deed}")
     if repaired.left:
-        print(f"group/{name}: {repaired.left}\n  left to the next member that joins: it knows the settings")
+        print(f"group/{name}: {repaired.left}\n  the next member that joins repairs it, because it knows the settings")
     words = f"{_count(len(repairs), 'record')} repaired" if repairs or repaired.left else "no record is damaged"
-    unread = "; the history was not read to its end in time: run it again, nearer to the store"
+    unread = "; the history was not read to its end in time: run the command again, nearer to the store"
     print(f"group repair: {name}: {words}{'' if is_whole else unread}")
 
 

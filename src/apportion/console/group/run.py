@@ -97,7 +97,9 @@ def run(url: str, name: str, command: Sequence[str], joining: Joining, *, json: 
         hint = "Write it after two hyphens: apportion group run URL NAME --partitions 64 -- ./worker --quick"
         raise InvalidInput("command", "", "a command and its arguments", hint)
     if shutil.which(command[0]) is None:
-        raise InvalidInput("command", command[0], "a program that can be run", "Is it on the PATH, and executable?")
+        raise InvalidInput(
+            "command", command[0], "a program that can be run", "Is the program on the PATH, and executable?"
+        )
     reports = Reports(name, json=json)
     logging.getLogger().addHandler(reports)
     try:

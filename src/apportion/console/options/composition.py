@@ -48,10 +48,10 @@ def compose(
     for option, value, taker in (("--vnodes", vnodes, "ring"), ("--slots", slots, "slots")):
         if value is not None and name != taker:
             hint = f"Leave it out, or use --placement {taker}."
-            raise InvalidInput(option, value, f"nothing: {name} does not have it", hint)
+            raise InvalidInput(option, value, f"no value: {name} has no such option", hint)
     if spec.takes == "explicit":
         hint = f"{name.capitalize()} is built from a list of owners. Pick another --placement."
-        raise InvalidInput("--placement", name, "one that is made of nodes alone", hint)
+        raise InvalidInput("--placement", name, "a placement that needs only nodes", hint)
     options = _hashing(spec, hasher)
     if spec.takes == "assignment":
         return spec(balance_slots(topology, count=PRESCRIBED_SLOTS.get(name, slots)), **options)
@@ -62,7 +62,7 @@ def _hashing(spec: PlacementSpec, hasher: str | Hasher | None) -> dict[str, str 
     if hasher is None:
         return {}
     if not spec.takes_hasher:
-        expected = f"nothing: {spec.name} prescribes its own hash function"
+        expected = f"no value: {spec.name} prescribes its own hash function"
         raise InvalidInput("--hasher", resolve(hasher).label, expected, "Leave it out, or pick another --placement.")
     return {"hasher": hasher}
 
@@ -74,17 +74,19 @@ def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> 
         raise InvalidInput("--table", repr(table), "one owner per range, to plan", hint)
     is_foreign = not _is_named(table.hasher)
     if vnodes is not None and (is_foreign or table.slots is not None):
-        kind = "slots" if table.slots is not None else f"{table.hasher} positions, which no ring has"
-        raise InvalidInput("--vnodes", vnodes, f"nothing: the table is made of {kind}", "Leave it out.")
+        kind = "slots" if table.slots is not None else f"{table.hasher} positions, and a ring has none of these"
+        raise InvalidInput("--vnodes", vnodes, f"no value: the table is made of {kind}", "Leave it out.")
     placement = recomposed(table, hasher, vnodes=vnodes)
     if placement is None and is_foreign:
         hint = "Import the system's output after the change too, and compare: apportion table diff OLD NEW."
         for name, _ in _LAYOUTS.get(table.hasher, ()):
             hint = f"Plan on its nodes: apportion plan --placement {name} --topology FILE."
-        raise InvalidInput("--table", repr(table), "slots, or a layout that its nodes alone make, to plan", hint)
+        raise InvalidInput(
+            "--table", repr(table), "a table of slots, or of a layout that needs only nodes, to plan", hint
+        )
     if placement is None:
         tokens = DEFAULT_VNODES if vnodes is None else vnodes
-        hint = "Pass the --vnodes it was made with. A table made elsewhere can be routed by, explained and compared."
+        hint = "Pass the --vnodes of the table. A table made elsewhere works with route, explain and table diff only."
         raise InvalidInput("--table", repr(table), f"slots, or a ring of {tokens} vnodes", hint)
     return placement
 

@@ -32,7 +32,7 @@ class Edits:
         single = (*ids_in(self.add), *ids_in(self.remove), *ids_in(self.drain), *(self.weight or ()))
         if self.to is not None:
             if single or self.zone:
-                expected, hint = "no --add, --remove, --drain, --weight or --zone beside it", "Use either."
+                expected, hint = "no --add, --remove, --drain, --weight or --zone with it", "Use either."
                 raise InvalidInput("--to", str(self.to), expected, hint)
             target = read_topology(self.to)
             return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))
@@ -41,7 +41,7 @@ class Edits:
         for node_id in ids_in(self.drain):
             if node_id in weights:
                 hint = "A drained node has weight 0."
-                raise InvalidInput("--drain", node_id, "no --weight of the same node beside it", hint)
+                raise InvalidInput("--drain", node_id, "no --weight of the same node with it", hint)
         zones = dict(_pairs("--zone", self.zone))
         added = [
             Node(
@@ -74,7 +74,7 @@ class Edits:
             for node_id in node_ids:
                 if node_id in gone:
                     hint = "A drained node stays a source of copies, a removed node does not: use one of the two."
-                    raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
+                    raise InvalidInput(option, node_id, "no --remove of the same node with it", hint)
 
 
 def ids_in(entries: list[str] | None) -> list[str]:
@@ -82,7 +82,7 @@ def ids_in(entries: list[str] | None) -> list[str]:
     for entry in entries or ():
         ids = [node_id.strip(" ") for node_id in entry.split(",")]
         if entry != ",".join(ids) or "" in ids:
-            hint = f"Leave no blank beside a comma: {','.join(filter(None, ids)) or 'a,b'}"
+            hint = f"Leave out blanks next to commas: {','.join(filter(None, ids)) or 'a,b'}"
             raise InvalidInput("list of node ids", entry, "ids between commas, without blanks around them", hint)
     return [node_id for entry in entries or () for node_id in entry.split(",")]
 

@@ -44,7 +44,7 @@ class Hashing:
         if table is not None and hasher.label != table.hasher:
             is_other = hasher.label.partition(":")[0] != of_table
             option, value = ("--hasher", self.hasher) if is_other else ("--hasher-key-file", "(a secret)")
-            hint = "Leave --hasher out, or mend the key file."
+            hint = "Leave --hasher out, or correct the key file."
             raise InvalidInput(option, value, f"that of the table, {table.hasher}", hint)
         return hasher
 

@@ -32,12 +32,12 @@ class Outage:
             for node_id in node_ids:
                 if node_id in gone:
                     hint = "A node that is down keeps its home, a removed node does not: use one of the two."
-                    raise InvalidInput(option, node_id, "no --remove of the same node beside it", hint)
+                    raise InvalidInput(option, node_id, "no --remove of the same node with it", hint)
 
     def live_of(self, topology: Topology) -> list[str]:
         """Return the nodes that are up; raise `UnknownNode` for an unknown node."""
         if self.live is not None and self.down is not None:
-            raise InvalidInput("--live", ",".join(self.live), "no --down beside it", "Use one of the two.")
+            raise InvalidInput("--live", ",".join(self.live), "no --down with it", "Use one of the two.")
         if self.live is not None:
             return ids_in(self.live)
         down = {topology.index(node_id) for node_id in ids_in(self.down)}

@@ -72,7 +72,7 @@ class PartitionOptions:
         """Return the number of partitions or their ids, and their sizes if they are known."""
         if self.partitions is not None and not self.partitions.isdecimal():
             if self.partitions.strip("+-").replace(".", "", 1).isdecimal():
-                hint = "Write --partitions 1000, or --partitions FILE with an id a line."
+                hint = "Write --partitions 1000, or --partitions FILE with an id per line."
                 raise InvalidInput("--partitions", self.partitions, "a whole number of at least 1, or a file", hint)
             listed = read_partitions(self.partitions, column=self.column, size_column=self.size_column)
             return listed.ids, listed.sizes
@@ -82,7 +82,7 @@ class PartitionOptions:
         if self.partitions is not None:
             return int(self.partitions[:20]), None
         if before is None:
-            hint = "Write --partitions 1000, or --partitions FILE with an id a line."
+            hint = "Write --partitions 1000, or --partitions FILE with an id per line."
             raise InvalidInput("--partitions", None, "a number, or a file that lists them", hint)
         ids = len(before.rows) if before.names is None else list(before.names)
         return ids, None if before.sizes is None else list(before.sizes)

@@ -71,5 +71,5 @@ class PlacementOptions(NodesSource, Hashing):
         for option, value in beside.items():
             if value is not None:
                 hint = "The table holds it; leave the option out."
-                raise InvalidInput(option, str(value), "nothing beside --table", hint)
+                raise InvalidInput(option, str(value), "no value, with --table", hint)
         return read(self.table or Path(), Table)

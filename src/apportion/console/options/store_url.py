@@ -26,8 +26,8 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     is_for_store = len(kept) >= 2 and kept[0] in _ROOMS and not kept[1].startswith("-")
     is_written = any("://" in each for each in kept[2:])
     if path is not None and (is_written or not is_for_store):
-        expected = "the only URL, of a command that takes one"
-        raise InvalidInput(_FILE, path, expected, "Leave out the option, or the URL beside it.")
+        expected = "one URL, for a command that takes one"
+        raise InvalidInput(_FILE, path, expected, "Leave out the option, or the URL argument.")
     if not is_for_store or is_written or kept[2:3] == ["--help"]:
         return [*kept, *after]
     url = said if path is None else _read(path)
@@ -58,7 +58,7 @@ def _without_file(given: list[str]) -> tuple[list[str], str | None]:
             return [*given[:place], *given[place + 1 :]], value
         if name == _FILE:
             if place + 1 == len(given):
-                raise InvalidInput(_FILE, "", "a file", "Write its name after the option.")
+                raise InvalidInput(_FILE, "", "a file", "Write the name of the file after the option.")
             return [*given[:place], *given[place + 2 :]], given[place + 1]
     return given, None
 

@@ -128,7 +128,7 @@ def _tell_plan(old: Topology, new: Topology, words: str, keys: list[bytes]) -> N
     exact, counted = plan(placement, following), plan(placement, following, keys)
     print(f"\n2. The moves if {words}. The plan, exact over all 2**64 hashes:\n")
     print(f"   {exact}\n")
-    print(f"   Of the {len(keys)} keys that is {len(counted.changes)} ({counted.moved_ratio:.2%}).")
+    print(f"   That is {len(counted.changes)} of the {len(keys)} keys ({counted.moved_ratio:.2%}).")
     print("   Every other key stays where it is.")
 
 

@@ -150,7 +150,7 @@ def _crash_loop(found: Found, partition: int, state: State) -> tuple[str, str]:
     deaths, release = len(ended(found.view, partition)), f"apportion group release URL {found.name} {partition}"
     words = f"{deaths} sessions in a row ended under it, each within a minute"
     if state == "quarantined":
-        return f"quarantined: {words}", f"Mend the cause, then: {release}"
+        return f"quarantined: {words}", f"Remove the cause, then: {release}"
     wait = f"the next try comes within {found.wait_seconds(partition):g} s"
     return f"crash-looping: {words}; {wait}", f"Look at the logs of its last owners; to try at once: {release}"
 

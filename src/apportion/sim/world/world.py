@@ -201,7 +201,7 @@ class World(AbstractContextManager["World", None]):
     def _after_step(self) -> None:
         self._look()
         if self.checker.violations and not self._collect:
-            hint = "Then mend the store or the handler that did it, or report it if it is one of apportion's."
+            hint = "Then correct the store or the handler that did it, or report it if it is one of apportion's."
             raise InvariantBroken(f"seed {self.seed}: {self.checker.violations[0]}", _again(self.seed, hint))
         if self.loop.steps > self._step_limit:
             hint = "Look for a loop that waits for nothing, or raise step_limit."

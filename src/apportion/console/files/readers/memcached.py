@@ -47,9 +47,9 @@ def parse_memcached(text: str) -> Topology:
     for number, line in enumerate(text.splitlines(), 1):
         for word, node in _servers(number, line):
             if node.id in nodes:
-                _refuse(number, word, f"a server that line {lines[node.id]} has not named", "Drop one of the two.")
+                _refuse(number, word, f"each server once; line {lines[node.id]} has it too", "Drop one of the two.")
             if len(nodes) == MAX_NODES:
-                _refuse(number, word, f"the end after {MAX_NODES} servers", "Split the list.")
+                _refuse(number, word, f"at most {MAX_NODES} servers", "Split the list.")
             nodes[node.id], lines[node.id] = node, number
     if not nodes:
         raise InvalidInput("server list", text, "at least one server", _EXAMPLE)
@@ -97,7 +97,7 @@ def _server(number: int, word: str, weight: str | None) -> Node:
         _refuse(number, f"{word} {weight}", "one weight for a server", _EXAMPLE)
     text = weight or found["weight"] or "1"
     if len(text) > 10 or not 1 <= int(text) <= MAX_WEIGHT:
-        _refuse(number, text, f"a weight in 1 .. {MAX_WEIGHT:.0f}", "Leave out a server that is to own nothing.")
+        _refuse(number, text, f"a weight in 1 .. {MAX_WEIGHT:.0f}", "Leave out a server that owns nothing.")
     try:
         return Node(found["id"], weight=int(text))
     except InvalidInput as error:

@@ -100,7 +100,7 @@ def parse_ring(text: str) -> TokenRing:
             last = (number, int(line))
         else:
             _refuse_token_of_bytes(number, line)
-            _refuse(number, line, "a row of `nodetool ring`", "Pass the output whole and as it is.")
+            _refuse(number, line, "a row of `nodetool ring`", "Pass the whole output, unchanged.")
     cluster.check_listed(last)
     return cluster.ring()
 
@@ -124,7 +124,7 @@ def parse_describering(text: str) -> TokenRing:
         found = _RANGE.fullmatch(line)
         if not found:
             _refuse_token_of_bytes(number, line)
-            _refuse(number, line, "a line 'TokenRange(...)'", "Pass the output whole and as it is.")
+            _refuse(number, line, "a line 'TokenRange(...)'", "Pass the whole output, unchanged.")
         owners, end = _owners(number, found["endpoints"], found["details"]), int(found["end"])
         for address, zone in owners.items():
             cluster.add_node(number, address, zone, is_up=True)
@@ -150,7 +150,7 @@ def write_initial_tokens(tokens: Mapping[str, Iterable[int]]) -> str:
     for node_id, own in sorted(tokens.items()):
         listed = sorted(own)
         if not listed:
-            hint = "Drop the node, or give it tokens: with none Cassandra chooses some itself."
+            hint = "Drop the node, or give it tokens. Without tokens, Cassandra chooses some itself."
             raise InvalidInput(f"tokens of node {node_id!r}", "none", "at least one", hint)
         name, values = check_name("node id", node_id), ",".join(map(str, listed))
         parts.append(f"# {name}\nnum_tokens: {len(listed)}\ninitial_token: {values}\n")
@@ -185,7 +185,7 @@ class _Cluster:
     def check_listed(self, last: tuple[int, int] | None) -> None:
         """Refuse output that was cut: one row of a datacenter must have the token that stands above its rows."""
         if last and last[1] not in self._owners:
-            _refuse(last[0], last[1], "the token of a row below it", "Rows are missing: pass the output whole.")
+            _refuse(last[0], last[1], "the token of a row below it", "Rows are missing: pass the whole output.")
 
     def ring(self, replicas: Mapping[int, tuple[str, ...]] | None = None) -> TokenRing:
         """Return all facts as a ring; refuse a ring without tokens."""
@@ -223,7 +223,7 @@ def _is_ranges_heading(line: str) -> bool:
 
 def _add_row(cluster: _Cluster, number: int, row: re.Match[str], datacenter: str) -> None:
     if not datacenter:
-        _refuse(number, row[0], "a line 'Datacenter: ...' above the first row", "Pass the output whole.")
+        _refuse(number, row[0], "a line 'Datacenter: ...' above the first row", "Pass the whole output.")
     if row["state"] != "Normal":
         _refuse(number, row["state"], "Normal", "Wait until the node has joined, left or moved, and ask again.")
     cluster.add_node(number, row["address"], (datacenter, row["rack"]), is_up=row["status"] == "Up")
@@ -235,7 +235,7 @@ def _owners(number: int, endpoints: str, details: str) -> dict[str, tuple[str, s
     found = [_DETAIL.fullmatch(detail) for detail in re.split(r"(?<=\)), ", details)]
     zones = {detail["host"]: (detail["datacenter"], detail["rack"]) for detail in found if detail}
     if not listed or list(zones) != listed or len(found) != len(listed):
-        expected = "endpoints, and of each its datacenter and rack in the same order"
+        expected = "endpoints, with the datacenter and rack of each, in the same order"
         _refuse(number, f"{endpoints}; {details}", expected, "Take a keyspace with replicas, and pass the line whole.")
     return zones
 

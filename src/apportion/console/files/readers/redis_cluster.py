@@ -132,15 +132,22 @@ def _lines(text: str) -> Iterator[_Line]:
 def _line(number: int, words: list[str]) -> _Line:
     if len(words) < 8:
         expected = "id, address, flags, leader, two times, epoch, link state and slots"
-        _refuse(number, " ".join(words), expected, "Pass the output of `redis-cli cluster nodes` whole.")
+        _refuse(number, " ".join(words), expected, "Pass the whole output of `redis-cli cluster nodes`.")
     node_id, address, flags, leader, *times, link = words[:8]
     found = _ADDRESS.fullmatch(address)
     if _ID.fullmatch(node_id) is None or found is None:
-        _refuse(number, f"{node_id} {address}", "an id of 40 hexadecimal digits and host:port@port", "Pass it whole.")
+        _refuse(
+            number,
+            f"{node_id} {address}",
+            "an id of 40 hexadecimal digits and host:port@port",
+            "Pass the whole output.",
+        )
     if not (leader == "-" or _ID.fullmatch(leader)) or link not in ("connected", "disconnected"):
-        _refuse(number, f"{leader} {link}", "the leader's id or -, and (dis)connected in place 8", "Pass it whole.")
+        _refuse(
+            number, f"{leader} {link}", "the leader's id or -, and (dis)connected in place 8", "Pass the whole output."
+        )
     if not all(time.isdecimal() for time in times):
-        _refuse(number, " ".join(times), "three numbers in places 5 to 7", "Pass it whole.")
+        _refuse(number, " ".join(times), "three numbers in places 5 to 7", "Pass the whole output.")
     marks = [_mark(number, word) for word in words[8:] if word.startswith("[")]
     return _Line(
         number=number,
@@ -196,7 +203,7 @@ def _check_owner(line: _Line, *, accept_suspected: bool, accept_migrating: bool)
     if moving and not accept_migrating:
         _refuse(
             line.number, f"slot {moving[0]} moving, and {len(moving) - 1} more", "slots that stay where they are",
-            f"Let `redis-cli --cluster fix` or the reshard end{_unless('migrating')}",
+            f"Wait until `redis-cli --cluster fix` or the reshard has ended{_unless('migrating')}",
         )  # fmt: skip
 
 
@@ -210,7 +217,7 @@ def _check_leaders(lines: Iterable[_Line]) -> None:
     known = {line.id for line in listed}
     for line in listed:
         if line.leader != "-" and line.leader not in known:
-            _refuse(line.number, line.leader, "the leader's id, which another line has", "Pass the output whole.")
+            _refuse(line.number, line.leader, "the leader's id, which another line has", "Pass the whole output.")
 
 
 def _rows(owners: Iterable[_Line], topology: Topology) -> Iterator[tuple[int]]:
@@ -225,8 +232,8 @@ def _rows(owners: Iterable[_Line], topology: Topology) -> Iterator[tuple[int]]:
             taken[slot] = line
     gaps = [slot for slot in range(SLOTS) if slot not in taken]
     if gaps:
-        hint = "Pass the output whole; `redis-cli --cluster check` names the missing slots."
-        raise BadRange("cluster nodes: slot", gaps[0], f"of an owner; {len(gaps)} slots have none", hint)
+        hint = "Pass the whole output. `redis-cli --cluster check` names the missing slots."
+        raise BadRange("cluster nodes: slot", gaps[0], f"a slot with an owner; {len(gaps)} slots have none", hint)
     return ((topology.index(taken[slot].id),) for slot in range(SLOTS))
 
 
