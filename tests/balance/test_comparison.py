@@ -1,11 +1,12 @@
 """The answer of a comparison is true of the rows, the best row is first, and a row says whether zones are kept."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from apportion import Jump, Modulo, Node, Rendezvous, Ring, Slots, Topology, balance
-from apportion.balance.comparison import KeyComparison, KeyTrial, PlacementRow
+from apportion.balance.comparison import KeyComparison, KeyTrial, PlacementRow, evenness
 from apportion.errors import CannotPlace
 from apportion.model.phrases import listed
 
@@ -26,6 +27,15 @@ def row(name, *, variation=0.01, stray=0.0, lacking=None, last=False):
 
 def comparison(*rows, topology=PLAIN):
     return KeyComparison(trial_of(topology), rows)
+
+
+def test_two_samples_of_exact_shares_differ_by_more_than_chance_once_in_twenty_times():
+    topology, random = Topology(f"n{number}" for number in range(20)), Random(1)
+    trial, found = KeyTrial.of(topology, KEYS * 5), []
+    for _ in range(300):
+        pair = [evenness(random.choices(topology.ids, k=len(trial.keys)), topology).variation for _ in range(2)]
+        found.append(abs(pair[0] - pair[1]) > trial.chance_difference)
+    assert 0.01 < sum(found) / len(found) < 0.1
 
 
 def test_a_placement_with_a_better_property_goes_before_a_more_even_one():
@@ -49,7 +59,7 @@ def test_the_best_is_named_first_and_its_equals_within_chance():
 
 
 def test_a_placement_that_is_less_even_than_chance_explains_is_no_equal():
-    chance = trial_of().chance_variation
+    chance = trial_of().chance_difference
     far, near = (comparison(row("a"), row("b", variation=0.01 + factor * chance)).answer for factor in (1.01, 0.99))
     assert far.endswith("No other such placement is as even.")
     assert near.endswith("Within chance, b does so and is as even.")

@@ -1,6 +1,6 @@
-"""The page of `compare --html` in a real browser: Chromium, headless, without a network and with a new profile.
+"""The pages of `compare --html` and `evaluate --html` in a real browser, Chromium.
 
-Needs the Debian package `chromium`.
+It runs headless, without a network and with a new profile. Needs the Debian package `chromium`.
 """
 
 import os
@@ -24,7 +24,10 @@ pytestmark = pytest.mark.live
 MISSING = "needs chromium: install the Debian package chromium"
 HOSTILE = "<img src=x onerror=alert(1)>"
 NODES = ["cache-01.eu-west.example.com:6379", "cache-02.eu-west.example.com:6379", "db-03", HOSTILE, "größe-5"]
-TOPOLOGY = "".join(f"[[node]]\nid = {name!r}\n" for name in NODES)
+TOPOLOGY = "".join(f"[[node]]\nid = {name!r}\nzone = ['z{place % 3}']\n" for place, name in enumerate(NODES))
+MANY = "".join(f'[[node]]\nid = "n{number:03}"\n' for number in range(120))
+BALANCERS = ["helix.auto", "helix.crush", "optimal"]
+SCENARIO = f'balancers = {BALANCERS}\n{TOPOLOGY}[[resource]]\nname = "<b>"\npartitions = 40\nreplicas = 3\n'
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--enable-logging=stderr",
@@ -54,15 +57,20 @@ def chromium():
     return found
 
 
-@pytest.fixture(scope="module", params=["few nodes", "many nodes"])
+@pytest.fixture(scope="module", params=["few nodes", "many nodes", "balancers"])
 def page(request, tmp_path_factory):
-    """A page of the whole catalog on a few nodes, one of a hostile name, or on too many to be drawn one by one."""
+    """A page of the whole catalog on a few nodes in zones, one of a hostile name, or on too many to draw one by one.
+
+    Or a page of balancers on those few nodes, one of which lacks replicas in distinct zones.
+    """
     folder = tmp_path_factory.mktemp("page")
-    few = request.param == "few nodes"
-    (folder / "t.toml").write_text(TOPOLOGY if few else "".join(f'[[node]]\nid = "n{n:03}"\n' for n in range(120)))
+    text = {"few nodes": TOPOLOGY, "many nodes": MANY, "balancers": SCENARIO}[request.param]
+    (folder / "t.toml").write_text(text)
     (folder / "keys").write_text("".join(f"tenant-{number}\n" for number in range(2000)))
-    command = [sys.executable, "-m", "apportion.console.main", "compare", "--topology", "t.toml", "--keys", "keys"]
-    subprocess.run([*command, "--html", "page.html"], cwd=folder, check=True, timeout=SECONDS, capture_output=True)
+    compare = ("compare", "--topology", "t.toml", "--keys", "keys")
+    words = ("evaluate", "--scenario", "t.toml") if request.param == "balancers" else compare
+    command = [sys.executable, "-m", "apportion.console.main", *words, "--html", "page.html"]
+    subprocess.run(command, cwd=folder, check=True, timeout=SECONDS, capture_output=True)
     return folder / "page.html"
 
 
@@ -92,12 +100,13 @@ def test_the_browser_sees_every_name_as_text_and_complains_of_nothing(chromium, 
     done = browse(chromium, page, "--dump-dom")
     assert [] == complaints(done)
     root = parsed(done.stdout)
-    seen = {cell.text for cell in root.find("th")}
-    if "n001" not in page.with_name("t.toml").read_text():
+    seen = {cell.text.removeprefix("! ") for cell in root.find("th")}
+    text = page.with_name("t.toml").read_text()
+    if text == TOPOLOGY:
         assert set(NODES) <= seen
     explicit = {name for name in placement.names() if placement.get(name).takes == "explicit"}
-    assert set(placement.names()) - explicit <= seen
-    assert [] == [name for name in explicit if name not in root.text]
+    assert set(BALANCERS if text == SCENARIO else placement.names()) - explicit <= seen
+    assert [] == [name for name in explicit if name not in root.text and text != SCENARIO]
     assert [] == list(root.find("img"))
     assert [] == [name for e in root.all() for name in e.attributes if name.startswith("on")]
 

@@ -30,7 +30,7 @@ def kind_of(row: PlacementRow) -> Kind:
 def answer(rows: Sequence[PlacementRow], *, place: str, chance: float) -> str:
     """Return the answer that these ranked rows give.
 
-    `place` names the nodes. `chance` is the variation that chance alone explains.
+    `place` names the nodes. `chance` is the difference of two variations that chance explains.
     """
     if not rows:
         return f"For your {place}, no placement could be measured."

@@ -31,7 +31,9 @@ class KeyComparison:
         """The answer in sentences: the best placement, the reasons, and the placements that are as even."""
         trial = self.trial
         return answer(
-            self.measured, place=trial.topology.nodes_in_zones.removesuffix(", no zones"), chance=trial.chance_variation
+            self.measured,
+            place=trial.topology.nodes_in_zones.removesuffix(", no zones"),
+            chance=trial.chance_difference,
         )
 
     @property

@@ -112,6 +112,11 @@ class KeyTrial:
         return sqrt(fmean((1 - share) / (share * len(self.keys)) for share in self.fair_shares.values()))
 
     @property
+    def chance_difference(self) -> float:
+        """The difference of two variations that chance explains: two standard errors of it."""
+        return 2 * self.chance_variation / sqrt(len(self.fair_shares) - 1)
+
+    @property
     def has_zones(self) -> bool:
         """Whether the zone rule can be kept and broken: nodes name zones, and those that own keys lie in several."""
         owning = [node for node in self.topology if node.weight > 0]

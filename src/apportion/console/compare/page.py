@@ -107,24 +107,26 @@ def _movement(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
         f"<p>Upper bar (+): {joins} joins. Lower bar ({_LESS}): {leaves} leaves. "
         "At the end: the keys that move, and their number over the least that must move.</p>"
     )
-    return section("Keys that move when a node joins or leaves", words + legend + _movement_figure(trial, rows))
+    return section(
+        "Keys that move when a node joins or leaves", words + legend + _movement_figure(trial, rows, "Keys that move")
+    )
 
 
-def _movement_figure(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
+def _movement_figure(trial: KeyTrial, rows: Sequence[PlacementRow], caption: str) -> str:
     listed = [bar for row in rows for bar in _moved(trial, row)]
     most = max([bar.plain + bar.striped for bar in listed] + [trial.add_bound, trial.remove_bound])
     name = "Keys moved: " + "; ".join(
         f"{row.placement} {row.moved_on_add:.1%} on add, {row.moved_on_remove:.1%} on remove" for row in rows
     )
     cells = [
-        (row.placement, f"{row.moved_on_add:.2%}", _times(row.moved_on_add, trial.add_bound), f"{row.stray_on_add:.2%}",
+        (_label(row), f"{row.moved_on_add:.2%}", _times(row.moved_on_add, trial.add_bound), f"{row.stray_on_add:.2%}",
          f"{row.moved_on_remove:.2%}", _times(row.moved_on_remove, trial.remove_bound), f"{row.stray_on_remove:.2%}")
         for row in rows
     ]  # fmt: skip
     one = _times(1, 1)
     bound = ("the least", f"{trial.add_bound:.2%}", one, "0.00%", f"{trial.remove_bound:.2%}", one, "0.00%")
     headings = ("placement", "on add", "of the least", "stray", "on remove", "of the least", "stray")
-    return figure(bars(listed, most=most, name=name), table_of("Keys that move", headings, [*cells, bound]))
+    return figure(bars(listed, most=most, name=name), table_of(caption, headings, [*cells, bound]))
 
 
 def _moved(trial: KeyTrial, row: PlacementRow) -> Iterable[Bar]:
@@ -149,7 +151,7 @@ def _evenness(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     varied = [_even(row, row.variation, mark=trial.chance_variation) for row in rows]
     charts = (("Fullest node above its fair share", above), ("Variation of all nodes", varied))
     pictures = "".join(titled_bars(title, listed) for title, listed in charts)
-    cells = [(row.placement, f"{row.max_over_mean:.3f}", f"{row.variation:.2%}") for row in rows]
+    cells = [(_label(row), f"{row.max_over_mean:.3f}", f"{row.variation:.2%}") for row in rows]
     chance = ("chance alone", "", f"{trial.chance_variation:.2%}")
     table = table_of("Evenness", ("placement", "max/mean", "variation"), [*cells, chance])
     legend = legend_of(("mark", "the best possible: exact shares, varied by chance alone"), *_hollow_of(rows))
@@ -173,21 +175,26 @@ def _shares(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
 
 def _shares_by_node(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     fair, total = trial.fair_shares, len(trial.keys)
-    shares = {row.placement: {node_id: row.loads.get(node_id, 0) / total for node_id in fair} for row in rows}
+    lacking = {_label(row) for row in rows if row.lacking_ratio}
+    shares = {_label(row): {node_id: row.loads.get(node_id, 0) / total for node_id in fair} for row in rows}
     most = max(share for each in (fair, *shares.values()) for share in each.values())
     pictures = []
     for placement, own in shares.items():
         name = f"{placement}: shares of {len(own)} nodes, from {min(own.values()):.1%} to {max(own.values()):.1%}"
-        listed = [Bar(label=id_, value=f"{own[id_]:.1%}", plain=own[id_], mark=fair[id_]) for id_ in fair]
+        is_hollow = placement in lacking
+        listed = [
+            Bar(label=id_, value=f"{own[id_]:.1%}", plain=own[id_], mark=fair[id_], is_hollow=is_hollow) for id_ in fair
+        ]
         pictures.append(f"<div><h3>{escape(placement)}</h3>{bars(listed, most=most, name=name)}</div>")
     cells = [(id_, f"{fair[id_]:.2%}", *(f"{own[id_]:.2%}" for own in shares.values())) for id_ in fair]
     table = table_of("Share of the keys", ("node", "fair", *shares), cells)
-    legend = legend_of(("plain", "share of the keys"), ("mark", "fair share, in proportion to weight"))
+    marks = ("plain", "share of the keys"), ("mark", "fair share, in proportion to weight")
+    legend = legend_of(*marks, *_hollow_of(rows))
     return legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
 
 
 def _shares_by_fullness(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
-    full = {row.placement: _fullness(trial, row) for row in rows}
+    full = {_label(row): _fullness(trial, row) for row in rows}
     counts = {placement: _counts(ratios.values()) for placement, ratios in full.items()}
     most = max((max(each) for each in counts.values()), default=0)
     pictures = []
@@ -224,7 +231,9 @@ def _baselines(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
     words = "<p>The literature starts from these placements. They are measured only; nothing routes by them.</p>"
     reasons = "".join(f"<li><b>{escape(row.placement)}</b>: {escape(row.why_not)}.</li>" for row in rows)
     table = table_of("Baselines", ("baseline", *HEADINGS), [(row.placement, *figures(row)) for row in rows])
-    return section("Baselines", f"{words}<ul>{reasons}</ul>{table}{_movement_figure(trial, rows)}")
+    return section(
+        "Baselines", f"{words}<ul>{reasons}</ul>{table}{_movement_figure(trial, rows, 'Keys that move, of baselines')}"
+    )
 
 
 def _times(moved: float, bound: float) -> str:

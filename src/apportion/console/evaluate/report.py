@@ -89,17 +89,17 @@ def even_cells(lines: Sequence[SummaryLine]) -> Iterator[tuple[str, ...]]:
 
 
 def moved_cells(lines: Sequence[SummaryLine]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of lines under the headings `MOVED`; each scenario is named once, and ends with the best."""
+    """Yield the cells of lines under the headings `MOVED`; each scenario ends with the best possible ones."""
     for scenario in dict.fromkeys(line.scenario for line in lines if line.scenario != STATIC):
         group = [line for line in lines if line.scenario == scenario]
-        for place, line in enumerate(group):
+        for line in group:
             yield (
-                "" if place else scenario, label_of(line), f"{line.moved_ratio:.2%}",
+                scenario, label_of(line), f"{line.moved_ratio:.2%}",
                 f"{line.extra_ratio:.2%}", f"{line.bound_ratio:.2%}", f"{line.leader_ratio:.2%}",
                 f"{line.extra_leader_ratio:.2%}", f"{line.partitions_deviation:.2f}", f"{line.leaders_deviation:.2f}",
                 f"{line.partitions_gap:.1f}", f"{line.leaders_gap:.1f}", f"{line.lacking}", f"{line.seconds:.2f}",
             )  # fmt: skip
-        yield ("", BEST, *[""] * 5, *_least(group[0]), *[""] * 4)
+        yield (scenario, BEST, *[""] * 5, *_least(group[0]), *[""] * 4)
 
 
 def _least(line: SummaryLine) -> tuple[str, str]:

@@ -20,7 +20,7 @@ LABEL_CELLS = 14
 _ROW = 21
 _THICK = 13
 _GAP = 9
-_LETTER_ROOM = 18
+_LETTER_ROOM = 15
 _LABEL_END = 33.0
 _START = 35.0
 _SPAN = 34.0
@@ -52,7 +52,8 @@ class Bar:
 
 def bars(listed: Sequence[Bar], *, most: float, name: str) -> str:
     """Return horizontal bars; the longest possible bar has the value `most`. `name` describes the chart. O(bars)."""
-    short = shortened([bar.label for bar in listed])
+    cells = LABEL_CELLS - any(bar.letter for bar in listed)
+    short = shortened([bar.label for bar in listed], cells)
     pieces, y = [], 0
     for bar in listed:
         y += _GAP if bar.label and bar.letter and y else 0

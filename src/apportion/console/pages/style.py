@@ -29,7 +29,8 @@ pre { margin: 0; padding: 0.5rem 0.75rem; overflow-x: auto; background: var(--ra
 ul { margin: 0.25rem 0 0.75rem; padding-left: 1.2rem; max-width: 75ch; overflow-wrap: anywhere; }
 .legend { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; max-width: none;
   font-size: 0.9rem; color: var(--quiet); }
-.swatch { vertical-align: -2px; margin-right: 0.25rem; }
+.legend li { display: flex; gap: 0.5rem; align-items: baseline; }
+.swatch { flex: none; transform: translateY(2px); }
 figure { margin: 0.5rem 0 1rem; }
 figure > .chart { max-width: 44rem; }
 .chart { display: block; font-size: 12px; overflow: hidden; }
