@@ -285,3 +285,13 @@ def test_every_error_explains_its_meaning_and_the_next_step_offline(code, folder
 def test_every_leaf_of_the_errors_has_a_next_step_of_its_own():
     parents = {base for kind in KINDS.values() for base in kind.__mro__[1:]}
     assert sorted(name for name, kind in KINDS.items() if kind not in parents) == sorted(NEXT)
+
+
+@pytest.mark.parametrize("zoned", ["ab", "a", ""])
+def test_nodes_without_a_zone_beside_nodes_with_one_are_noted(zoned, folder):
+    zones = ("\n".join(f"[[node]]\nid = '{each}'" + "\nzone = ['eu']" * (each in zoned) for each in "ab")) + "\n"
+    written(folder, "zones.toml", zones)
+    process = run("route", "--topology", "zones.toml", "k", folder=folder)
+    note = "note: in zones.toml, nodes have no zone: b.\nEach of them counts as a zone. Give it one in the file if"
+    assert 0 == process.returncode
+    assert (note in process.stderr.decode()) is (zoned == "a")

@@ -17,7 +17,16 @@ ENVOY, ENVOY_MAGLEV, KAFKA, KETAMA, NGINX, REDIS_SLOTS = map(
 )
 
 
-class ForgetfulRing(Ring):
+class Liar:
+    """Allows a subclass of a placement to replace an answer."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls):
+        """Ask no placement."""
+
+
+class ForgetfulRing(Liar, Ring):
     """Throws its tokens away with each change, like rings with a list position in their token labels."""
 
     __slots__ = ()
@@ -26,7 +35,7 @@ class ForgetfulRing(Ring):
         return type(self)(topology, vnodes=self.vnodes + 1, hasher=self.hasher)
 
 
-class StubbornRing(Ring):
+class StubbornRing(Liar, Ring):
     """Ignores every change."""
 
     __slots__ = ()
@@ -35,7 +44,7 @@ class StubbornRing(Ring):
         return self
 
 
-class UnweightedRing(Ring):
+class UnweightedRing(Liar, Ring):
     """Has room for weights and no use for them."""
 
     __slots__ = ()
@@ -45,7 +54,7 @@ class UnweightedRing(Ring):
         super().__init__(topology, **options)
 
 
-class CarelessModulo(Modulo):
+class CarelessModulo(Liar, Modulo):
     """Takes unequal weights, and lets drained nodes keep their share."""
 
     __slots__ = ()
@@ -54,7 +63,7 @@ class CarelessModulo(Modulo):
         super().__init__([node.id for node in nodes], **options)
 
 
-class ShufflingRing(Ring):
+class ShufflingRing(Liar, Ring):
     """Sorts each preference list, so that a shorter one is not the beginning of a longer one."""
 
     __slots__ = ()
@@ -63,7 +72,7 @@ class ShufflingRing(Ring):
         return tuple(sorted(super().preference(key, count, **options)))
 
 
-class RepeatingRing(Ring):
+class RepeatingRing(Liar, Ring):
     """Names the owner again and again."""
 
     __slots__ = ()
@@ -72,7 +81,7 @@ class RepeatingRing(Ring):
         return (self.route(key),) * len(super().preference(key, count, **options))
 
 
-class GenerousModulo(Modulo):
+class GenerousModulo(Liar, Modulo):
     """Ranks a second node after all."""
 
     __slots__ = ()
@@ -81,7 +90,7 @@ class GenerousModulo(Modulo):
         return self.topology.ids[:count]
 
 
-class TablelessRing(Ring):
+class TablelessRing(Liar, Ring):
     """Has no table to show."""
 
     __slots__ = ()
@@ -90,7 +99,7 @@ class TablelessRing(Ring):
         return None
 
 
-class OffByOneRing(Ring):
+class OffByOneRing(Liar, Ring):
     """Shows a table with rows one stretch late."""
 
     __slots__ = ()
@@ -101,7 +110,7 @@ class OffByOneRing(Ring):
         return Table(topology=table.topology, hasher=table.hasher, starts=table.starts, rows=rows)
 
 
-class UnsortedRing(Ring):
+class UnsortedRing(Liar, Ring):
     """Shows tables of replicas in which only the leader is in its place."""
 
     __slots__ = ()
@@ -112,7 +121,7 @@ class UnsortedRing(Ring):
         return Table(topology=table.topology, hasher=table.hasher, starts=table.starts, rows=rows)
 
 
-class SecretTable(Modulo):
+class SecretTable(Liar, Modulo):
     """Has a table although it says that it has none."""
 
     __slots__ = ()
@@ -121,7 +130,7 @@ class SecretTable(Modulo):
         return Ring(self.topology).table()
 
 
-class PermissiveJump(Jump):
+class PermissiveJump(Liar, Jump):
     """Lets any node leave, and moves keys of the nodes after it."""
 
     __slots__ = ()
@@ -137,7 +146,7 @@ class Anything:
         return Slots(first, **options) if hasattr(first, "rows") else Ring(first, **options)
 
 
-class LinearRing(Ring):
+class LinearRing(Liar, Ring):
     """Looks at every node once."""
 
     __slots__ = ()
@@ -147,7 +156,7 @@ class LinearRing(Ring):
         return super().route(key) if looks else ""
 
 
-class QuadraticRendezvous(Rendezvous):
+class QuadraticRendezvous(Liar, Rendezvous):
     """Looks at many nodes once for each node."""
 
     __slots__ = ()
@@ -158,7 +167,7 @@ class QuadraticRendezvous(Rendezvous):
         return super().route(key) if looks else ""
 
 
-class TwoMinds(Ring):
+class TwoMinds(Liar, Ring):
     """Answers many keys otherwise than one."""
 
     __slots__ = ()
@@ -167,7 +176,7 @@ class TwoMinds(Ring):
         return [self.route((key, "")[0])[::-1] + "?" for key in keys]
 
 
-class WideIndexes(Ring):
+class WideIndexes(Liar, Ring):
     """Wastes memory on indexes."""
 
     __slots__ = ()
@@ -176,7 +185,7 @@ class WideIndexes(Ring):
         return promises.array("Q", super().route_indexes(keys))
 
 
-class LastTokensMoveRing(placement.get("nginx").build):
+class LastTokensMoveRing(Liar, placement.get("nginx").build):
     """Lays the points of a server by its place in the list, as circles do that break when one leaves."""
 
     __slots__ = ()
@@ -185,7 +194,7 @@ class LastTokensMoveRing(placement.get("nginx").build):
         return (token ^ index << 60 for token in NGINX.build._tokens_of(self, index))
 
 
-class NeverDraining(placement.get("lists").build):
+class NeverDraining(Liar, placement.get("lists").build):
     """Gives values to every node of the topology, drained or not."""
 
     __slots__ = ()
@@ -201,7 +210,7 @@ class LaxRanges:
         return RANGES.build(nodes if isinstance(nodes, Topology) else nodes.topology, bounds=bounds, owners=owners)
 
 
-class SwappingSlots(placement.get("redis_slots").build):
+class SwappingSlots(Liar, placement.get("redis_slots").build):
     """Shows a table of slots that lag one behind."""
 
     __slots__ = ()
@@ -212,7 +221,7 @@ class SwappingSlots(placement.get("redis_slots").build):
         return Table(topology=table.topology, hasher=table.hasher, starts=table.starts, rows=rows, slots=table.slots)
 
 
-class RepeatingDirectory(placement.get("directory").build):
+class RepeatingDirectory(Liar, placement.get("directory").build):
     """Names the node of an exception, and then again the node of the base."""
 
     __slots__ = ()
@@ -222,7 +231,7 @@ class RepeatingDirectory(placement.get("directory").build):
         return (self.route(key), *listed[: count - 1])
 
 
-class WeighingCassandra(placement.get("cassandra").build):
+class WeighingCassandra(Liar, placement.get("cassandra").build):
     """Takes unequal weights, and lets drained nodes own what they owned."""
 
     __slots__ = ()
@@ -231,7 +240,7 @@ class WeighingCassandra(placement.get("cassandra").build):
         super().__init__(Topology(node.id for node in nodes), **options)
 
 
-class FarSightedKafka(placement.get("kafka").build):
+class FarSightedKafka(Liar, placement.get("kafka").build):
     """Takes a partition from the middle of the order, as if the others kept their numbers."""
 
     __slots__ = ()

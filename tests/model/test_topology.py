@@ -207,7 +207,8 @@ def test_a_topology_survives_pickling(topology):
 
 def test_a_topology_shows_zones_and_draining_nodes():
     topology = Topology([Node("a", zone=("eu",)), Node("b", zone=("eu",), weight=0), "c"])
-    assert f"Topology(3 nodes in 2 zones, 1 draining, epoch {topology.epoch})" == repr(topology)
+    assert f"Topology(3 nodes in 1 zone, 1 without one, 1 draining, epoch {topology.epoch})" == repr(topology)
+    assert ("c",) == topology.zoneless
 
 
 def test_a_topology_without_zones_says_so():

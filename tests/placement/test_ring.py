@@ -216,15 +216,6 @@ def test_what_was_made_refuses_to_be_made_again_and_stays_as_it_is(placement, ag
     assert before == (placement.route_many(KEYS), repr(placement), placement.table())
 
 
-def test_many_lists_are_those_of_the_ring_whatever_a_subclass_makes_of_one():
-    class Reversed(Ring):
-        def preference(self, *args, **options):
-            return super().preference(*args, **options)[::-1]
-
-    ring = Ring(["a", "b", "c"])
-    assert ring.preference_many(KEYS, 2) == Reversed(["a", "b", "c"]).preference_many(KEYS, 2)
-
-
 def test_a_large_ring_moved_on_is_the_ring_built_anew():
     fleet = Topology([f"n{number:02d}" for number in range(60)])
     ring = Ring(fleet, vnodes=20)

@@ -81,7 +81,7 @@ class Topology:
     >>> Topology({"a": 1, "b": 9})["b"]
     Node(id='b', zone=(), weight=9.0)
     >>> topology.add("c").drain("a")
-    Topology(3 nodes in 3 zones, 1 draining, epoch 3:4809971a)
+    Topology(3 nodes in 1 zone, 2 without one, 1 draining, epoch 3:4809971a)
     """
 
     nodes: tuple[Node, ...]
@@ -121,11 +121,16 @@ class Topology:
 
     @property
     def nodes_in_zones(self) -> str:
-        """The numbers of nodes and zones as text; a node without a zone counts as one, unless no node has a zone."""
-        zones = len({node.fault_domain() for node in self.nodes})
+        """The numbers of nodes, of zones, and of nodes without a zone beside them, as text."""
+        zones, alone = len({node.zone for node in self.nodes if node.zone}), len(self.zoneless)
         nodes = f"{len(self)} node{'' if len(self) == 1 else 's'}"
-        in_zones = f" in {zones} zone{'' if zones == 1 else 's'}"
-        return nodes + (in_zones if any(node.zone for node in self.nodes) else ", no zones")
+        in_zones = f" in {zones} zone{'' if zones == 1 else 's'}" + (f", {alone} without one" if alone else "")
+        return nodes + (in_zones if zones else ", no zones")
+
+    @property
+    def zoneless(self) -> tuple[str, ...]:
+        """The ids of the nodes without a zone. Each of them fails alone, so a replica may be there beside any zone."""
+        return tuple(node.id for node in self.nodes if not node.zone)
 
     def index(self, node_id: str) -> int:
         """Return the place of a node in `nodes`; raise `UnknownNode` for an id that is not there. O(1)."""

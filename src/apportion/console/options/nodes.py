@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from apportion.console.files.topology_file import read_topology
 from apportion.console.options.edits import ids_in
 from apportion.errors import InvalidInput, shown
+from apportion.errors.shown import listed
 from apportion.model.topology import Topology
 
 
@@ -27,7 +28,13 @@ class NodesSource:
         if (self.nodes is None) == (self.topology is None):
             value = None if self.nodes is None else "given twice"
             raise InvalidInput("--nodes or --topology", value, "exactly one of the two", "Try --nodes a,b,c.")
-        return Topology(ids_in([self.nodes])) if self.nodes is not None else read_topology(self.topology or Path())
+        if self.nodes is not None:
+            return Topology(ids_in([self.nodes]))
+        topology = read_topology(self.topology or Path())
+        if 0 < len(topology.zoneless) < len(topology):
+            print(f"note: in {self.topology}, nodes have no zone: {listed(topology.zoneless)}.", file=sys.stderr)
+            print("Each of them counts as a zone. Give it one in the file if it fails with others.", file=sys.stderr)
+        return topology
 
     def warn_of_keys(self, keys: Sequence[str]) -> None:
         """Tell on standard error if a key may be a node: a list of nodes takes commas, not blanks."""

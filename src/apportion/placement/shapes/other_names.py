@@ -1,5 +1,7 @@
 """Other names: the names that other libraries give to the acts of a placement; each raises an error with our call.
 
+This is the base class of every placement, so it also refuses a subclass that replaces an answer.
+
 Promises: a lookup of a method that a placement has costs no more. For this reason a name is an attribute of the class,
 not a case of `__getattr__`. Type checkers and completion do not see these names.
 Refuses: to be aliases. A placement never changes, so `add_node` could not do the same here.
@@ -7,9 +9,10 @@ Refuses: to be aliases. A placement never changes, so `add_node` could not do th
 Source: the methods of uhashring, tooz, hash_ring, pymemcache and clandestined.
 """
 
+from inspect import getattr_static, isabstract
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
-from apportion.errors import shown
+from apportion.errors import InvalidInput, shown
 
 _CALLS = {
     '{it}.route("k")': "find_node get get_key get_node get_server hash locate lookup",
@@ -38,6 +41,18 @@ class OtherNames:
 
     __slots__ = ()
     _NEXT: ClassVar[str] = "{it}.on({to})"
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a subclass that replaces an answer: bulk calls, the native twin and plans would not call it."""
+        super().__init_subclass__()
+        whole = [base for base in cls.__bases__ if issubclass(base, OtherNames) and not isabstract(base)]
+        for base in whole if not cls.__module__.startswith("apportion.") else ():
+            for name in dir(base):
+                found = getattr_static(base, name)
+                if not (name.startswith("_") or isinstance(found, _OtherName) or getattr_static(cls, name) is found):
+                    hint = f"Add a method of another name, or write a class that keeps a {base.__name__} and calls it."
+                    expected = f"none of those of {base.__name__}"
+                    raise InvalidInput(f"method of {cls.__name__}", name, expected, hint)
 
     @classmethod
     def _call_of(cls, call: str) -> str:
