@@ -1,4 +1,4 @@
-"""The first pages are short, in short sentences, and the index leads to every page once."""
+"""The first page is short, every page has short sentences, and the index leads to every page once."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import ROOT
+from tests.docs.blocks import PAGES, ROOT
 
 DOCS = ROOT / "docs"
 MOST_WORDS_BEFORE_REFERENCE = 700
@@ -33,11 +33,6 @@ def long_sentences(text: str) -> list[str]:
     return [each for each, words in counted.items() if words > MOST_WORDS_IN_A_SENTENCE]
 
 
-def pages_in(folder: str) -> list[str]:
-    """Return the pages of a folder, as paths from the root."""
-    return [str(page.relative_to(ROOT)) for page in sorted((ROOT / folder).glob("*.md"))]
-
-
 def unlisted(pages: list[Path], folder: Path, text: str) -> dict[str, int]:
     """Return the pages that a page of `folder` does not link exactly once, with the number of its links."""
     links = Counter((folder / match["target"]).resolve() for match in _TARGET.finditer(text))
@@ -50,19 +45,9 @@ def test_the_readme_is_short_before_its_reference():
     assert len(first.split()) <= MOST_WORDS_BEFORE_REFERENCE
 
 
-SHORT = [
-    "README.md",
-    *pages_in("docs"),
-    *pages_in("docs/algorithms"),
-    *pages_in("docs/balance"),
-    *pages_in("docs/groups"),
-    *pages_in("docs/stores"),
-]
-
-
-@pytest.mark.parametrize("page", SHORT)
-def test_no_sentence_of_a_listed_page_is_long(page):
-    assert [] == long_sentences((ROOT / page).read_text())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_sentence_of_a_page_is_long(page):
+    assert [] == long_sentences(page.read_text())
 
 
 def test_the_index_links_every_page_once_and_the_decisions_by_their_own_index():
